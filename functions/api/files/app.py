@@ -1,0 +1,146 @@
+"""Files: browse, make, rename, move, copy, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from mangrove.identity.rights import Caller
+from mangrove.problems import Denied, NotSupported
+from mangrove.tree import browse, changes, spot, transfers
+from mangrove.web import fs_models as models
+from mangrove.web import wire
+from mangrove.web.address import Address
+from mangrove.web.api import Api, lambda_handler
+from mangrove.web.envelope import Reply, ok
+from mangrove.web.gates import Admin, Copier, Dialect, Mover, Reader, Remover, Renamer, Writer
+
+api = Api("files")
+
+
+async def _list(who: Caller, body: models.ListReq, address: str) -> Reply:
+    place = await spot.at(who, body.path, body.password)
+    return ok(await browse.listing(place, browse.Slice(body.page, body.per_page), body.refresh, address))
+
+
+async def _get(who: Caller, body: models.ListReq, address: str) -> Reply:
+    return ok(await browse.one(await spot.at(who, body.path, body.password), address))
+
+
+async def _dirs(who: Caller, body: models.DirsReq) -> Reply:
+    if body.force_root and not who.is_admin:
+        raise Denied("Permission denied")
+    return ok(await browse.folders(await spot.at(who, body.path, body.password, confined=not body.force_root)))
+
+
+@api.post("/api/fs/list", gives=models.Listing)
+async def list_(who: Reader, body: models.ListReq, address: Address) -> Reply:
+    return await _list(who, body, address)
+
+
+@api.get("/api/fs/list", gives=models.Listing)
+async def list_by_query(who: Reader, query: Annotated[models.ListQuery, Query()], address: Address) -> Reply:
+    return await _list(who, query.body(), address)
+
+
+@api.post("/api/fs/get", gives=models.SingleObject)
+async def get(who: Reader, body: models.ListReq, address: Address) -> Reply:
+    return await _get(who, body, address)
+
+
+@api.get("/api/fs/get", gives=models.SingleObject)
+async def get_by_query(who: Reader, query: Annotated[models.ListQuery, Query()], address: Address) -> Reply:
+    return await _get(who, query.body(), address)
+
+
+@api.post("/api/fs/dirs", gives=list[models.FolderName])
+async def dirs(who: Reader, body: models.DirsReq) -> Reply:
+    return await _dirs(who, body)
+
+
+@api.get("/api/fs/dirs", gives=list[models.FolderName])
+async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]) -> Reply:
+    return await _dirs(who, query.body())
+
+
+@api.post("/api/fs/other")
+async def other(who: Reader, body: models.OtherReq) -> Reply:
+    place = (await spot.at(who, body.path, body.password)).readable()
+    place.mount()
+    raise NotSupported
+
+
+@api.post("/api/fs/link", gives=models.DirectLink)
+async def link(who: Admin, body: models.LinkReq, address: Address) -> Reply:
+    found = await browse.direct(await spot.at(who, body.path, confined=False), address)
+    lifetime = None if found.lifetime is None else int(found.lifetime * 1e9)
+    data: dict[str, Any] = {"url": found.url, "header": dict(found.headers) or None, "Expiration": lifetime}
+    return ok(data | {"concurrency": 0, "part_size": 0, "content_length": 0})
+
+
+@api.post("/api/fs/mkdir")
+async def mkdir(who: Writer, body: models.MkdirReq) -> Reply:
+    await changes.make(await spot.at(who, body.path))
+    return ok()
+
+
+@api.post("/api/fs/rename")
+async def rename(who: Renamer, body: models.RenameReq) -> Reply:
+    await changes.rename(await spot.at(who, body.path), body.name, body.overwrite)
+    return ok()
+
+
+@api.post("/api/fs/batch_rename")
+async def batch_rename(who: Renamer, body: models.BatchRenameReq) -> Reply:
+    wanted = {one.src_name: one.new_name for one in body.rename_objects if one.src_name and one.new_name}
+    await changes.rename_all(await spot.at(who, body.src_dir), wanted)
+    return ok()
+
+
+@api.post("/api/fs/regex_rename")
+async def regex_rename(who: Renamer, body: models.RegexRenameReq) -> Reply:
+    place = await spot.at(who, body.src_dir)
+    await changes.rename_by_pattern(place, body.src_name_regex, body.new_name_regex)
+    return ok()
+
+
+def _conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
+    return transfers.OnConflict(body.overwrite, body.skip_existing, body.merge)
+
+
+@api.post("/api/fs/move", gives=models.Done | None)
+async def move(who: Mover, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
+    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    await transfers.move(*places, body.names, _conflict(body))
+    return ok(wire.transferred("Move", dialect))
+
+
+@api.post("/api/fs/copy", gives=models.Done | None)
+async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
+    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    await transfers.copy(*places, body.names, _conflict(body))
+    return ok(wire.transferred("Copy", dialect))
+
+
+@api.post("/api/fs/recursive_move")
+async def recursive_move(who: Mover, body: models.RecursiveMoveReq) -> Reply:
+    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    count = await transfers.flatten(*places, body.conflict_policy or "cancel")
+    return ok(message=f"Successfully moved {count} {'file' if count == 1 else 'files'}")
+
+
+@api.post("/api/fs/remove")
+async def remove(who: Remover, body: models.RemoveReq) -> Reply:
+    await changes.remove(await spot.at(who, body.dir), body.names)
+    return ok()
+
+
+@api.post("/api/fs/remove_empty_directory")
+async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq) -> Reply:
+    await changes.remove_empty(await spot.at(who, body.src_dir))
+    return ok()
+
+
+app = api.app
+handler = lambda_handler(app)

@@ -1,0 +1,52 @@
+"""Rights as permission bits, and the caller who came through a door with one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+
+from mangrove.records.users import User
+
+ADMIN_PERMISSION = 0x71FF
+NORMAL, GUEST, ADMIN = 0, 1, 2
+
+
+class Right(IntFlag):
+    """One bit of a user's `permission` (behaviour 3.1); READ is the right everybody has."""
+
+    READ = 0
+    SEE_HIDDEN = 1 << 0
+    SKIP_PASSWORD = 1 << 1
+    OFFLINE_DOWNLOAD = 1 << 2
+    WRITE = 1 << 3
+    RENAME = 1 << 4
+    MOVE = 1 << 5
+    COPY = 1 << 6
+    DELETE = 1 << 7
+    WEBDAV_READ = 1 << 8
+    WEBDAV_MANAGE = 1 << 9
+    FTP_READ = 1 << 10
+    FTP_MANAGE = 1 << 11
+    READ_ARCHIVES = 1 << 12
+    DECOMPRESS = 1 << 13
+    SHARE = 1 << 14
+    CUSTOM_SHARE_ID = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and the one right the route declared; `tree.spot` spends that right and no other."""
+
+    user: User
+    door: Right = Right.READ
+
+    def has(self, right: Right) -> bool:
+        return self.user.permission & right == right
+
+    @property
+    def is_admin(self) -> bool:
+        return self.user.role == ADMIN
+
+    @property
+    def is_guest(self) -> bool:
+        return self.user.role == GUEST

@@ -1,0 +1,117 @@
+"""Every failure a caller can see, as one family.
+
+Problem                      500  the base: `code` goes into the envelope, the text is its message
+├── BadRequest               400  not parseable, wrong type, out of bounds
+├── Unauthorized             401  no, invalid or expired token; wrong user or password
+├── SecondFactorRequired     402  the one-time code is missing or wrong
+├── Denied                   403  a right, a rule or a gate says no
+│   ├── RelativePath         403  a path or name that would leave its place
+│   └── Collision            403  the target name is taken
+├── Missing                  404  unknown route, task, driver, key
+├── UploadRefused            405  the storage takes no uploads
+├── TooLarge                 413  more bytes than this home can carry
+├── TooMany                  429  too many failed sign-ins
+└── StorageProblem           500  what a driver can say, in five words
+    ├── NotFound                  `object not found`
+    ├── Exists                    `file exists`
+    ├── Forbidden                 `permission denied`
+    ├── Unreachable               the storage does not answer; worth a retry
+    └── NotSupported              `not implement`
+
+The class name is also the word on which a state machine retries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class Problem(Exception):
+    """A failure with an envelope code and a message fit for the user; `data` rides along in the envelope."""
+
+    code: ClassVar[int] = 500
+    text: ClassVar[str] = "internal error"
+
+    def __init__(self, message: str | None = None, *, data: Any = None) -> None:
+        self.message = self.text if message is None else message
+        self.data = data
+        super().__init__(self.message)
+
+    def prefixed(self, prefix: str) -> Problem:
+        """The same failure with `prefix: ` in front of its message."""
+        return type(self)(f"{prefix}: {self.message}", data=self.data)
+
+
+class BadRequest(Problem):
+    code = 400
+    text = "bad request"
+
+
+class Unauthorized(Problem):
+    code = 401
+    text = "token is invalidated"
+
+
+class SecondFactorRequired(Problem):
+    code = 402
+    text = "Invalid 2FA code"
+
+
+class Denied(Problem):
+    code = 403
+    text = "permission denied"
+
+
+class RelativePath(Denied):
+    text = "using relative path is not allowed"
+
+
+class Collision(Denied):
+    text = "file exists"
+
+
+class Missing(Problem):
+    code = 404
+    text = "not found"
+
+
+class UploadRefused(Problem):
+    code = 405
+    text = "Current storage doesn't support upload"
+
+
+class TooLarge(Problem):
+    code = 413
+    text = "too large"
+
+
+class TooMany(Problem):
+    code = 429
+    text = (
+        "Too many unsuccessful sign-in attempts have been made using an incorrect username or password, "
+        "Try again later."
+    )
+
+
+class StorageProblem(Problem):
+    """What a driver can say. Drivers raise these five and nothing else."""
+
+
+class NotFound(StorageProblem):
+    text = "object not found"
+
+
+class Exists(StorageProblem):
+    text = "file exists"
+
+
+class Forbidden(StorageProblem):
+    text = "permission denied"
+
+
+class Unreachable(StorageProblem):
+    text = "storage does not answer"
+
+
+class NotSupported(StorageProblem):
+    text = "not implement"

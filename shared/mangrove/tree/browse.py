@@ -1,0 +1,279 @@
+"""The verbs that read: list a folder, get one object, its sub-folders, its direct link."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from mangrove.drivers.base import Driver, Entry, Link, Links
+from mangrove.paths import TreePath
+from mangrove.problems import Denied, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.tree import links, mounts, objects
+from mangrove.tree.listing import Folder, View, cache, explained, joined
+from mangrove.tree.mounts import Mount
+from mangrove.tree.spot import Spot, look, prefixed
+
+_OPTIONS = orjson.OPT_UTC_Z
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Which part of a listing is wanted: `page` from 1, `per_page` 0 for everything."""
+
+    page: int = 1
+    per_page: int = 0
+
+    def bounds(self, total: int) -> tuple[int, int]:
+        """Start and stop, within 0..total."""
+        if self.per_page <= 0:
+            return (0, total) if self.page <= 1 else (total, total)
+        start = min((max(self.page, 1) - 1) * self.per_page, total)
+        return start, min(start + self.per_page, total)
+
+
+async def listing(spot: Spot, part: Slice, refresh: bool, base: str) -> dict[str, Any]:
+    """The answer of `fs/list`; `base` is the address clients reach us at, for thumbnails."""
+    spot.readable()
+    if refresh and not spot.writable():
+        raise Denied("Refresh without permission")
+    virtual = spot.virtual()
+    found = await _folder(spot, refresh, bool(virtual) or spot.path in spot.table.above)
+    provider, rows, total = "unknown", [], 0
+    if found is not None:
+        folder, driver, mount = found
+        view = _view(spot, folder, mount, driver, base)
+        provider = driver.name
+        start, stop = part.bounds(len(view.visible))
+        rows, grown = view.rows(start, stop)
+        if grown:
+            cache.weigh(folder, grown)
+        total = len(view.visible)
+        virtual = {name: one for name, one in virtual.items() if folder.named(name) is None}
+    rows = rows + await _virtual_rows(spot, virtual, part, total)
+    readme, header = spot.rules.texts(spot.path)
+    return {
+        "content": joined(rows),
+        "total": total + len(virtual),
+        "readme": readme,
+        "header": header,
+        "write": spot.writable(),
+        "write_content_bypass": spot.rules.opens_writing(spot.path),
+        "provider": provider,
+    }
+
+
+async def _folder(spot: Spot, refresh: bool, has_virtual: bool) -> tuple[Folder, Driver, Mount] | None:
+    """The storage's listing; None where only virtual folders answer."""
+    if has_virtual and not spot.table.group(spot.path):
+        return None
+    direct = False
+    try:
+        mount, inner = spot.mount()
+    except StorageProblem:
+        if spot.path == "/" and not spot.table.mounts:
+            raise StorageProblem("failed get storage: storage not found; please add a storage first") from None
+        raise prefixed(StorageProblem(f"storage not found; rawPath: {spot.path}"), "failed get storage") from None
+    try:
+        driver = await mount.running()
+        direct = driver.config.direct_lookup
+        return await cache.get(mount, driver, inner, refresh), driver, mount
+    except StorageProblem as problem:
+        if has_virtual:
+            return None
+        raise explained(problem, direct) from problem
+
+
+def _view(spot: Spot, folder: Folder, mount: Mount, driver: Driver, base: str) -> View:
+    signed = links.signed(spot.settings, spot.rules, mount, spot.path)
+    expires = links.expiry(spot.settings) if signed else -1
+    key, visible = spot.visible()
+    thumbs = base if driver.name == "Local" and any(entry.thumb for entry in folder.entries[:1000]) else ""
+    return folder.view(
+        (spot.table.version, str(spot.path), key, expires, thumbs), visible, _encoder(spot, expires, base)
+    )
+
+
+def _encoder(spot: Spot, expires: int, base: str) -> Callable[[Entry], bytes]:
+    codes = objects.kinds(spot.settings)
+    token = spot.settings.token
+    prefix = "" if spot.path == "/" else str(spot.path)
+
+    def encode(entry: Entry) -> bytes:
+        path = f"{prefix}/{entry.name}"
+        sign = links.sign(token, path, expires) if expires >= 0 and token and not entry.is_dir else ""
+        thumb = f"{base}/d{links.encoded(path)}?type=thumb&sign={sign}" if entry.thumb and not entry.is_dir else ""
+        return orjson.dumps(objects.row(codes, entry, sign, thumb), option=_OPTIONS)
+
+    return encode
+
+
+async def _virtual_rows(spot: Spot, virtual: dict[str, Mount], part: Slice, before: int) -> list[bytes]:
+    if not virtual:
+        return []
+    start, stop = part.bounds(before + len(virtual))
+    chosen = list(virtual.items())[max(start - before, 0) : max(stop - before, 0)]
+    return list(await asyncio.gather(*(_virtual_row(spot, name, mount) for name, mount in chosen)))
+
+
+async def _virtual_row(spot: Spot, name: str, mount: Mount) -> bytes:
+    record = objects.row({}, _mount_entry(name, mount))
+    if mount.path == spot.path / name and not spot.caller.is_guest and not spot.settings.hide_storage_details:
+        space = await mounts.details(mount)
+        if space:
+            record["mount_details"] = objects.capacity(space)
+    return orjson.dumps(record, option=_OPTIONS)
+
+
+def _mount_entry(name: str, mount: Mount) -> Entry:
+    return Entry(name, 0, mount.storage.modified.timestamp(), True)
+
+
+async def one(spot: Spot, base: str) -> dict[str, Any]:
+    """The answer of `fs/get`."""
+    spot.readable()
+    readme, header = spot.rules.texts(spot.path)
+    tail = {"readme": readme, "header": header, "provider": "unknown", "related": None, "raw_url": ""}
+    virtual = _virtual_entry(spot)
+    if virtual is not None:
+        entry, provider = virtual
+        return objects.row({}, entry) | tail | {"provider": provider}
+    driver, inner, mount = await _running(spot)
+    try:
+        entry = await look(driver, inner, mount)
+    except StorageProblem as problem:
+        raise _unseen(problem, driver) from problem
+    codes = objects.kinds(spot.settings)
+    signed = links.signed(spot.settings, spot.rules, mount, spot.path)
+    sign = links.signature(spot.settings, spot.path) if signed and not entry.is_dir else ""
+    record = objects.row(codes, entry._replace(name=spot.path.name or "root"), sign, _thumb(spot, entry, sign, base))
+    record |= tail | {"provider": entry.provider or driver.name}
+    if not entry.is_dir:
+        record["raw_url"] = await raw_url(spot, driver, inner, mount, entry, base, signed)
+    record["related"] = await _related(spot, entry, codes, signed, base)
+    return record
+
+
+async def _running(spot: Spot) -> tuple[Driver, TreePath, Mount]:
+    try:
+        mount, inner = spot.mount()
+    except StorageProblem as problem:
+        raise problem.prefixed("failed get storage") from None
+    return await mount.running(), inner, mount
+
+
+def _unseen(problem: StorageProblem, driver: Driver) -> Problem:
+    if not driver.config.direct_lookup or problem.message.startswith("storage status"):
+        return problem
+    return problem.prefixed("failed to get obj")
+
+
+def _thumb(spot: Spot, entry: Entry, sign: str, base: str) -> str:
+    return f"{base}/d{links.encoded(spot.path)}?type=thumb&sign={sign}" if entry.thumb and not entry.is_dir else ""
+
+
+def _virtual_entry(spot: Spot) -> tuple[Entry, str] | None:
+    """The root, a mount's own folder, or a folder that only leads to mounts; with its provider."""
+    here = spot.table.by_path.get(spot.path)
+    if here:
+        mount = here[0]
+        return _mount_entry(spot.path.name or "root", mount), mount.storage.driver
+    if spot.path == "/" and not spot.table.group(spot.path):
+        return Entry("root", 0, 0.0, True), "unknown"
+    if spot.path in spot.table.above:
+        name = spot.path.name
+        return _mount_entry(name, spot.table.folders(spot.path.parent)[name]), "unknown"
+    return None
+
+
+async def _related(spot: Spot, entry: Entry, codes: dict[str, int], signed: bool, base: str) -> list[dict[str, Any]] | None:
+    """Siblings whose names start with this one's stem, as far as the caller may see them."""
+    parent = spot.moved(spot.path.parent)
+    stem = spot.path.name.rpartition(".")[0] or spot.path.name
+    try:
+        folder, _, _ = await parent.folder()
+    except Problem:
+        return None
+    _, visible = parent.visible()
+    found = [
+        other
+        for other in folder.beginning(stem)
+        if other.name != spot.path.name and (visible is None or visible(other))
+    ]
+    rows = []
+    for other in found:
+        path = parent.path / other.name
+        sign = links.signature(spot.settings, path) if signed and not other.is_dir else ""
+        rows.append(objects.row(codes, other, sign))
+    return rows or None
+
+
+async def raw_url(
+    spot: Spot, driver: Driver, inner: TreePath, mount: Mount, entry: Entry, base: str, signed: bool
+) -> str:
+    """Where the bytes of a file are fetched (behaviour 5.2)."""
+    if driver.config.only_proxy or mount.storage.web_proxy or not isinstance(driver, Links):
+        return links.proxy_url(spot.settings, mount, spot.path, base, signed)
+    if entry.url:
+        return entry.url
+    try:
+        url = (await driver.link(inner)).url
+    except NotSupported:
+        return links.proxy_url(spot.settings, mount, spot.path, base, signed)
+    return base + url if url.startswith("/") else url
+
+
+async def folders(spot: Spot) -> list[dict[str, Any]]:
+    """The sub-folders, as `{name, modified}`."""
+    spot.readable()
+    virtual = spot.virtual()
+    found = await _folder(spot, False, bool(virtual) or spot.path in spot.table.above)
+    rows: list[dict[str, Any]] = []
+    if found is not None:
+        folder, _, _ = found
+        _, visible = spot.visible()
+        rows = [
+            {"name": entry.name, "modified": objects.moment(entry.modified)}
+            for entry in folder.entries
+            if entry.is_dir and (visible is None or visible(entry))
+        ]
+        virtual = {name: mount for name, mount in virtual.items() if folder.named(name) is None}
+    return rows + [{"name": name, "modified": mount.storage.modified} for name, mount in virtual.items()]
+
+
+async def direct(spot: Spot, base: str) -> Link:
+    """The answer of `fs/link`: the driver's own link, or ours where it has none."""
+    mount, inner = spot.mount()
+    driver = await mount.running()
+    ours = f"{base}/p{links.encoded(spot.path)}?d&sign={links.signature(spot.settings, spot.path)}"
+    if driver.config.only_proxy or not isinstance(driver, Links):
+        return Link(ours)
+    entry = await file_at(driver, inner, mount)
+    try:
+        found = await driver.link(inner)
+    except NotSupported:
+        return Link(ours)
+    return Link(entry.url or found.url, found.headers, found.lifetime)
+
+
+def explained_folder(spot: Spot, problem: StorageProblem) -> Problem:
+    """A failure to list `spot`, in the words of `fs/list`."""
+    driver = spot.mount()[0].driver
+    return explained(problem, driver is not None and driver.config.direct_lookup)
+
+
+async def file_at(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
+    """The file's entry, with failures worded as the link routes do."""
+    try:
+        entry = await look(driver, inner, mount)
+    except NotFound as problem:
+        prefix = "failed to get obj" if driver.config.direct_lookup else ""
+        inner_problem = problem.prefixed(prefix) if prefix else problem
+        raise inner_problem.prefixed("failed link: failed to get file") from None
+    if entry.is_dir:
+        raise NotSupported("failed link: not a file")
+    return entry
+

@@ -1,0 +1,238 @@
+"""The verbs that change names: make a folder, rename one, many, or by pattern, remove.
+
+Each verb spends the right its route declared, on the final path of every item, and validates all items before it
+touches the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import re2
+
+from mangrove.drivers.base import Driver, Makes, Removes, Renames
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath, checked_name, existing_name
+from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.tree.browse import explained_folder
+from mangrove.tree.listing import cache
+from mangrove.tree.mounts import Mount
+from mangrove.tree.spot import Spot, look
+
+
+async def make(spot: Spot) -> None:
+    """Make the folder and its missing parents; fine when it is there, Exists when a file is in the way."""
+    spot.spend(Right.WRITE, spot.path.parent)
+    if spot.is_mount_way():
+        return
+    driver, inner, mount = await running(spot)
+    if not isinstance(driver, Makes):
+        raise NotSupported
+    try:
+        if not (await look(driver, inner, mount)).is_dir:
+            raise Exists
+        return
+    except NotFound:
+        pass
+    await driver.make(inner)
+    forget_upwards(mount, inner)
+
+
+async def running(spot: Spot, role: str = "") -> tuple[Driver, TreePath, Mount]:
+    """The running driver for a change; `role` (`src`, `dst`) goes into the message when no storage is there."""
+    try:
+        mount, inner = spot.mount()
+    except StorageProblem as problem:
+        if spot.path == "/":
+            problem = StorageProblem("storage not found; please add a storage first")
+        raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
+    return await mount.running(), inner, mount
+
+
+def forget_upwards(mount: Mount, inner: TreePath) -> None:
+    """Drop the listings that a new entry at `inner` (and new folders on the way to it) changed."""
+    for folder in inner.ancestors():
+        cache.forget(mount.storage.id, folder)
+
+
+def forget(mount: Mount, inner: TreePath) -> None:
+    """Drop the listings of a changed entry's folder, of itself and of all below."""
+    cache.forget(mount.storage.id, inner.parent)
+    cache.forget_below(mount.storage.id, inner)
+
+
+async def sources(spot: Spot, names: Sequence[str], driver: Driver, inner: TreePath, mount: Mount) -> None:
+    """Refuse unless every name is an entry of the folder `spot` that the caller may see and may take away."""
+    for name in names:
+        await source(spot.within(name), driver, inner / name, mount)
+
+
+async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount) -> bool:
+    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount."""
+    if item.is_mount_way():
+        raise Forbidden
+    try:
+        if item.rules.hidden(item.caller.user, item.path):
+            raise NotFound
+        return (await look(driver, inner, mount)).is_dir
+    except NotFound as problem:
+        lookup = "failed to get obj: " if driver.config.direct_lookup else ""
+        raise NotFound(f"failed to get src object: {lookup}{problem.message}") from None
+
+
+async def exists(driver: Driver, inner: TreePath, mount: Mount) -> bool:
+    """Whether something stands at `inner`."""
+    try:
+        await look(driver, inner, mount)
+    except NotFound:
+        return False
+    return True
+
+
+async def rename(spot: Spot, raw: str, overwrite: bool) -> None:
+    """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
+    name = checked_name(raw)
+    spot.spend(Right.RENAME, spot.path.parent)
+    if spot.path == "/" or spot.path in spot.table.by_path:
+        raise StorageProblem("rename root folder is not allowed")
+    await rename_all(spot.moved(spot.path.parent), {spot.path.name: name}, overwrite)
+
+
+async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = False) -> None:
+    """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
+    folder.spend(Right.RENAME)
+    for old, new in wanted.items():
+        existing_name(old)
+        checked_name(new)
+    driver, inner, mount = await running(folder)
+    if not isinstance(driver, Renames):
+        raise NotSupported
+    pairs = {old: new for old, new in wanted.items() if old != new}
+    await sources(folder, list(wanted), driver, inner, mount)
+    await _free(folder, pairs, overwrite, driver, inner, mount)
+    for old, new in pairs.items():
+        try:
+            await driver.rename(inner / old, inner / new)
+        except StorageProblem as problem:
+            raise problem.prefixed(f"rename [{old}]") from problem
+        finally:
+            forget(mount, inner / old)
+            forget(mount, inner / new)
+
+
+async def _free(
+    folder: Spot, pairs: Mapping[str, str], overwrite: bool, driver: Driver, inner: TreePath, mount: Mount
+) -> None:
+    """Refuse when two entries would get one name, or a new name is taken (also by a mount)."""
+    taken: set[str] = set()
+    for new in pairs.values():
+        if new in taken or (folder.path / new) in folder.table.by_path or (folder.path / new) in folder.table.above:
+            raise Collision(f"file [{new}] exists")
+        taken.add(new)
+        if not overwrite and await exists(driver, inner / new, mount):
+            raise Collision(f"file [{new}] exists")
+
+
+async def rename_by_pattern(folder: Spot, pattern: str, template: str) -> None:
+    """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`)."""
+    folder.spend(Right.RENAME)
+    if len(pattern) > 1000 or len(template) > 1000:
+        raise BadRequest("the pattern is too long")
+    try:
+        compiled = re2.compile(pattern)
+    except re2.error as error:
+        raise StorageProblem(f"error parsing regexp: {_text(error)}") from None
+    try:
+        listed, _, _ = await folder.folder(refresh=False)
+    except StorageProblem as problem:
+        raise explained_folder(folder, problem) from problem
+    _, visible = folder.visible()
+    names = [entry.name for entry in listed.entries if visible is None or visible(entry)]
+    wanted = {name: _replaced(compiled, template, name) for name in names if compiled.search(name)}
+    if wanted:
+        await rename_all(folder, wanted)
+
+
+def _text(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return first.decode(errors="replace") if isinstance(first, bytes) else str(first)
+
+
+_variable = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+def _replaced(pattern: Any, template: str, name: str) -> str:
+    """All matches in `name` replaced as Go's ReplaceAllString does; an unknown group is empty."""
+
+    def expand(match: Any) -> str:
+        def group(variable: re.Match[str]) -> str:
+            key = variable.group(1) or variable.group(2)
+            if key is None:
+                return "$"
+            if key.isdecimal():
+                return (match.group(int(key)) or "") if int(key) <= pattern.groups else ""
+            return (match.group(key) or "") if key in pattern.groupindex else ""
+
+        return _variable.sub(group, template)
+
+    return str(pattern.sub(expand, name))
+
+
+async def remove(folder: Spot, names: Sequence[str]) -> None:
+    """Remove entries of a folder with all they hold; what is not there counts as removed."""
+    if not names:
+        raise BadRequest("Empty file names")
+    folder.spend(Right.DELETE)
+    for name in names:
+        existing_name(name)
+        if folder.within(name).is_mount_way():
+            raise Forbidden(f"remove [{name}]: permission denied")
+    driver, inner, mount = await running(folder)
+    if not isinstance(driver, Removes):
+        raise NotSupported
+    for name in names:
+        if folder.rules.hidden(folder.caller.user, folder.path / name):
+            continue
+        try:
+            await driver.remove(inner / name)
+        except NotFound:
+            pass  # already gone
+        except StorageProblem as problem:
+            raise problem.prefixed(f"remove [{name}]") from problem
+        finally:
+            forget(mount, inner / name)
+
+
+async def remove_empty(folder: Spot) -> None:
+    """Remove every sub-folder that holds no file, however deep; the folder itself stays."""
+    folder.spend(Right.DELETE)
+    driver, inner, mount = await running(folder)
+    if not isinstance(driver, Removes):
+        raise NotSupported
+    try:
+        listed = await cache.get(mount, driver, inner, refresh=True)
+    except StorageProblem as problem:
+        raise explained_folder(folder, problem) from problem
+    for name in [entry.name for entry in listed.entries if entry.is_dir]:
+        await _prune(folder.within(name), driver, inner / name)
+    cache.forget_below(mount.storage.id, inner)
+
+
+async def _prune(spot: Spot, driver: Driver, inner: TreePath) -> bool:
+    """Whether the folder was empty, or became so, and is gone. Mounts, hidden and closed folders stay."""
+    assert isinstance(driver, Removes)
+    if spot.is_mount_way() or spot.rules.hidden(spot.caller.user, spot.path):
+        return False
+    if not spot.rules.may_write(spot.caller.user, spot.path):
+        return False
+    empty, subfolders = True, []
+    async for batch in driver.list(inner):
+        empty = empty and all(entry.is_dir for entry in batch)
+        subfolders += [entry.name for entry in batch if entry.is_dir]
+    for name in subfolders:
+        empty = await _prune(spot.within(name), driver, inner / name) and empty
+    if empty:
+        await driver.remove(inner)
+    return empty

@@ -1,0 +1,67 @@
+"""Signed download links: who signs, what must be signed, and what a file's `raw_url` is (behaviour 9.2, 5.2)."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import time
+from urllib.parse import quote
+
+from mangrove.paths import TreePath
+from mangrove.problems import Unauthorized
+from mangrove.site.settings import Settings
+from mangrove.tree.mounts import Mount
+from mangrove.tree.rules import Rules
+
+BUCKET = 600  # seconds: expiring links are rounded up to this, so that a page of them can be kept
+
+
+def sign(key: str, path: str, expires: int = 0) -> str:
+    """`<base64url HMAC-SHA256 of "path:expires">:<expires>`; `expires` in unix seconds, 0 for never."""
+    digest = hmac.digest(key.encode(), f"{path}:{expires}".encode(), "sha256")
+    return f"{base64.urlsafe_b64encode(digest).decode()}:{expires}"
+
+
+def verify(key: str, path: str, signature: str) -> None:
+    """Unauthorized with the reason unless `signature` is good for `path` now."""
+    signature = signature.removesuffix("/")
+    expires = signature.rpartition(":")[2]
+    if not expires:
+        raise Unauthorized("expire missing")
+    if ":" not in signature or not expires.isdecimal() or not expires.isascii() or len(expires) > 15:
+        raise Unauthorized("expire invalid")
+    if 0 < int(expires) < time.time():
+        raise Unauthorized("sign expired")
+    if not hmac.compare_digest(sign(key, path, int(expires)).encode(), signature.encode()):
+        raise Unauthorized("sign invalid")
+
+
+def expiry(settings: Settings) -> int:
+    """When a link made now ends, in unix seconds; 0 for never."""
+    hours = settings.link_expiration
+    return 0 if hours <= 0 else (int(time.time() + hours * 3600) // BUCKET + 1) * BUCKET
+
+
+def signed(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
+    """Whether links to files at (or, for a folder, in) `path` carry a signature and need one."""
+    return settings.sign_all or mount.storage.enable_sign or rules.wants_signature(path)
+
+
+def signature(settings: Settings, path: TreePath) -> str:
+    """The signature of a link made now; `""` when there is no key to sign with."""
+    return sign(settings.token, path, expiry(settings)) if settings.token else ""
+
+
+def encoded(path: str) -> str:
+    """`path` percent-encoded for a URL, slashes kept."""
+    return quote(path, safe="/~!$&'()*+,;=:@-._")
+
+
+def proxy_url(settings: Settings, mount: Mount, path: TreePath, base: str, must_sign: bool) -> str:
+    """The address under which the service, or the storage's download proxy, serves the bytes."""
+    down = mount.storage.down_proxy_url.partition("\n")[0].strip()
+    if down:
+        query = "" if mount.storage.disable_proxy_sign else f"?sign={signature(settings, path)}"
+        return f"{down}{encoded(path)}{query}"
+    query = f"?sign={signature(settings, path)}" if must_sign else ""
+    return f"{base}/p{encoded(path)}{query}"

@@ -1,0 +1,58 @@
+"""The wire form of one file or folder (behaviour 5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from mangrove.drivers.base import Capacity, Entry
+from mangrove.site.settings import Settings
+
+ZERO_TIME = "0001-01-01T00:00:00Z"
+FOLDER = 1
+
+
+def kinds(settings: Settings) -> dict[str, int]:
+    """Type code by lower-case extension; of two settings that name one, the first of audio, video, image, text wins."""
+    found: dict[str, int] = {}
+    for code, extensions in (
+        (3, settings.audio_types), (2, settings.video_types), (5, settings.image_types), (4, settings.text_types),
+    ):
+        for extension in extensions:
+            found.setdefault(extension, code)
+    return found
+
+
+def kind(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
+    """The type code of an entry: 1 for a folder, else by extension, 0 when unknown."""
+    return FOLDER if is_dir else codes.get(name.rpartition(".")[2].lower(), 0)
+
+
+def moment(seconds: float) -> datetime | str:
+    """A time for the wire; the zero time when it is not known."""
+    return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
+
+
+def row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "") -> dict[str, Any]:
+    """The object record of an entry."""
+    hashes = dict(entry.hashes) if entry.hashes else None
+    return {
+        "name": entry.name,
+        "size": entry.size,
+        "is_dir": entry.is_dir,
+        "modified": moment(entry.modified),
+        "created": moment(entry.created or entry.modified),
+        "sign": sign,
+        "thumb": thumb,
+        "type": kind(codes, entry.name, entry.is_dir),
+        "hashinfo": orjson.dumps(hashes).decode(),
+        "hash_info": hashes,
+    }
+
+
+def capacity(space: Capacity) -> dict[str, int]:
+    """The `mount_details` of a storage."""
+    return {"total_space": space.total, "used_space": space.used, "free_space": space.free}

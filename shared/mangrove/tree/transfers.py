@@ -1,0 +1,209 @@
+"""The verbs that carry things from one folder to another inside one storage.
+
+What the storage cannot do by itself at once is work for a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from mangrove.drivers.base import Copies, Driver, Moves
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath, existing_name
+from mangrove.problems import BadRequest, Collision, NotFound, NotSupported, StorageProblem
+from mangrove.tree.browse import explained_folder
+from mangrove.tree.changes import exists, forget, running, source
+from mangrove.tree.listing import cache
+from mangrove.tree.mounts import Mount
+from mangrove.tree.spot import Spot, look
+
+
+@dataclass(frozen=True, slots=True)
+class OnConflict:
+    """What to do when the target name is taken; refuse when nothing is set. `merge` enters existing folders."""
+
+    overwrite: bool = False
+    skip: bool = False
+    merge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry on its way: names for messages, paths inside the storage."""
+
+    name: str
+    path: TreePath
+    target: TreePath
+    is_dir: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was checked and can be done at once by one driver."""
+
+    driver: Driver
+    mount: Mount
+    items: Sequence[Item]
+
+
+async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> None:
+    """Move entries into another folder of the same storage; NotSupported when that needs a task."""
+    plan = await _planned(source_dir, target_dir, names, conflict, Right.MOVE)
+    driver = plan.driver
+    if not isinstance(driver, Moves):
+        raise NotSupported
+    await _carry(plan, driver.move, "move")
+
+
+async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> None:
+    """Copy entries into another folder of the same storage; NotSupported when that needs a task."""
+    plan = await _planned(source_dir, target_dir, names, conflict, Right.COPY)
+    driver = plan.driver
+    if not isinstance(driver, Copies):
+        raise NotSupported
+    if conflict.merge:
+        plan = Plan(driver, plan.mount, [one for item in plan.items for one in await _merged(plan, item)])
+    await _carry(plan, driver.copy, "copy")
+
+
+async def _carry(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None]], word: str) -> None:
+    for item in plan.items:
+        try:
+            await verb(item.path, item.target)
+        except NotSupported:
+            raise
+        except StorageProblem as problem:
+            raise problem.prefixed(f"{word} [{item.name}]") from problem
+        finally:
+            forget(plan.mount, item.path)
+            forget(plan.mount, item.target)
+
+
+async def _planned(
+    source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict, right: Right
+) -> Plan:
+    """Check rights, names, sources and targets of all items; nothing is done yet."""
+    if not names:
+        raise BadRequest("Empty file names")
+    for name in names:
+        existing_name(name)
+    if right is Right.MOVE:
+        source_dir.spend(right)
+    target_dir.spend(right)
+    for name in names:
+        source_dir.within(name).readable()
+    driver, inner, mount = await running(source_dir, "src")
+    _, into, target_mount = await running(target_dir, "dst")
+    if mount.path != target_mount.path:
+        raise NotSupported
+    items = []
+    for name in dict.fromkeys(names):
+        item = await _checked(source_dir, target_dir, name, conflict, right, driver, mount, inner, into)
+        if item is not None:
+            items.append(item)
+    await _folder(driver, into, mount)
+    return Plan(driver, mount, items)
+
+
+async def _checked(
+    source_dir: Spot, target_dir: Spot, name: str, conflict: OnConflict, right: Right,
+    driver: Driver, mount: Mount, inner: TreePath, into: TreePath,
+) -> Item | None:
+    """One item, or None when it is to be skipped."""
+    word = "move" if right is Right.MOVE else "copy"
+    taken = await exists(driver, into / name, mount) or target_dir.within(name).is_mount_way()
+    if taken and conflict.skip:
+        return None
+    if taken and not (conflict.overwrite or conflict.merge):
+        raise Collision(f"file [{name}] exists")
+    if source_dir.path == target_dir.path:
+        raise StorageProblem(f"{word} in place")
+    is_dir = await source(source_dir.within(name), driver, inner / name, mount)
+    if taken and conflict.merge and not is_dir:
+        return None
+    if target_dir.path.within(source_dir.path / name):
+        raise StorageProblem("the destination folder is a subfolder of the source folder")
+    return Item(name, inner / name, into / name, is_dir)
+
+
+async def _folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
+    try:
+        found = await look(driver, inner, mount)
+    except NotFound as problem:
+        lookup = "failed to get obj: " if driver.config.direct_lookup else ""
+        raise NotFound(f"failed to get dst dir: {lookup}{problem.message}") from None
+    if not found.is_dir:
+        raise NotSupported("not a folder")
+
+
+async def _merged(plan: Plan, item: Item) -> list[Item]:
+    """The item, or what is missing of it where its folder is already there; existing files stay as they are."""
+    if not item.is_dir or not await exists(plan.driver, item.target, plan.mount):
+        return [item]
+    missing: list[Item] = []
+    async for batch in plan.driver.list(item.path):
+        for entry in batch:
+            child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
+            if entry.is_dir or not await exists(plan.driver, child.target, plan.mount):
+                missing += await _merged(plan, child)
+    return missing
+
+
+async def flatten(source_dir: Spot, target_dir: Spot, policy: str) -> int:
+    """Move every file of a tree into one folder; answers how many. `policy`: cancel, skip or overwrite.
+
+    With `cancel` a taken name, or two files of one name, refuse everything before the first is moved.
+    """
+    if policy not in ("cancel", "skip", "overwrite"):
+        raise BadRequest("conflict_policy must be cancel, skip or overwrite")
+    source_dir.readable().spend(Right.MOVE)
+    target_dir.spend(Right.MOVE)
+    driver, inner, mount = await running(source_dir, "src")
+    _, into, target_mount = await running(target_dir, "dst")
+    if mount.path != target_mount.path or not isinstance(driver, Moves):
+        raise NotSupported
+    try:
+        taken = {entry.name for entry in (await cache.get(mount, driver, into, refresh=True)).entries}
+        items = [item async for item in _files(source_dir, driver, inner, into)]
+    except StorageProblem as problem:
+        raise explained_folder(target_dir, problem) from problem
+    chosen = _settled(items, taken, policy)
+    await _carry(Plan(driver, mount, chosen), driver.move, "move")
+    return len(chosen)
+
+
+def _settled(items: Sequence[Item], taken: set[str], policy: str) -> list[Item]:
+    chosen: list[Item] = []
+    names = set(taken)
+    for item in items:
+        if item.path == item.target:
+            continue
+        if item.target.name in names and policy == "cancel":
+            raise Collision(f"file [{item.target.name}] exists")
+        if item.target.name in names and policy == "skip":
+            continue
+        names.add(item.target.name)
+        chosen.append(item)
+    return chosen
+
+
+async def _files(spot: Spot, driver: Driver, inner: TreePath, into: TreePath) -> AsyncIterator[Item]:
+    """Every file below that the caller may see and take away."""
+    _, visible = spot.visible()
+    if not spot.rules.may_write(spot.caller.user, spot.path):
+        return
+    folders: list[str] = []
+    async for batch in driver.list(inner):
+        for entry in batch:
+            if visible is not None and not visible(entry):
+                continue
+            if entry.is_dir:
+                folders.append(entry.name)
+            else:
+                yield Item(entry.name, inner / entry.name, into / entry.name, False)
+    for name in folders:
+        below = spot.within(name)
+        if not below.is_mount_way() and below.rules.may_read(below.caller.user, below.path, below.password):
+            async for item in _files(below, driver, inner / name, into):
+                yield item

@@ -1,0 +1,110 @@
+"""The verb that stores a body: checked before the first byte is read, streamed, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+
+from mangrove.drivers.base import Driver, Makes, Upload, Writes
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath, checked_name
+from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
+from mangrove.tree.changes import forget_upwards
+from mangrove.tree.mounts import Mount
+from mangrove.tree.spot import Spot, look
+
+SYSTEM_FILES = {".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"}
+
+
+async def write(
+    spot: Spot, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
+) -> None:
+    """Store `body` at the spot, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
+
+    Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
+    not fit its hashes leaves no file and the old one as it was.
+    """
+    driver, inner, mount = await admitted(spot, overwrite)
+    assert isinstance(driver, Writes)
+    try:
+        await driver.write(inner, checked(body, hashes), upload)
+    except StorageProblem as problem:
+        raise problem.prefixed(f"failed to store [{spot.path.name}]") from problem
+    finally:
+        forget_upwards(mount, inner)
+
+
+async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount]:
+    """The driver, path and mount of an upload that is allowed; its folder exists afterwards."""
+    spot.spend(Right.WRITE, spot.path.parent)
+    mount, inner = _storage(spot)
+    checked_name(spot.path.name)
+    if spot.settings.ignore_system_files and (
+        spot.path.name in SYSTEM_FILES or spot.path.name.startswith("._")
+    ):
+        raise Denied("system file upload ignored")
+    driver = await mount.running()
+    if driver.config.no_upload or not isinstance(driver, Writes):
+        raise StorageProblem("upload not supported")
+    try:
+        found = await look(driver, inner, mount)
+    except NotFound:
+        await _parents(driver, inner, mount)
+    else:
+        if not overwrite:
+            raise Collision
+        if found.is_dir:
+            raise Exists
+    return driver, inner, mount
+
+
+def _storage(spot: Spot) -> tuple[Mount, TreePath]:
+    if spot.is_mount_way() or spot.path == "/":
+        raise StorageProblem(f"failed get storage: storage not found; rawPath: {spot.path}")
+    try:
+        return spot.mount()
+    except StorageProblem as problem:
+        raise problem.prefixed("failed get storage") from None
+
+
+async def _parents(driver: Driver, inner: TreePath, mount: Mount) -> None:
+    folder = inner.parent
+    if folder == "/":
+        return
+    try:
+        if (await look(driver, folder, mount)).is_dir:
+            return
+        raise Exists(f"failed to make dir [{folder}]: file exists")
+    except NotFound:
+        pass
+    if isinstance(driver, Makes):
+        try:
+            await driver.make(folder)
+        except StorageProblem as problem:
+            raise problem.prefixed(f"failed to make dir [{folder}]") from problem
+        forget_upwards(mount, folder)
+
+
+def refuse_form(spot: Spot) -> None:
+    """The two refusals that only the form upload words in its own way."""
+    try:
+        mount, _ = spot.mount()
+    except StorageProblem as problem:
+        raise BadRequest(problem.message) from None
+    driver = mount.driver
+    if driver is not None and (driver.config.no_upload or not isinstance(driver, Writes)):
+        raise UploadRefused
+
+
+async def checked(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
+    """The body as it is; BadRequest at its end when a hash does not fit, so that nothing is stored."""
+    sums = {kind: hashlib.new(kind) for kind in hashes}
+    async for chunk in body:
+        for digest in sums.values():
+            digest.update(chunk)
+        yield chunk
+    for kind, digest in sums.items():
+        if digest.hexdigest() != hashes[kind].lower():
+            raise BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")
+
+
