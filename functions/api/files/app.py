@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Query
-
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
 from mangrove.tree import browse, changes, spot, transfers

@@ -87,9 +87,7 @@ class Config:
     direct_lookup: bool = False  # `stat` is its own question, not a look into the parent's listing
 
 
-def option(
-    default: Any = None, *, help: str = "", required: bool = False, type: str = "", secret: bool = False
-) -> Any:
+def option(default: Any = None, *, help: str = "", required: bool = False, type: str = "", secret: bool = False) -> Any:
     """A driver option: `default` None shows as `""`; `type` overrides the one derived from the annotation."""
     from pydantic import Field
 
@@ -321,8 +319,12 @@ def common_items(config: Config) -> list[dict[str, Any]]:
         ("mount_path", "string", "", "", True, "The path you want to mount to, it is unique and cannot be repeated"),
         ("order", "number", "", "", False, "use to sort"),
         ("remark", "text", "", "", False, ""),
-        ("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage") if cached else None,
-        ("custom_cache_policies", "text", "", "", False, "The cache expiration rules for this storage") if cached else None,
+        ("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage")
+        if cached
+        else None,
+        ("custom_cache_policies", "text", "", "", False, "The cache expiration rules for this storage")
+        if cached
+        else None,
         *proxy,
         ("down_proxy_url", "text", "", "", False, ""),
         ("disable_proxy_sign", "bool", "false", "", False, "Disable sign for Download proxy URL"),

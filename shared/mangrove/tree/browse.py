@@ -189,7 +189,9 @@ def _virtual_entry(spot: Spot) -> tuple[Entry, str] | None:
     return None
 
 
-async def _related(spot: Spot, entry: Entry, codes: dict[str, int], signed: bool, base: str) -> list[dict[str, Any]] | None:
+async def _related(
+    spot: Spot, entry: Entry, codes: dict[str, int], signed: bool, base: str
+) -> list[dict[str, Any]] | None:
     """Siblings whose names start with this one's stem, as far as the caller may see them."""
     parent = spot.moved(spot.path.parent)
     stem = spot.path.name.rpartition(".")[0] or spot.path.name
@@ -276,4 +278,3 @@ async def file_at(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
     if entry.is_dir:
         raise NotSupported("failed link: not a file")
     return entry
-

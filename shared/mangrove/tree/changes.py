@@ -44,7 +44,7 @@ async def running(spot: Spot, role: str = "") -> tuple[Driver, TreePath, Mount]:
     """The running driver for a change; `role` (`src`, `dst`) goes into the message when no storage is there."""
     try:
         mount, inner = spot.mount()
-    except StorageProblem as problem:
+    except StorageProblem:
         if spot.path == "/":
             problem = StorageProblem("storage not found; please add a storage first")
         raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None

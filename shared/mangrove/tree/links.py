@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from mangrove.paths import TreePath
 from mangrove.problems import Unauthorized
-from mangrove.site.settings import Settings
+from mangrove.site.values import Settings
 from mangrove.tree.mounts import Mount
 from mangrove.tree.rules import Rules
 

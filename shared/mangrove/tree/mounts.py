@@ -159,7 +159,10 @@ async def _follow(now: snapshot.Snapshot) -> None:
 def _same(old: Storage, new: Storage) -> bool:
     """Whether a running driver serves the new record too."""
     return (old.driver, old.addition, old.mount_path, old.modified) == (
-        new.driver, new.addition, new.mount_path, new.modified,
+        new.driver,
+        new.addition,
+        new.mount_path,
+        new.modified,
     )
 
 

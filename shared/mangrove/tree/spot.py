@@ -16,7 +16,7 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath
 from mangrove.problems import Denied, NotFound, Problem, StorageProblem
 from mangrove.site import snapshot
-from mangrove.site.settings import Settings
+from mangrove.site.values import Settings
 from mangrove.tree import mounts, rules
 from mangrove.tree.listing import Folder, cache
 from mangrove.tree.mounts import Mount, Table, pick

@@ -107,8 +107,15 @@ async def _planned(
 
 
 async def _checked(
-    source_dir: Spot, target_dir: Spot, name: str, conflict: OnConflict, right: Right,
-    driver: Driver, mount: Mount, inner: TreePath, into: TreePath,
+    source_dir: Spot,
+    target_dir: Spot,
+    name: str,
+    conflict: OnConflict,
+    right: Right,
+    driver: Driver,
+    mount: Mount,
+    inner: TreePath,
+    into: TreePath,
 ) -> Item | None:
     """One item, or None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"

@@ -39,9 +39,7 @@ async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount
     spot.spend(Right.WRITE, spot.path.parent)
     mount, inner = _storage(spot)
     checked_name(spot.path.name)
-    if spot.settings.ignore_system_files and (
-        spot.path.name in SYSTEM_FILES or spot.path.name.startswith("._")
-    ):
+    if spot.settings.ignore_system_files and (spot.path.name in SYSTEM_FILES or spot.path.name.startswith("._")):
         raise Denied("system file upload ignored")
     driver = await mount.running()
     if driver.config.no_upload or not isinstance(driver, Writes):
@@ -106,5 +104,3 @@ async def checked(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> Asyn
     for kind, digest in sums.items():
         if digest.hexdigest() != hashes[kind].lower():
             raise BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")
-
-

@@ -116,7 +116,9 @@ class Api:
     """The application of one endpoint group. `app` is served, `handler` is made from it with `lambda_handler`."""
 
     def __init__(self, group: str) -> None:
-        self.app = FastAPI(title=f"Mangrove {group}", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
+        self.app = FastAPI(
+            title=f"Mangrove {group}", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
+        )
         self.app.router.route_class = Route
         self.app.router.redirect_slashes = False
         self.group = group
@@ -132,7 +134,12 @@ class Api:
 
         def register(endpoint: Endpoint) -> Endpoint:
             self.app.router.add_api_route(
-                path, endpoint, methods=[method], responses=shown, response_model=None, tags=[self.group],
+                path,
+                endpoint,
+                methods=[method],
+                responses=shown,
+                response_model=None,
+                tags=[self.group],
                 operation_id=f"{method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '').replace(':', '_')}",
                 **rest,
             )

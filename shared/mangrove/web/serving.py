@@ -98,7 +98,12 @@ def _fits(length: int, request: Request) -> None:
 
 
 async def _multipart(
-    request: Request, driver: Driver, inner: TreePath, size: int, parts: Sequence[Span], headers: dict[str, str],
+    request: Request,
+    driver: Driver,
+    inner: TreePath,
+    size: int,
+    parts: Sequence[Span],
+    headers: dict[str, str],
     kind: str,
 ) -> Response:
     boundary = token_hex(16)

@@ -1,0 +1,60 @@
+"""SSH public keys of users (behaviour 8.2)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+from mangrove.problems import BadRequest, Missing, Problem
+from mangrove.records import sshkeys
+from mangrove.records.base import RecordMissing
+from mangrove.records.sshkeys import SshKey
+
+LONGEST = 16_384  # characters of a key
+
+
+def add(user_id: int, title: str, text: str) -> SshKey:
+    """Register a key in authorized_keys format."""
+    text = text.strip()
+    if any(key.title == title for key in sshkeys.of_user(user_id)):
+        raise Problem(sshkeys.TAKEN)
+    blob = _blob(text)
+    fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+    now = datetime.now(UTC)
+    return sshkeys.create(
+        user_id=user_id, title=title, name=f"{user_id}#{title}", text=text, fingerprint=fingerprint, added=now,
+        last_used=now,
+    )  # fmt: skip
+
+
+def _blob(text: str) -> bytes:
+    try:
+        if len(text) > LONGEST or "\n" in text:
+            raise ValueError
+        load_ssh_public_key(text.encode())
+        return base64.b64decode(text.split()[1])
+    except (ValueError, IndexError, UnsupportedAlgorithm):
+        raise BadRequest("provided key invalid") from None
+
+
+def delete_own(user_id: int, id: int) -> None:
+    """Remove one of the user's own keys; somebody else's is not found."""
+    try:
+        key = sshkeys.get(id)
+    except RecordMissing:
+        raise Missing("failed to get public key") from None
+    if key.user_id != user_id:
+        raise Missing("failed to get public key")
+    sshkeys.delete(id)
+
+
+def delete(id: int) -> None:
+    """Remove any key; one that is not there counts as removed."""
+    try:
+        sshkeys.delete(id)
+    except RecordMissing:
+        pass  # already gone

@@ -1,0 +1,39 @@
+"""Failed sign-ins, counted in a table with expiry: restarts and other instances see the same numbers.
+
+A pair of account and source is locked after PAIR failures. The wider counts, per source and per account, only
+stop floods: an account's own count never locks a source that has not failed with it itself.
+"""
+
+from __future__ import annotations
+
+from mangrove.problems import TooMany
+from mangrove.records import counters
+
+SECONDS = 300
+PAIR = 5
+SOURCE = 50
+ACCOUNT = 500
+
+
+def _keys(username: str, source: str) -> dict[str, int]:
+    return {f"pair#{username}#{source}": PAIR, f"source#{source}": SOURCE, f"account#{username}": ACCOUNT}
+
+
+def check(username: str, source: str) -> None:
+    """TooMany while locked; asking while locked starts the time anew for this pair."""
+    for key, most in _keys(username, source).items():
+        if counters.failures(key) >= most:
+            if most == PAIR:
+                counters.add_failure(key, SECONDS)
+            raise TooMany
+
+
+def failed(username: str, source: str) -> None:
+    """Count one failure."""
+    for key in _keys(username, source):
+        counters.add_failure(key, SECONDS)
+
+
+def succeeded(username: str, source: str) -> None:
+    """Forget the pair's failures."""
+    counters.clear_failures(f"pair#{username}#{source}")

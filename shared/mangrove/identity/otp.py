@@ -1,0 +1,54 @@
+"""The second factor: time-based one-time codes, each good once."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from binascii import Error as Base32Error
+
+import pyotp
+import segno
+
+from mangrove.problems import BadRequest
+from mangrove.records import counters
+from mangrove.records.users import User
+
+ISSUER = "Mangrove"
+PERIOD = 30  # seconds
+WINDOW = 1  # steps before and after now
+
+
+def generate(username: str) -> tuple[str, str]:
+    """A QR picture (PNG data URL, at least 400 px wide) and the secret in it, 32 base32 letters. Nothing is stored."""
+    secret = pyotp.random_base32(32)
+    uri = pyotp.TOTP(secret, interval=PERIOD).provisioning_uri(f"{ISSUER}:{username}", issuer_name=ISSUER)
+    code = segno.make_qr(uri)
+    picture = io.BytesIO()
+    code.save(picture, kind="png", scale=-(-400 // code.symbol_size()[0]))
+    return f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}", secret
+
+
+def step_of(secret: str, code: str) -> int | None:
+    """The time step whose code this is, within the window; None when it is none."""
+    if len(code) != 6 or not code.isascii() or not code.isdecimal():
+        return None
+    now = int(time.time()) // PERIOD
+    try:
+        totp = pyotp.TOTP(secret, interval=PERIOD)
+        steps = range(now - WINDOW, now + WINDOW + 1)
+        return next((step for step in steps if pyotp.utils.strings_equal(totp.generate_otp(step), code)), None)
+    except (Base32Error, ValueError):
+        return None
+
+
+def spend(user: User, code: str) -> bool:
+    """Whether the code is right and was not used before; using it up."""
+    step = step_of(user.otp_secret, code)
+    return step is not None and counters.once(f"otp#{user.id}#{step}", PERIOD * (2 * WINDOW + 2))
+
+
+def check_enrolment(code: str, secret: str) -> None:
+    """BadRequest unless the secret is a usable one and the code fits it."""
+    if not 16 <= len(secret) <= 128 or step_of(secret, code) is None:
+        raise BadRequest("Invalid 2FA code")

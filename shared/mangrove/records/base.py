@@ -1,0 +1,116 @@
+"""What all tables share: names, time limits, sealed attributes, and failures in our own words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from pynamodb.attributes import Attribute, VersionAttribute
+from pynamodb.constants import BINARY
+from pynamodb.exceptions import PynamoDBException
+from pynamodb.models import Model
+from pynamodb.transactions import TransactWrite
+
+from mangrove.config import config
+from mangrove.problems import Problem
+from mangrove.records.crypto import seal, unseal
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+ROUNDS = 5  # attempts at a change that meets another one
+
+_made = 0
+
+
+def calls() -> int:
+    """How many calls to the records engine this process has made."""
+    return _made
+
+
+class RecordMissing(Problem):
+    """No such record."""
+
+    text = "record not found"
+
+
+class Conflict(Problem):
+    """A condition on the record did not hold."""
+
+    text = "record changed meanwhile, try again"
+
+
+class Sealed(Attribute[str]):
+    """Text that is encrypted before it leaves the process."""
+
+    attr_type = BINARY
+
+    def serialize(self, value: str) -> bytes:
+        return seal(value)
+
+    def deserialize(self, value: bytes) -> str:
+        return unseal(value)
+
+
+class Table:
+    """Meta of every model; the class body of a kind's `Meta` adds `table_name`."""
+
+    connect_timeout_seconds = 2
+    read_timeout_seconds = 5
+    max_retry_attempts = 3
+    max_pool_connections = 40
+
+
+def table_name(kind: str) -> str:
+    """The name of a kind's table in this deployment."""
+    return f"{config().tables}-{kind}"
+
+
+class Versioned(Model):
+    """A mutable record under optimistic locking."""
+
+    version = VersionAttribute()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Engine failures as Problems: a failed condition is a Conflict, anything else says the engine is not well."""
+    global _made
+    _made += 1
+    try:
+        yield
+    except PynamoDBException as error:
+        code = error.cause_response_code or ""
+        if "ConditionalCheckFailed" in code or "ConditionalCheckFailed" in str(error.cause_response_message):
+            raise Conflict from error
+        if code == "TransactionCanceledException":
+            raise Conflict from error
+        raise Problem("the records engine does not answer") from error
+
+
+def again(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Repeat a read-and-write that met another writer, at most ROUNDS times."""
+
+    @wraps(change)
+    def repeated(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for round_ in range(ROUNDS):
+            try:
+                return change(*args, **kwargs)
+            except Conflict:
+                if round_ == ROUNDS - 1:
+                    raise
+                time.sleep(0.01 * (round_ + 1))
+        raise AssertionError("unreachable")
+
+    return repeated
+
+
+def transaction(model: type[Model]) -> TransactWrite:
+    """All writes made in its context happen, or none."""
+    return TransactWrite(connection=_connection(model))
+
+
+def _connection(model: type[Model]) -> Any:
+    return model._get_connection().connection

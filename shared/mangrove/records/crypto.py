@@ -1,0 +1,51 @@
+"""The master key, keys derived from it for one purpose each, and sealing of secrets at rest."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mangrove.config import config
+from mangrove.problems import Problem
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+@cache
+def _master() -> bytes:
+    """From the 0600 file on a machine, from Secrets Manager in the cloud."""
+    settings = config()
+    if settings.key_file is not None:
+        return settings.key_file.read_bytes()
+    if settings.key_secret:
+        import boto3
+
+        text = boto3.client("secretsmanager").get_secret_value(SecretId=settings.key_secret)["SecretString"]
+        return str(text).encode()
+    raise Problem("no master key: set MANGROVE_KEY_FILE or MANGROVE_KEY_SECRET")
+
+
+@cache
+def derive(purpose: str) -> bytes:
+    """32 bytes that belong to `purpose` alone."""
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode()).derive(_master())
+
+
+def seal(text: str) -> bytes:
+    """`text`, encrypted and authenticated: nonce, then AES-GCM."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return nonce + AESGCM(derive("records")).encrypt(nonce, text.encode(), None)
+
+
+def unseal(sealed: bytes) -> str:
+    """What was sealed; Problem when the key is another one."""
+    try:
+        return AESGCM(derive("records")).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None).decode()
+    except InvalidTag:
+        raise Problem("a stored secret cannot be read: it was sealed with another key") from None

@@ -1,0 +1,59 @@
+"""Per-path rule records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
+
+from mangrove.records.base import Sealed, Table, Versioned, table_name
+from mangrove.records.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """A rule at `path`; each aspect has a flag that stretches it over sub-folders."""
+
+    id: int
+    path: str
+    read_users: list[int] | None
+    read_users_sub: bool
+    write_users: list[int] | None
+    write_users_sub: bool
+    password: str
+    p_sub: bool
+    write: bool
+    w_sub: bool
+    hide: str
+    h_sub: bool
+    readme: str
+    r_sub: bool
+    header: str
+    header_sub: bool
+
+
+class MetaRecord(Versioned):
+    class Meta(Table):
+        table_name = table_name("metas")
+
+    id = NumberAttribute(hash_key=True)
+    path = UnicodeAttribute()
+    read_users = JSONAttribute(null=True)
+    read_users_sub = BooleanAttribute(default=False)
+    write_users = JSONAttribute(null=True)
+    write_users_sub = BooleanAttribute(default=False)
+    password = Sealed(default="")
+    p_sub = BooleanAttribute(default=False)
+    write = BooleanAttribute(default=False)
+    w_sub = BooleanAttribute(default=False)
+    hide = UnicodeAttribute(default="")
+    h_sub = BooleanAttribute(default=False)
+    readme = UnicodeAttribute(default="")
+    r_sub = BooleanAttribute(default=False)
+    header = UnicodeAttribute(default="")
+    header_sub = BooleanAttribute(default=False)
+
+
+TAKEN = "constraint failed: UNIQUE constraint failed: x_meta.path (2067)"
+_kind = Kind("metas", MetaRecord, Meta, "path", TAKEN)
+all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete

@@ -1,0 +1,36 @@
+"""Tokens that were logged out before their end."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from pynamodb.attributes import TTLAttribute, UnicodeAttribute
+from pynamodb.exceptions import DoesNotExist
+from pynamodb.models import Model
+
+from mangrove.records.base import Table, table_name, told
+
+
+class SessionRecord(Model):
+    class Meta(Table):
+        table_name = table_name("sessions")
+
+    jti = UnicodeAttribute(hash_key=True)
+    expires = TTLAttribute()
+
+
+def revoke(jti: str, expires: int) -> None:
+    """No longer accept the token `jti`, which would end at `expires` (unix seconds)."""
+    with told():
+        SessionRecord(jti, expires=datetime.fromtimestamp(expires, UTC)).save()
+
+
+def revoked(jti: str) -> bool:
+    """Whether the token was logged out."""
+    with told():
+        try:
+            record = SessionRecord.get(jti, consistent_read=True)
+        except DoesNotExist:
+            return False
+    return record.expires.timestamp() > time.time()

@@ -1,0 +1,75 @@
+"""Storage records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+
+from mangrove.records.base import Sealed, Table, Versioned, table_name
+from mangrove.records.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`addition` is the driver's options as JSON text, sealed in the table; `cache_expiration` minutes."""
+
+    id: int
+    mount_path: str
+    order: int
+    driver: str
+    cache_expiration: int
+    custom_cache_policies: str
+    status: str
+    addition: str
+    remark: str
+    modified: datetime
+    disabled: bool
+    disable_index: bool
+    enable_sign: bool
+    order_by: str
+    order_direction: str
+    extract_folder: str
+    web_proxy: bool
+    webdav_policy: str
+    proxy_range: bool
+    down_proxy_url: str
+    disable_proxy_sign: bool
+
+
+class StorageRecord(Versioned):
+    class Meta(Table):
+        table_name = table_name("storages")
+
+    id = NumberAttribute(hash_key=True)
+    mount_path = UnicodeAttribute()
+    order = NumberAttribute(default=0)
+    driver = UnicodeAttribute()
+    cache_expiration = NumberAttribute(default=0)
+    custom_cache_policies = UnicodeAttribute(default="")
+    status = UnicodeAttribute(default="")
+    addition = Sealed(default="")
+    remark = UnicodeAttribute(default="")
+    modified = UTCDateTimeAttribute()
+    disabled = BooleanAttribute(default=False)
+    disable_index = BooleanAttribute(default=False)
+    enable_sign = BooleanAttribute(default=False)
+    order_by = UnicodeAttribute(default="")
+    order_direction = UnicodeAttribute(default="")
+    extract_folder = UnicodeAttribute(default="")
+    web_proxy = BooleanAttribute(default=False)
+    webdav_policy = UnicodeAttribute(default="")
+    proxy_range = BooleanAttribute(default=False)
+    down_proxy_url = UnicodeAttribute(default="")
+    disable_proxy_sign = BooleanAttribute(default=False)
+
+
+TAKEN = "constraint failed: UNIQUE constraint failed: x_storages.mount_path (2067)"
+_kind = Kind("storages", StorageRecord, Storage, "mount_path", TAKEN)
+get, create, change, delete = _kind.get, _kind.create, _kind.change, _kind.delete
+
+
+def all() -> list[Storage]:
+    """Every storage, by order, then id."""
+    return sorted(_kind.all(), key=lambda storage: (storage.order, storage.id))

@@ -1,0 +1,29 @@
+"""Names that only one record of a kind may have, kept by the engine's own conditions."""
+
+from __future__ import annotations
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.models import Model
+from pynamodb.transactions import TransactWrite
+
+from mangrove.records.base import Table, table_name
+
+
+class Claim(Model):
+    """`name` is `<kind>#<text>`; `owner` the id of the record that has it."""
+
+    class Meta(Table):
+        table_name = table_name("names")
+
+    name = UnicodeAttribute(hash_key=True)
+    owner = NumberAttribute()
+
+
+def claim(write: TransactWrite, kind: str, text: str, owner: int) -> None:
+    """Take a name within a transaction, which fails as a whole when it is taken."""
+    write.save(Claim(f"{kind}#{text}", owner=owner), condition=Claim.name.does_not_exist())
+
+
+def release(write: TransactWrite, kind: str, text: str) -> None:
+    """Give a name back within a transaction."""
+    write.delete(Claim(f"{kind}#{text}"))

@@ -1,0 +1,49 @@
+"""User records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+
+from mangrove.records.base import Sealed, Table, Versioned, table_name
+from mangrove.records.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """`role` 0 normal, 1 guest, 2 administrator; `permission` bits; `pwd_ts` microseconds of the last new password."""
+
+    id: int
+    username: str
+    password_hash: str
+    base_path: str
+    role: int
+    permission: int
+    disabled: bool
+    sso_id: str
+    allow_ldap: bool
+    otp_secret: str
+    pwd_ts: int
+
+
+class UserRecord(Versioned):
+    class Meta(Table):
+        table_name = table_name("users")
+
+    id = NumberAttribute(hash_key=True)
+    username = UnicodeAttribute()
+    password_hash = Sealed()
+    base_path = UnicodeAttribute(default="/")
+    role = NumberAttribute(default=0)
+    permission = NumberAttribute(default=0)
+    disabled = BooleanAttribute(default=False)
+    sso_id = UnicodeAttribute(default="")
+    allow_ldap = BooleanAttribute(default=True)
+    otp_secret = Sealed(default="")
+    pwd_ts = NumberAttribute(default=0)
+
+
+TAKEN = "constraint failed: UNIQUE constraint failed: x_users.username (2067)"
+_kind = Kind("users", UserRecord, User, "username", TAKEN)
+all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete

@@ -1,0 +1,126 @@
+"""Setting values: typed for the service, as records for the wire."""
+
+from __future__ import annotations
+
+import secrets
+import string
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from mangrove.problems import BadRequest
+from mangrove.site.table import BY_KEY, DEPRECATED, PUBLIC, READONLY, TABLE
+
+_LETTERS = string.ascii_letters + string.digits
+
+
+class Settings(Mapping[str, str]):
+    """All values of one snapshot, defaults filled in; typed properties for what the service itself reads."""
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._values = {setting.key: setting.default for setting in TABLE} | dict(stored)
+        self._values["version"] = BY_KEY["version"].default
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def on(self, key: str) -> bool:
+        """A bool setting."""
+        return self._values[key] in ("true", "1")
+
+    def extensions(self, key: str) -> frozenset[str]:
+        """A comma-separated list of file name extensions, lower-case."""
+        return frozenset(part.strip().lower() for part in self._values[key].split(",") if part.strip())
+
+    @cached_property
+    def token(self) -> str:
+        """The permanent token; also the key of link signatures. `""` means there is none."""
+        return self._values["token"]
+
+    @cached_property
+    def sign_all(self) -> bool:
+        return self.on("sign_all")
+
+    @cached_property
+    def link_expiration(self) -> int:
+        """Hours; 0 for never."""
+        return int(self._values["link_expiration"] or 0)
+
+    @cached_property
+    def hide_storage_details(self) -> bool:
+        return self.on("hide_storage_details")
+
+    @cached_property
+    def ignore_system_files(self) -> bool:
+        return self.on("ignore_system_files")
+
+    @cached_property
+    def audio_types(self) -> frozenset[str]:
+        return self.extensions("audio_types")
+
+    @cached_property
+    def video_types(self) -> frozenset[str]:
+        return self.extensions("video_types")
+
+    @cached_property
+    def image_types(self) -> frozenset[str]:
+        return self.extensions("image_types")
+
+    @cached_property
+    def text_types(self) -> frozenset[str]:
+        return self.extensions("text_types")
+
+    @cached_property
+    def proxy_types(self) -> frozenset[str]:
+        return self.extensions("proxy_types")
+
+    def public(self) -> dict[str, str]:
+        """What anybody may see."""
+        shown = (PUBLIC, READONLY)
+        return {setting.key: self._values[setting.key] for setting in TABLE if setting.flag in shown}
+
+    def records(self, groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
+        """The wire records, of some groups or all, in the order of the table; unknown keys last."""
+        rows = [self.record(key) for key in self._values]
+        return rows if groups is None else [row for row in rows if row["group"] in groups]
+
+    def record(self, key: str) -> dict[str, Any]:
+        """One wire record; BadRequest for an unknown key."""
+        if key not in self._values:
+            raise BadRequest("record not found")
+        return wire_record(key, self._values[key])
+
+
+_index = {setting.key: index for index, setting in enumerate(TABLE)}
+
+
+def wire_record(key: str, value: str) -> dict[str, Any]:
+    """The record of a key; one this version does not know is shown as deprecated."""
+    setting = BY_KEY.get(key)
+    if setting is None:
+        return {
+            "key": key, "value": value, "help": "", "type": "string", "options": "", "group": 0,
+            "flag": DEPRECATED, "index": 0,
+        }  # fmt: skip
+    return {
+        "key": key, "value": value, "help": setting.help, "type": setting.type, "options": setting.options,
+        "group": setting.group, "flag": setting.flag, "index": _index[key],
+    }  # fmt: skip
+
+
+def defaults(groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
+    """The table's own records, with a fresh token each time."""
+    rows = [wire_record(one.key, new_token() if one.key == "token" else one.default) for one in TABLE]
+    return rows if groups is None else [row for row in rows if row["group"] in groups]
+
+
+def new_token() -> str:
+    """A permanent token: `mangrove-`, a UUID, 64 letters and digits."""
+    return f"mangrove-{uuid.uuid4()}{''.join(secrets.choice(_LETTERS) for _ in range(64))}"
