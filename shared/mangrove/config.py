@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`tables`: name prefix of the tables; `snapshot_seconds`: how long a snapshot is trusted unasked, None for ever."""
+    """`tables`: name prefix of the tables; `snapshot_seconds`: how long a snapshot is trusted, None: for ever."""
 
     tables: str
     key_file: Path | None

@@ -95,7 +95,7 @@ def checked_name(raw: str) -> str:
 
 
 def existing_name(raw: str) -> str:
-    """`raw` if it names one entry of a folder; BadRequest for the folder itself, RelativePath for anything elsewhere."""
+    """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for what is elsewhere."""
     if raw in ("", "."):
         raise BadRequest(f"invalid file name [{raw}]")
     if raw == ".." or "/" in raw or "\\" in raw:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Query
+
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
 from mangrove.tree import browse, changes, spot, transfers

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest
 
+ROOT = TreePath("/")
 BLOCK = 1 << 20  # bytes: the unit in which drivers read and write
 
 
@@ -150,7 +151,9 @@ def _zero(spec: FieldInfo) -> Any:
 def _descriptor(name: str, spec: FieldInfo) -> dict[str, Any]:
     extra = _extra(spec)
     choices = _choices(spec)
-    kind = "select" if choices else {bool: "bool", int: "number"}.get(spec.annotation or str, "string")
+    kind = (
+        "select" if choices else "bool" if spec.annotation is bool else "number" if spec.annotation is int else "string"
+    )
     default = extra["default"]
     text = "" if default is None else json.dumps(default) if isinstance(default, bool | int) else str(default)
     return {
@@ -176,7 +179,7 @@ class Mounting:
     """What a driver is told about its place: the record's `modified` time (seconds), the opener, how to store
     changed options (`keep`), and where it may keep cache files (None: nowhere)."""
 
-    mount_path: TreePath = TreePath("/")
+    mount_path: TreePath = ROOT
     modified: float = 0.0
     opener: Opener | None = None
     keep: Callable[[Options], Awaitable[None]] | None = None

@@ -22,7 +22,7 @@ WINDOW = 1  # steps before and after now
 def generate(username: str) -> tuple[str, str]:
     """A QR picture (PNG data URL, at least 400 px wide) and the secret in it, 32 base32 letters. Nothing is stored."""
     secret = pyotp.random_base32(32)
-    uri = pyotp.TOTP(secret, interval=PERIOD).provisioning_uri(f"{ISSUER}:{username}", issuer_name=ISSUER)
+    uri = pyotp.TOTP(secret, interval=PERIOD).provisioning_uri(name=username, issuer_name=ISSUER)
     code = segno.make_qr(uri)
     picture = io.BytesIO()
     code.save(picture, kind="png", scale=-(-400 // code.symbol_size()[0]))

@@ -76,7 +76,12 @@ def _verified(token: str) -> Known:
     claims = _decoded(token, verify_time=False)
     try:
         return Known(
-            str(claims["username"]), int(claims["pwd_ts"]), int(claims["exp"]), int(claims["nbf"]), str(claims["jti"]), 0.0
+            str(claims["username"]),
+            int(claims["pwd_ts"]),
+            int(claims["exp"]),
+            int(claims["nbf"]),
+            str(claims["jti"]),
+            0.0,
         )
     except (TypeError, ValueError):
         raise Unauthorized("token is invalidated") from None

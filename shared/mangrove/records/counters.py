@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
@@ -75,7 +75,7 @@ def add_failure(key: str, seconds: int) -> int:
 
 
 def _ends(now: float, seconds: int) -> list[Action]:
-    return [Counter.until.set(now + seconds), Counter.expires.set(timedelta(seconds=seconds))]
+    return [Counter.until.set(now + seconds), Counter.expires.set(datetime.fromtimestamp(now + seconds + 1, UTC))]
 
 
 def clear_failures(key: str) -> None:

@@ -53,7 +53,10 @@ def _mount(data: Path | None) -> None:
     if data is not None:
         folder = data / "files"
         folder.mkdir(parents=True, exist_ok=True)
-        driver, addition = "Local", {"root_folder_path": str(folder.resolve()), "show_hidden": True, "mkdir_perm": "777"}
+        driver, addition = (
+            "Local",
+            {"root_folder_path": str(folder.resolve()), "show_hidden": True, "mkdir_perm": "777"},
+        )
     elif bucket:
         region = os.environ.get("AWS_REGION", "us-east-1")
         driver = "S3"

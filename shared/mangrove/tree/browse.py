@@ -42,7 +42,8 @@ async def listing(spot: Spot, part: Slice, refresh: bool, base: str) -> dict[str
         raise Denied("Refresh without permission")
     virtual = spot.virtual()
     found = await _folder(spot, refresh, bool(virtual) or spot.path in spot.table.above)
-    provider, rows, total = "unknown", [], 0
+    provider, total = "unknown", 0
+    rows: list[bytes] = []
     if found is not None:
         folder, driver, mount = found
         view = _view(spot, folder, mount, driver, base)

@@ -130,7 +130,7 @@ class Api:
 
     def route(self, method: str, path: str, gives: Any = None, **rest: Any) -> Callable[[Endpoint], Endpoint]:
         """Register an endpoint; `gives` is the model of the envelope's `data` in the OpenAPI document."""
-        shown = {200: {"model": Envelope[gives]}}
+        shown: dict[int | str, dict[str, Any]] = {200: {"model": Envelope[gives]}}
 
         def register(endpoint: Endpoint) -> Endpoint:
             self.app.router.add_api_route(
@@ -140,7 +140,7 @@ class Api:
                 responses=shown,
                 response_model=None,
                 tags=[self.group],
-                operation_id=f"{method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '').replace(':', '_')}",
+                operation_id=method.lower() + "".join(letter if letter.isalnum() else "_" for letter in path),
                 **rest,
             )
             return endpoint

@@ -1,0 +1,74 @@
+"""A real records engine for tests: dynoxide in memory on a random loopback address, tables from the models."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
+
+
+def environment(folder: Path, endpoint: str) -> dict[str, str]:
+    """What a process needs to use the engine at `endpoint` with a master key in `folder`."""
+    key = folder / "key"
+    if not key.exists():
+        key.write_bytes(secrets.token_bytes(32))
+    return {
+        "AWS_ENDPOINT_URL_DYNAMODB": endpoint,
+        "AWS_ACCESS_KEY_ID": "mangrove-local",
+        "AWS_SECRET_ACCESS_KEY": "mangrove-local",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "MANGROVE_KEY_FILE": str(key),
+        "MANGROVE_SNAPSHOT_SECONDS": "never",
+        "MANGROVE_DATA": str(folder),
+    }
+
+
+@contextmanager
+def engine() -> Iterator[str]:
+    """A running engine; its address."""
+    host = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
+    with closing(socket.create_server((host, 0))) as probe:
+        port = probe.getsockname()[1]
+    with subprocess.Popen([BINARY, "serve", "--host", host, "--port", str(port)], stdout=subprocess.DEVNULL) as child:
+        try:
+            _wait(host, port)
+            yield f"http://{host}:{port}"
+        finally:
+            child.kill()
+
+
+def _wait(host: str, port: int) -> None:
+    for _ in range(500):
+        try:
+            socket.create_connection((host, port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.01)
+    raise TimeoutError("the records engine did not open its port")
+
+
+def create_tables() -> None:
+    """Make every table of the models; the environment must be set before the first import of `mangrove.records`."""
+    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, unique, users
+
+    models = (
+        users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
+        sessions.SessionRecord, counters.Counter, unique.Claim,
+    )  # fmt: skip
+    for model in models:
+        model.create_table(wait=True, billing_mode="PAY_PER_REQUEST")
+
+
+def enter(folder: Path, endpoint: str) -> None:
+    """Put this process into the environment of `endpoint`."""
+    os.environ.update(environment(folder, endpoint))
