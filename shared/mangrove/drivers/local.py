@@ -1,0 +1,317 @@
+"""Local: a folder of this machine, confined to its root."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, ParamSpec, TypeVar
+
+from mangrove.drivers import localcopy, thumbnails
+from mangrove.drivers.base import BLOCK, Capacity, Config, Driver, Entry, Mounting, Options, Upload, option
+from mangrove.drivers.confined import Root, told
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, Problem, StorageProblem
+
+PART = ".mangrove-"  # names of files that are still being written begin so
+KEEP_DELETED = "delete permanently"
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+class LocalOptions(Options):
+    root_folder_path: str = option("/", required=True)
+    directory_size: bool = option(False, help="This might impact host performance")
+    thumbnail: bool = option(required=True, help="enable thumbnail")
+    thumb_cache_folder: str = option()
+    thumb_concurrency: str = option("16", help="How many thumbnails are made at the same time")
+    video_thumb_pos: str = option(
+        "20%", help="Where in a video its thumbnail is taken: a number means seconds, with % a share of the length"
+    )
+    show_hidden: bool = option(True, help="show hidden directories and files")
+    mkdir_perm: str = option("777")
+    recycle_bin_path: str = option(
+        KEEP_DELETED, help="path to recycle bin, delete permanently if empty or keep 'delete permanently'"
+    )
+
+
+async def threaded(work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Run blocking work in a thread."""
+    if kwargs:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(None, work, *args)
+
+
+class Local(Driver):
+    name = "Local"
+    Options = LocalOptions
+    config = Config(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
+    options: LocalOptions
+
+    def __init__(self, options: LocalOptions, mounting: Mounting) -> None:
+        super().__init__(options, mounting)
+        self.root = Root(options.root_folder_path)
+        self._mode = 0o777
+        self._bin: str | None = None
+        self._thumbnails = thumbnails.Maker(options.thumb_concurrency, options.thumb_cache_folder)
+        self._sizes: dict[str, int] = {}
+
+    async def start(self) -> None:
+        await threaded(self._check)
+
+    def _check(self) -> None:
+        folder = self.options.root_folder_path
+        if not folder or not os.path.isdir(folder):
+            raise StorageProblem(f"root folder {folder} not exists")
+        self._mode = _octal(self.options.mkdir_perm or "777")
+        _video_position(self.options.video_thumb_pos or "20%")
+        bin_path = self.options.recycle_bin_path
+        if bin_path and bin_path != KEEP_DELETED:
+            self._bin = os.path.realpath(bin_path)
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self._list(path)
+
+    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        yield await threaded(self._scan, path)
+
+    def _scan(self, path: TreePath) -> Sequence[Entry]:
+        found: list[Entry] = []
+        hidden = not self.options.show_hidden
+        pictures = self.options.thumbnail
+        with self.root.folder(path) as handle, os.scandir(handle) as items:
+            for item in items:
+                name = item.name
+                if name[0] == "." and (hidden or name.startswith(PART)):
+                    continue
+                try:
+                    facts = self.root.status(path / name) if item.is_symlink() else item.stat(follow_symlinks=False)
+                except (NotFound, BadRequest, Problem, OSError):
+                    continue  # a link that leaves the root or leads nowhere, or gone meanwhile
+                if "\\" not in name and _utf8(name):
+                    found.append(self._entry(name, facts, path, pictures))
+        found.sort()
+        return found
+
+    def _entry(self, name: str, facts: os.stat_result, folder: TreePath, pictures: bool) -> Entry:
+        is_dir = stat.S_ISDIR(facts.st_mode)
+        size = facts.st_size
+        if is_dir:
+            size = self._size(folder / name) if self.options.directory_size and name else 0
+        return Entry(name, size, facts.st_mtime, is_dir, 0.0, None, pictures and not is_dir and thumbnails.can(name))
+
+    def _size(self, path: TreePath) -> int:
+        """Bytes of all files below, links not followed."""
+        total = 0
+        for _, _, names, handle in os.fwalk(self.root.real + str(path), follow_symlinks=False):
+            for name in names:
+                try:
+                    total += os.stat(name, dir_fd=handle, follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    pass  # gone while we counted
+        return total
+
+    async def stat(self, path: TreePath) -> Entry:
+        return await threaded(self._stat, path)
+
+    def _stat(self, path: TreePath) -> Entry:
+        if path.name.startswith(PART):
+            raise NotFound
+        return self._entry(path.name, self.root.status(path), path.parent, self.options.thumbnail)
+
+    async def stamp(self, path: TreePath) -> int:
+        return (await threaded(self.root.status, path)).st_mtime_ns
+
+    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        handle = await threaded(self.root.open, path)
+        return _blocks(handle, offset, length)
+
+    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        part = f"{PART}{token_hex(12)}.part"
+        handle = await threaded(self._begin, path, part)
+        try:
+            size = await _pour(body, handle)
+            if upload.size is not None and size != upload.size:
+                raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
+            return await threaded(self._finish, path, part, handle, upload.modified)
+        except BaseException:
+            await asyncio.shield(threaded(self._abandon, path, part))
+            raise
+        finally:
+            os.close(handle)
+
+    def _begin(self, path: TreePath, part: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self.root.target(path) as (folder, name):
+            if _is_folder(name, folder):
+                raise Exists
+            return os.open(part, flags, 0o666, dir_fd=folder)
+
+    def _finish(self, path: TreePath, part: str, handle: int, modified: float) -> Entry:
+        with self.root.target(path) as (folder, name):
+            os.utime(handle, (time.time(), modified))
+            os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return self._entry(path.name, os.fstat(handle), path.parent, self.options.thumbnail)
+
+    def _abandon(self, path: TreePath, part: str) -> None:
+        try:
+            with self.root.target(path) as (folder, _):
+                os.unlink(part, dir_fd=folder)
+        except Problem:
+            pass  # it never came to be, or its folder is gone with it
+
+    async def make(self, path: TreePath) -> None:
+        await threaded(self._make, path)
+
+    def _make(self, path: TreePath) -> None:
+        for step in reversed(path.ancestors()[:-1]):
+            with self.root.place(step) as (folder, name):
+                try:
+                    os.mkdir(name, self._mode, dir_fd=folder)
+                except FileExistsError:
+                    if not stat.S_ISDIR(self.root.status(step).st_mode):
+                        raise Exists from None
+
+    async def rename(self, path: TreePath, target: TreePath) -> None:
+        await threaded(self._move, path, target)
+
+    async def move(self, path: TreePath, target: TreePath) -> None:
+        await threaded(self._move, path, target)
+
+    def _move(self, path: TreePath, target: TreePath) -> None:
+        if target.within(path) and target != path:
+            raise StorageProblem("the destination folder is a subfolder of the source folder")
+        with self.root.place(path) as (source, old), self.root.place(target) as (folder, new):
+            try:
+                os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
+            except (IsADirectoryError, NotADirectoryError):
+                raise Exists from None
+
+    async def copy(self, path: TreePath, target: TreePath) -> None:
+        await threaded(localcopy.copy, self.root, path, target, f"{PART}{token_hex(12)}.part")
+
+    async def remove(self, path: TreePath) -> None:
+        if path == "/":
+            raise Forbidden("delete root folder is not allowed")
+        await threaded(self._recycle if self._bin else self._remove, path)
+
+    def _remove(self, path: TreePath) -> None:
+        with self.root.place(path) as (folder, name):
+            if _is_folder(name, folder):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+    def _recycle(self, path: TreePath) -> None:
+        assert self._bin is not None
+        place = Path(self._bin + str(path.parent))
+        with told():
+            place.mkdir(parents=True, exist_ok=True)
+            target = place / path.name
+            if os.path.lexists(target):
+                target = place / f"{path.name}_{datetime.now():%Y%m%d%H%M%S}_{token_hex(2)}"
+        with self.root.place(path) as (folder, name):
+            try:
+                os.rename(name, target, src_dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                raise StorageProblem("the recycle bin is on another file system") from None
+
+    async def space(self) -> Capacity:
+        with told():
+            facts = await threaded(os.statvfs, self.root.real)
+        return Capacity(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize)
+
+    async def thumb(self, path: TreePath) -> tuple[bytes, str]:
+        if not self.options.thumbnail or not thumbnails.can(path.name):
+            raise NotSupported
+        handle = await threaded(self.root.open, path)
+        return await self._thumbnails.make(handle, path.name)
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _blocks(handle: int, offset: int, length: int | None) -> AsyncIterator[bytes]:
+    """The file's bytes; closes the handle at the end, also of an iterator that is not read to it."""
+    loop = asyncio.get_running_loop()
+    left = length
+    try:
+        while left is None or left > 0:
+            wanted = BLOCK if left is None else min(BLOCK, left)
+            with told():
+                block = await loop.run_in_executor(None, os.pread, handle, wanted, offset)
+            if not block:
+                return
+            offset += len(block)
+            left = None if left is None else left - len(block)
+            yield block
+    finally:
+        os.close(handle)
+
+
+async def _pour(body: AsyncIterator[bytes], handle: int) -> int:
+    """Write a body in blocks, the next one gathered while one is written; answers its size."""
+    size, waiting, held = 0, [], 0
+    writing: asyncio.Future[Any] | None = None
+    loop = asyncio.get_running_loop()
+    try:
+        async for chunk in body:
+            waiting.append(chunk)
+            held += len(chunk)
+            if held >= BLOCK:
+                if writing is not None:
+                    await writing
+                writing = loop.run_in_executor(None, _write, handle, waiting)
+                size, waiting, held = size + held, [], 0
+    finally:
+        if writing is not None:
+            await asyncio.wait([writing])
+    if writing is not None:
+        await writing
+    await threaded(_write, handle, waiting)
+    return size + held
+
+
+def _write(handle: int, chunks: Sequence[bytes]) -> None:
+    with told():
+        for chunk in [b"".join(chunks)] if len(chunks) > 1 else chunks:
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(handle, view) :]
+
+
+def _octal(text: str) -> int:
+    try:
+        return int(text, 8)
+    except ValueError:
+        raise StorageProblem(f'strconv.ParseUint: parsing "{text[:40]}": invalid syntax') from None
+
+
+def _video_position(text: str) -> None:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise StorageProblem(f"invalid video_thumb_pos value: {text[:40]}") from None
+    if value < 0 or (text.endswith("%") and value > 100):
+        raise StorageProblem(f"invalid video_thumb_pos value: {text[:40]}")
