@@ -1,0 +1,127 @@
+"""Virtual: folders full of invented files, to try the service with. Changes touch the invented listing only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import string
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+
+from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Mounting, Options, Upload, option
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, NotFound, NotSupported
+
+KEPT = 256  # folders whose invention is remembered
+MOST = 10_000  # files and folders in one
+
+
+class VirtualOptions(Options):
+    root_folder_path: str = option("")
+    num_file: int = option(30, required=True)
+    num_folder: int = option(30, required=True)
+    max_file_size: int = option(1073741824, required=True)
+    min_file_size: int = option(1048576, required=True)
+
+
+class Virtual(Driver):
+    name = "Virtual"
+    Options = VirtualOptions
+    config = Config(only_proxy=True, need_ms=True)
+    options: VirtualOptions
+
+    def __init__(self, options: VirtualOptions, mounting: Mounting) -> None:
+        super().__init__(options, mounting)
+        self._folders: OrderedDict[str, dict[str, Entry]] = OrderedDict()
+
+    def _folder(self, path: TreePath) -> dict[str, Entry]:
+        folder = self._folders.get(path)
+        if folder is None:
+            folder = self._folders[path] = {entry.name: entry for entry in self._invented()}
+            while len(self._folders) > KEPT:
+                self._folders.popitem(last=False)
+        self._folders.move_to_end(path)
+        return folder
+
+    def _invented(self) -> list[Entry]:
+        now, options = time.time(), self.options
+        low = max(options.min_file_size, 0)
+        high = max(options.max_file_size, low)
+        files = [Entry(_name(), random.randint(low, high), now, False) for _ in range(_bounded(options.num_file))]
+        return files + [Entry(_name(), 0, now, True) for _ in range(_bounded(options.num_folder))]
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self._list(path)
+
+    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        if path != "/" and not (await self.stat(path)).is_dir:
+            raise NotSupported("not a folder")
+        yield [*self._folder(path).values()]
+
+    async def stat(self, path: TreePath) -> Entry:
+        if path == "/":
+            return Entry("", 0, self.mounting.modified, True)
+        if path.parent != "/" and not (await self.stat(path.parent)).is_dir:
+            raise NotFound
+        found = self._folder(path.parent).get(path.name)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        entry = await self.stat(path)
+        if entry.is_dir:
+            raise NotSupported("not a file")
+        left = max(entry.size - offset, 0)
+        return _noise(left if length is None else min(length, left))
+
+    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        size = 0
+        async for chunk in body:
+            size += len(chunk)
+        if upload.size is not None and size != upload.size:
+            raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
+        entry = Entry(path.name, size, upload.modified, False)
+        self._folder(path.parent)[path.name] = entry
+        return entry
+
+    async def make(self, path: TreePath) -> None:
+        for step in reversed(path.ancestors()[:-1]):
+            folder = self._folder(step.parent)
+            if step.name not in folder:
+                folder[step.name] = Entry(step.name, 0, time.time(), True)
+                self._folders[step] = {}
+
+    async def rename(self, path: TreePath, target: TreePath) -> None:
+        await self.move(path, target)
+
+    async def move(self, path: TreePath, target: TreePath) -> None:
+        await self.copy(path, target)
+        await self.remove(path)
+
+    async def copy(self, path: TreePath, target: TreePath) -> None:
+        entry = await self.stat(path)
+        if entry.is_dir:
+            self._folders[target] = dict(self._folder(path))
+        self._folder(target.parent)[target.name] = entry._replace(name=target.name)
+
+    async def remove(self, path: TreePath) -> None:
+        self._folder(path.parent).pop(path.name, None)
+        self._folders.pop(path, None)
+
+
+def _name() -> str:
+    return "".join(random.choices(string.ascii_letters, k=10))
+
+
+def _bounded(number: int) -> int:
+    return min(max(number, 0), MOST)
+
+
+async def _noise(left: int) -> AsyncIterator[bytes]:
+    while left > 0:
+        yield os.urandom(min(left, BLOCK))
+        left -= BLOCK
+        await asyncio.sleep(0)
