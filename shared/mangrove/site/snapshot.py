@@ -53,7 +53,7 @@ async def fresh() -> Snapshot:
     """The snapshot, at most `config().snapshot_seconds` behind the records."""
     if _now is not None and _young():
         return _now
-    return await asyncio.to_thread(_checked)
+    return await asyncio.to_thread(latest)
 
 
 def _young() -> bool:
@@ -61,7 +61,8 @@ def _young() -> bool:
     return seconds is None or time.monotonic() - _asked < seconds
 
 
-def _checked() -> Snapshot:
+def latest() -> Snapshot:
+    """What `fresh` answers, for code that runs in a thread."""
     global _asked
     with _loading:
         if _now is not None and _young():

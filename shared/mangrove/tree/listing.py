@@ -58,8 +58,10 @@ class View:
 class Folder:
     """One listing, sorted as its storage wants it."""
 
-    def __init__(self, found: list[Entry], storage: Storage, stamp: int | None, seconds: float) -> None:
-        self.entries = arranged(found, storage)
+    def __init__(self, found: list[Entry], mount: Mount, stamp: int | None, seconds: float) -> None:
+        self.entries = arranged(found, mount.storage)
+        self.mount = mount
+        self.kept = False
         self.stamp = stamp
         self.asked = self.read = time.monotonic()
         self.trust = min(30.0, max(1.0, TRUST * seconds))
@@ -133,6 +135,7 @@ class Listings:
         self._largest = largest
         self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
         self._reading: dict[tuple[int, str], asyncio.Lock] = {}
+        self._changes = 0
         self.weight = 0
 
     async def get(self, mount: Mount, driver: Driver, inner: TreePath, refresh: bool = False) -> Folder:
@@ -156,37 +159,45 @@ class Listings:
     async def _read(self, key: tuple[int, str], mount: Mount, driver: Driver, inner: TreePath) -> Folder:
         began = time.monotonic()
         before = time.time_ns()
+        changes = self._changes
         stamp = await driver.stamp(inner) if isinstance(driver, Stamps) else None
         found = await base.entries(driver, inner)
-        folder = Folder(found, mount.storage, stamp, time.monotonic() - began)
+        folder = Folder(found, mount, stamp, time.monotonic() - began)
         if stamp is not None and before - stamp < RACY_NS:
             folder.stamp = None
         self._drop(key)
-        if _lifetime(mount, driver, inner) > 0 and found:
+        if _lifetime(mount, driver, inner) > 0 and found and changes == self._changes:
             self._folders[key] = folder
-            self.weigh(folder, folder.weight, already=True)
+            folder.kept = True
+            self.weight += folder.weight
+            self._shrink()
         return folder
 
-    def weigh(self, folder: Folder, grown: int, already: bool = False) -> None:
+    def weigh(self, folder: Folder, grown: int) -> None:
         """Account for `grown` more bytes in `folder` and let the oldest go."""
-        if not already:
+        if folder.kept:
             folder.weight += grown
-        self.weight += grown
+            self.weight += grown
+            self._shrink()
+
+    def _shrink(self) -> None:
         while self.weight > self._largest and len(self._folders) > 1:
-            _, oldest = self._folders.popitem(last=False)
-            self.weight -= oldest.weight
+            self._drop(next(iter(self._folders)))
 
     def _drop(self, key: tuple[int, str]) -> None:
         folder = self._folders.pop(key, None)
         if folder is not None:
+            folder.kept = False
             self.weight -= folder.weight
 
     def forget(self, storage_id: int, inner: TreePath) -> None:
-        """Something in the folder `inner` changed."""
+        """Something in the folder `inner` changed; what is being read right now is not kept either."""
+        self._changes += 1
         self._drop((storage_id, str(inner)))
 
     def forget_below(self, storage_id: int, inner: TreePath | None = None) -> None:
         """The folder `inner` (None: the storage) and everything below it changed."""
+        self._changes += 1
         for key in [key for key in self._folders if key[0] == storage_id]:
             if inner is None or TreePath(key[1]).within(inner):
                 self._drop(key)
@@ -202,6 +213,8 @@ cache = Listings()
 
 async def _good(folder: Folder, mount: Mount, driver: Driver, inner: TreePath) -> bool:
     now = time.monotonic()
+    if folder.mount is not mount:
+        return False
     if not isinstance(driver, Stamps):
         return now - folder.read < _lifetime(mount, driver, inner)
     if now - folder.asked < STAMP_SECONDS:

@@ -17,6 +17,7 @@ from mangrove.drivers.base import Capacity, Driver, Mounting, Options, Space
 from mangrove.paths import TreePath
 from mangrove.problems import Problem, StorageProblem
 from mangrove.records import storages
+from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
 from mangrove.site import snapshot
 from mangrove.telemetry import crash
@@ -170,16 +171,12 @@ def _shown(mount_path: str) -> TreePath:
     return TreePath(mount_path.partition(BALANCE)[0])
 
 
-async def start(storage: Storage) -> str:
-    """(Re)start the driver of one storage with its present record; answers the status text."""
-    await stop(storage.id)
-    await ready()
-    for mount in _table.mounts:
-        if mount.storage.id == storage.id:
-            try:
-                await mount.running()
-            except Problem:
-                pass  # the status says it
+async def start(storage_id: int) -> str:
+    """(Re)start the driver of one storage with its present record; answers the status text, which is stored."""
+    await stop(storage_id)
+    for mount in (await ready()).mounts:
+        if mount.storage.id == storage_id:
+            await _load(mount)
             return mount.status
     return DISABLED
 
@@ -203,7 +200,10 @@ async def _load(mount: Mount) -> None:
     except Problem:
         pass  # the status says it
     if mount.status != mount.storage.status:
-        await asyncio.to_thread(storages.change, mount.storage.id, status=mount.status)
+        try:
+            mount.storage = await asyncio.to_thread(storages.change, mount.storage.id, status=mount.status)
+        except RecordMissing:
+            pass  # removed meanwhile
 
 
 async def close() -> None:

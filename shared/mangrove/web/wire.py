@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mangrove.records.sshkeys import SshKey
+from mangrove.records.users import User
 
 OPENLIST = "openlist"
 
@@ -33,3 +34,18 @@ def deleted_setting(dialect: str) -> dict[str, Any] | None:
 def transferred(verb: Literal["Move", "Copy"], dialect: str) -> dict[str, Any] | None:
     """What a move or copy that was done at once answers."""
     return {"message": f"{verb} operations completed immediately"} if dialect == OPENLIST else None
+
+
+def user(one: User) -> dict[str, Any]:
+    """A user's record, the same in both dialects; the password is never shown."""
+    return {
+        "id": one.id,
+        "username": one.username,
+        "password": "",
+        "base_path": one.base_path,
+        "role": one.role,
+        "disabled": one.disabled,
+        "permission": one.permission,
+        "sso_id": one.sso_id,
+        "allow_ldap": one.allow_ldap,
+    }
