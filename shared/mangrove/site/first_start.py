@@ -19,15 +19,16 @@ PASSWORD_LETTERS = 16
 _LETTERS = string.ascii_letters + string.digits
 
 
-def run(data: Path | None, stored: Callable[[str], str], permission: int) -> str | None:
+def run(data: Path | None, given: str, stored: Callable[[str], str], permission: int) -> str | None:
     """Make what is missing; safe to repeat and to run twice at once.
 
-    `data` is the data directory, None in the cloud; `stored` turns a plain password into what is stored;
-    `permission` is the administrator's. Answers the administrator's new password when one was made up here.
+    `data` is the data directory, None in the cloud; `given` the administrator's password, made up when empty;
+    `stored` turns a plain password into what is stored; `permission` is the administrator's. Answers the password
+    when it was made up here.
     """
     password = None
     if not any(user.role == 2 for user in users.all()):
-        password = _people(stored, permission)
+        password = _people(given, stored, permission)
         _mount(data)
     if not settings.all().get("token"):
         settings.save({"token": new_token()})
@@ -35,8 +36,7 @@ def run(data: Path | None, stored: Callable[[str], str], permission: int) -> str
     return password
 
 
-def _people(stored: Callable[[str], str], permission: int) -> str | None:
-    given = os.environ.get("MANGROVE_ADMIN_PASSWORD")
+def _people(given: str, stored: Callable[[str], str], permission: int) -> str | None:
     password = given or "".join(secrets.choice(_LETTERS) for _ in range(PASSWORD_LETTERS))
     try:
         users.create(username="admin", password_hash=stored(password), role=2, permission=permission)

@@ -32,7 +32,7 @@ def verify(key: str, path: str, signature: str) -> None:
         raise Unauthorized("expire invalid")
     if 0 < int(expires) < time.time():
         raise Unauthorized("sign expired")
-    if not hmac.compare_digest(sign(key, path, int(expires)).encode(), signature.encode()):
+    if not key or not hmac.compare_digest(sign(key, path, int(expires)).encode(), signature.encode()):
         raise Unauthorized("sign invalid")
 
 

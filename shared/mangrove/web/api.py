@@ -15,6 +15,7 @@ from mangum import Mangum
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -128,6 +129,18 @@ class Api:
         self.app.add_exception_handler(RequestValidationError, _on_invalid)
         self.app.add_exception_handler(HTTPException, _on_http)
 
+    def document(self) -> dict[str, Any]:
+        """The group's OpenAPI document; `x-gate` says who may call an operation."""
+        document = self.app.openapi()
+        for route in self.app.routes:
+            assert isinstance(route, Route)
+            for method in route.methods or ():
+                operation = document["paths"][route.path_format][method.lower()]
+                operation["x-gate"] = str(route.gate)
+                if route.gate.level != "anyone":
+                    operation["security"] = [{"token": []}]
+        return document
+
     def route(self, method: str, path: str, gives: Any = None, **rest: Any) -> Callable[[Endpoint], Endpoint]:
         """Register an endpoint; `gives` is the model of the envelope's `data` in the OpenAPI document."""
         shown: dict[int | str, dict[str, Any]] = {200: {"model": Envelope[gives]}}
@@ -180,6 +193,8 @@ class Front:
 
         try:
             await self.app(scope, receive, watched)
+        except ClientDisconnect:
+            tell("client left", method=scope["method"], path=path)
         except Exception:  # the one place: whatever was not foreseen becomes an answer here
             request_id = token_hex(8)
             crash("request failed", method=scope["method"], path=path, request_id=request_id)

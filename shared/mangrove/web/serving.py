@@ -76,6 +76,11 @@ async def served(request: Request, driver: Driver, inner: TreePath, entry: Entry
     return Stream(await driver.read(inner, span.start, span.length), status, headers)
 
 
+def picture(content: bytes, mime: str) -> Response:
+    """A thumbnail, as contained as the file it was made of."""
+    return Response(content, media_type=mime, headers={"content-disposition": "attachment", **CONTAINED})
+
+
 class Stream(StreamingResponse):
     """A streamed body that closes its source also when the client goes away."""
 

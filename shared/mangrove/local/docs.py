@@ -1,0 +1,66 @@
+"""`/openapi.json` of the whole service and `/docs`, a page that shows it; all of it served from this machine."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import orjson
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.types import ASGIApp
+
+from mangrove import __version__
+from mangrove.local.template import ROOT, routes
+
+ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
+FILES = {"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "text/javascript"}
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>Mangrove</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<div id="ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+"""
+START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", validatorUrl: null});\n'
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The OpenAPI documents of all groups as one. Raises ValueError when two groups give one name to two schemas."""
+    whole: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "Mangrove", "version": __version__},
+        "paths": {},
+        "components": {
+            "schemas": {},
+            "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "Authorization"}},
+        },
+    }
+    for code in dict.fromkeys(spec.code for spec in routes()):
+        part = import_module(f"{code.replace('/', '.')}.app").api.document()
+        for path, operations in part["paths"].items():
+            whole["paths"].setdefault(path, {}).update(operations)
+        for name, schema in part.get("components", {}).get("schemas", {}).items():
+            if whole["components"]["schemas"].setdefault(name, schema) != schema:
+                raise ValueError(f"two schemas are named {name}")
+    return whole
+
+
+def text() -> bytes:
+    """The document as it is committed."""
+    return orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def page(path: str) -> ASGIApp | None:
+    """The answer to one of our own paths."""
+    if path == "/openapi.json":
+        return Response(text(), media_type="application/json")
+    if path == "/docs":
+        return HTMLResponse(PAGE)
+    if path == "/docs/start.js":
+        return Response(START, media_type="text/javascript")
+    if path in FILES:
+        return FileResponse(ASSETS / path.rpartition("/")[2], media_type=FILES[path])
+    return None

@@ -1,0 +1,79 @@
+"""The HTTP API on one machine: the template's routes in front of the functions' own applications."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mangrove.local import docs
+from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
+from mangrove.site import snapshot
+from mangrove.telemetry import crash
+from mangrove.tree import mounts
+
+THREADS = 32  # for blocking work of drivers and records
+
+
+def module_of(code: str) -> Any:
+    """The module `app` in a function's folder."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return import_module(f"{code.replace('/', '.')}.app")
+
+
+class Gateway:
+    """Routes a request as API Gateway does: the exact path first, then the longest greedy one, then the default."""
+
+    def __init__(self) -> None:
+        specs = routes()
+        self._apps: dict[str, ASGIApp] = {code: module_of(code).app for code in {spec.code for spec in specs}}
+        self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
+        greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=_length, reverse=True)
+        self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
+        self._default = self._exact["ANY", DEFAULT]
+        self._starting: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._app(scope["method"], scope["path"])(scope, receive, send)
+
+    def _app(self, method: str, path: str) -> ASGIApp:
+        found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.page(path)
+        if found is not None:
+            return found
+        for prefix, wanted, app in self._greedy:
+            if path.startswith(prefix) and wanted in (method, "ANY") and len(path) > len(prefix):
+                return app
+        return self._default
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
+        self._starting = asyncio.create_task(_load())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._starting.cancel()
+        await mounts.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _length(spec: RouteSpec) -> int:
+    return len(spec.path)
+
+
+async def _load() -> None:
+    """Start the storages in the background: a dead one must not delay the service."""
+    try:
+        await mounts.load()
+    except Exception:
+        crash("storages could not be started")

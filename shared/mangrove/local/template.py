@@ -1,0 +1,77 @@
+"""`template.yaml` as the single-machine mode and the tests read it: routes, tables, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]  # the checkout: the folder that holds template.yaml and functions/
+GREEDY = "{proxy+}"
+DEFAULT = "$default"
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
+
+
+def _short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+    key = tag if tag in ("Ref", "Condition") else f"Fn::{tag}"
+    if isinstance(node, yaml.ScalarNode):
+        return {key: loader.construct_scalar(node)}
+    if isinstance(node, yaml.SequenceNode):
+        return {key: loader.construct_sequence(node, deep=True)}
+    assert isinstance(node, yaml.MappingNode)
+    return {key: loader.construct_mapping(node, deep=True)}
+
+
+_Loader.add_multi_constructor("!", _short_tag)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """One event of the HTTP API. `method` may be ANY, `path` may end in GREEDY or be DEFAULT; `code` is a folder."""
+
+    method: str
+    path: str
+    code: str
+
+
+@cache
+def document(path: Path = ROOT / "template.yaml") -> dict[str, Any]:
+    """The whole template."""
+    return dict(yaml.load(path.read_text(), _Loader))  # noqa: S506 - a SafeLoader
+
+
+def resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and body of every resource of a type."""
+    for name, resource in document()["Resources"].items():
+        if resource["Type"] == kind:
+            yield name, resource
+
+
+def routes() -> list[RouteSpec]:
+    """Every route of the HTTP API, in the order of the template."""
+    found: list[RouteSpec] = []
+    for _, function in resources("AWS::Serverless::Function"):
+        code = function["Properties"]["CodeUri"].rstrip("/")
+        for event in function["Properties"].get("Events", {}).values():
+            if event["Type"] == "HttpApi":
+                rest = event.get("Properties", {})
+                found.append(RouteSpec(rest.get("Method", "ANY"), rest.get("Path", DEFAULT), code))
+    return found
+
+
+def tables(prefix: str) -> list[dict[str, Any]]:
+    """The arguments of CreateTable for every table, `prefix` standing in for the stack's name."""
+    wanted = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+    found = []
+    for _, table in resources("AWS::DynamoDB::Table"):
+        properties = table["Properties"]
+        arguments = {key: properties[key] for key in wanted if key in properties}
+        found.append(arguments | {"TableName": arguments["TableName"]["Fn::Sub"].replace("${AWS::StackName}", prefix)})
+    return found
