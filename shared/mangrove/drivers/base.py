@@ -169,8 +169,12 @@ def _descriptor(name: str, spec: FieldInfo) -> dict[str, Any]:
 class Opener(Protocol):
     """How Alias and Crypt reach other parts of the tree; given to them, never imported."""
 
-    def __call__(self, path: TreePath) -> Sequence[tuple[Driver, TreePath]]:
-        """The storages that hold `path` and the path inside each; StorageProblem when none does."""
+    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+        """The running driver that holds `path` and the path inside it; StorageProblem when none does."""
+        ...
+
+    def folders(self, path: TreePath) -> Sequence[str]:
+        """Names of the folders right below `path` that lead to mounts."""
         ...
 
 

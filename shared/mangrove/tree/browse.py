@@ -92,7 +92,7 @@ def _view(spot: Spot, folder: Folder, mount: Mount, driver: Driver, base: str) -
     signed = links.signed(spot.settings, spot.rules, mount, spot.path)
     expires = links.expiry(spot.settings) if signed else -1
     key, visible = spot.visible()
-    thumbs = base if driver.name == "Local" and any(entry.thumb for entry in folder.entries[:1000]) else ""
+    thumbs = base if any(entry.thumb for entry in folder.entries[:1000]) else ""
     return folder.view(
         (spot.table.version, str(spot.path), key, expires, thumbs), visible, _encoder(spot, expires, base)
     )

@@ -88,7 +88,7 @@ def _mounting(mount: Mount) -> Mounting:
     return Mounting(
         mount_path=mount.path,
         modified=mount.storage.modified.timestamp(),
-        opener=holders,
+        opener=Reach(),
         keep=keep,
         cache_folder=str(cache / "cache") if cache else None,
     )
@@ -222,12 +222,15 @@ def pick(table: Table, path: TreePath) -> tuple[Mount, TreePath]:
     return mount, path.below(mount.path)
 
 
-def holders(path: TreePath) -> list[tuple[Driver, TreePath]]:
-    """For Alias and Crypt: the running drivers that hold `path`, with the path inside each."""
-    mount, inner = pick(_table, path)
-    if mount.driver is None or mount.status != WORKING:
-        raise StorageProblem(f"storage status: {mount.status or 'not started'}: storage not init")
-    return [(mount.driver, inner)]
+class Reach:
+    """The opener of Alias and Crypt."""
+
+    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+        mount, inner = pick(_table, path)
+        return await mount.running(), inner
+
+    def folders(self, path: TreePath) -> Sequence[str]:
+        return list(_table.folders(path))
 
 
 async def details(mount: Mount) -> Capacity | None:
