@@ -1,0 +1,113 @@
+"""One body into one S3 object: a single put when it is small, else parts, whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Protocol
+
+from mangrove.drivers.base import Entry, Upload
+from mangrove.problems import BadRequest, StorageProblem
+
+PART = 8 << 20  # bytes
+IN_FLIGHT = 3
+MOST_PARTS = 10_000
+
+
+class Call(Protocol):
+    def __call__(self, operation: str, **arguments: Any) -> Awaitable[Any]: ...
+
+
+class Store:
+    """Holds at most IN_FLIGHT parts and the one that is gathered."""
+
+    def __init__(self, call: Call, key: str, upload: Upload) -> None:
+        self._call = call
+        self._key = key
+        self._announced = upload
+        self._part = PART
+        if upload.size is not None and upload.size > PART * MOST_PARTS:
+            self._part = -(-upload.size // MOST_PARTS)
+        self._upload_id = ""
+        self._sending: list[asyncio.Task[dict[str, Any]]] = []
+        self._sent: list[dict[str, Any]] = []
+        self._number = 0
+
+    async def store(self, name: str, body: AsyncIterator[bytes]) -> Entry:
+        """Read the body to its end and make the object; nothing stays behind when that fails."""
+        size = 0
+        try:
+            async for part in _parts(body, self._part):
+                size += len(part)
+                self._fits(size, over=True)
+                if len(part) == self._part or self._upload_id:
+                    await self._send(part)
+                else:
+                    self._fits(size)
+                    return await self._put(name, part)
+            self._fits(size)
+            if not self._upload_id:
+                return await self._put(name, b"")
+            return await self._complete(name, size)
+        except BaseException:
+            if self._upload_id:
+                await asyncio.shield(self._abort())
+            raise
+
+    def _fits(self, size: int, over: bool = False) -> None:
+        wanted = self._announced.size
+        if wanted is not None and (size > wanted if over else size != wanted):
+            raise BadRequest(f"the body has {size} bytes instead of the announced {wanted}")
+
+    async def _put(self, name: str, content: bytes) -> Entry:
+        answer = await self._call("put_object", Key=self._key, Body=content, ContentType=self._announced.mime)
+        return Entry(name, len(content), time.time(), False, etag=answer["ETag"].strip('"'))
+
+    async def _send(self, part: bytes) -> None:
+        if not self._upload_id:
+            begun = await self._call("create_multipart_upload", Key=self._key, ContentType=self._announced.mime)
+            self._upload_id = begun["UploadId"]
+        while len(self._sending) >= IN_FLIGHT:
+            self._sent.append(await self._sending.pop(0))
+        self._number += 1
+        if self._number > MOST_PARTS:
+            raise StorageProblem("the body is too long to be stored without its size being announced")
+        self._sending.append(asyncio.create_task(self._one(self._number, part)))
+
+    async def _one(self, number: int, part: bytes) -> dict[str, Any]:
+        answer = await self._call("upload_part", Key=self._key, UploadId=self._upload_id, PartNumber=number, Body=part)
+        return {"PartNumber": number, "ETag": answer["ETag"]}
+
+    async def _complete(self, name: str, size: int) -> Entry:
+        for task in self._sending:
+            self._sent.append(await task)
+        answer = await self._call(
+            "complete_multipart_upload", Key=self._key, UploadId=self._upload_id,
+            MultipartUpload={"Parts": self._sent},
+        )  # fmt: skip
+        return Entry(name, size, time.time(), False, etag=answer.get("ETag", "").strip('"'))
+
+    async def _abort(self) -> None:
+        """Parts under way are waited for: one that arrives after the abort would stay for ever."""
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        try:
+            await self._call("abort_multipart_upload", Key=self._key, UploadId=self._upload_id)
+        except StorageProblem:
+            pass  # the server is gone, or has dropped it; the bucket's lifecycle rule removes what is left
+
+
+async def _parts(body: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    """The body in pieces of exactly `size` bytes, the last one shorter."""
+    held: list[bytes] = []
+    length = 0
+    async for chunk in body:
+        while length + len(chunk) >= size:
+            cut = size - length
+            yield b"".join([*held, chunk[:cut]])
+            held, length, chunk = [], 0, chunk[cut:]
+        if chunk:
+            held.append(chunk)
+            length += len(chunk)
+    if held:
+        yield b"".join(held)

@@ -1,0 +1,72 @@
+"""The driver suite on every driver that runs without a server of its own, and on S3 as moto speaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from mangrove.drivers import registry
+from mangrove.drivers.base import Driver, Mounting
+from mangrove.paths import TreePath
+from tests import servers, suite
+
+Start = Callable[[], Awaitable[Driver]]
+
+
+async def started(name: str, options: dict[str, object], mounting: Mounting | None = None) -> Driver:
+    kind = registry.load(name)
+    driver = kind(kind.Options.parse(json.dumps(options)), mounting or Mounting())
+    await driver.start()
+    return driver
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    with servers.moto_s3() as endpoint:
+        yield endpoint
+
+
+class Reach:
+    """A tree with one storage."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+        return self.driver, path
+
+    def folders(self, path: TreePath) -> list[str]:
+        return []
+
+
+@pytest.fixture(params=["Local", "S3-v1", "S3-v2", "Alias"])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    async def local() -> Driver:
+        return await started("Local", {"root_folder_path": str(tmp_path), "show_hidden": True})
+
+    async def s3() -> Driver:
+        endpoint, bucket = request.getfixturevalue("moto"), f"b{uuid4().hex}"
+        client = boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="x", aws_secret_access_key="x")
+        client.create_bucket(Bucket=bucket)
+        version = request.param.partition("-")[2]
+        return await started(
+            "S3", servers.s3_options(endpoint, bucket, list_object_version=version, root_folder_path="/in/side")
+        )
+
+    async def alias() -> Driver:
+        options = {"paths": "/real", "write_conflict_policy": "first", "put_conflict_policy": "first"}
+        inner = await local()
+        await inner.make(TreePath("/real"))  # type: ignore[attr-defined]
+        return await started("Alias", options, Mounting(mount_path=TreePath("/alias"), opener=Reach(inner)))
+
+    return {"Local": local, "Alias": alias}.get(request.param, s3)
+
+
+@pytest.mark.parametrize("case", suite.CASES)
+def test_contract(start: Start, case: str) -> None:
+    suite.run(start, case)
