@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from tests import engine as engines
+from tests.service import Client, Service, running
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +34,24 @@ def records(engine: str) -> None:
         with model.batch_write() as batch:
             for item in list(model.scan()):
                 batch.delete(item)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One real `mangrove serve` for the whole run; a test works in names of its own."""
+    with running(tmp_path_factory.mktemp("service") / "data") as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def admin(service: Service) -> Client:
+    """The administrator, signed in."""
+    return service.client()
+
+
+@pytest.fixture
+def folder(admin: Client) -> str:
+    """A new empty folder in the Local storage that the first start mounts; its tree path."""
+    path = f"/files/{uuid4().hex}"
+    admin.ok("/api/fs/mkdir", path=path)
+    return path

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
 
@@ -37,18 +38,8 @@ def rclone_s3(folder: Path) -> Iterator[str]:
     """`rclone serve s3` on `folder`, whose sub-folders are the buckets; its address."""
     port = free_port()
     binary = Path(sys.executable).parent / "rclone"
-    command = [
-        binary,
-        "serve",
-        "s3",
-        str(folder),
-        "--addr",
-        f"127.0.0.1:{port}",
-        "--vfs-cache-mode",
-        "off",
-        "--dir-cache-time",
-        "0",
-    ]
+    # never --dir-cache-time 0: rclone 1.75 then burns a whole core after its first write
+    command = [binary, "serve", "s3", str(folder), "--addr", f"127.0.0.1:{port}", "--vfs-cache-mode", "off"]
     command += ["--auth-key", f"{KEYS['access_key_id']},{KEYS['secret_access_key']}"]
     environment = os.environ | {"RCLONE_CONFIG": str(folder.parent / "rclone.conf")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as child:
@@ -71,6 +62,17 @@ def moto_s3() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+def make_bucket(endpoint: str) -> str:
+    """A new bucket's name. Made by the server itself, which would not look for a folder made behind its back."""
+    import boto3
+
+    bucket = f"b{uuid4().hex}"
+    keys = {"aws_access_key_id": KEYS["access_key_id"], "aws_secret_access_key": KEYS["secret_access_key"]}
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+    client.create_bucket(Bucket=bucket)
+    return bucket
 
 
 def s3_options(endpoint: str, bucket: str, **more: Any) -> dict[str, Any]:

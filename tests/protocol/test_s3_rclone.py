@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -31,9 +30,7 @@ def rclone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 
 
 def bucket(rclone: tuple[str, Path], **more: object) -> dict[str, object]:
-    name = f"b{uuid4().hex}"
-    (rclone[1] / name).mkdir()
-    return servers.s3_options(rclone[0], name, **more)
+    return servers.s3_options(rclone[0], servers.make_bucket(rclone[0]), **more)
 
 
 @pytest.mark.parametrize("case", [name for name in suite.CASES if name not in NOT_ON_RCLONE])

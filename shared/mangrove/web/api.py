@@ -41,11 +41,7 @@ class Envelope(BaseModel, Generic[Data]):
     data: Data
 
 
-class Unreadable:
-    """A body that is not JSON; it fails binding only after the gate has let the caller in."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+UNREADABLE = "unreadable"  # fits no body; the reason waits in the scope until the gate has let the caller in
 
 
 class BoundRequest(Request):
@@ -57,18 +53,21 @@ class BoundRequest(Request):
             async for chunk in self.stream():
                 received += chunk
                 if len(received) > LARGEST_JSON:
-                    raise TooLarge(f"a JSON body may have at most {LARGEST_JSON} bytes")
+                    self.scope[UNREADABLE] = TooLarge(f"a JSON body may have at most {LARGEST_JSON} bytes")
+                    received.clear()
+                    break
             self._body = bytes(received) or b" "
         return self._body
 
     async def json(self) -> Any:
         text = (await self.body()).strip()
-        if not text:
-            return Unreadable("EOF")
         try:
-            value = orjson.loads(text)
+            value = orjson.loads(text) if text else UNREADABLE
         except orjson.JSONDecodeError as error:
-            return Unreadable(f"invalid JSON: {error}")
+            self.scope[UNREADABLE] = BadRequest(f"invalid JSON: {error}")
+            return UNREADABLE
+        if not text:
+            self.scope.setdefault(UNREADABLE, BadRequest("EOF"))
         return {} if value is None else value
 
     @property
@@ -214,8 +213,8 @@ async def _on_problem(request: Request, problem: Exception) -> Response:
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    if isinstance(error.body, Unreadable):
-        return failed(BadRequest(error.body.reason))
+    if UNREADABLE in request.scope:
+        return failed(request.scope[UNREADABLE])
     lines = (f"{'.'.join(map(str, one['loc'][1:])) or 'body'}: {one['msg']}" for one in error.errors()[:10])
     return await _on_problem(request, BadRequest("\n".join(lines)[:1000]))
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import boto3
 import pytest
 
 from mangrove.drivers import registry
@@ -50,9 +48,8 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
         return await started("Local", {"root_folder_path": str(tmp_path), "show_hidden": True})
 
     async def s3() -> Driver:
-        endpoint, bucket = request.getfixturevalue("moto"), f"b{uuid4().hex}"
-        client = boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="x", aws_secret_access_key="x")
-        client.create_bucket(Bucket=bucket)
+        endpoint = request.getfixturevalue("moto")
+        bucket = servers.make_bucket(endpoint)
         version = request.param.partition("-")[2]
         return await started(
             "S3", servers.s3_options(endpoint, bucket, list_object_version=version, root_folder_path="/in/side")

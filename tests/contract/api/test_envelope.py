@@ -1,0 +1,30 @@
+"""The envelope holds for everything under /api, whatever is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service import Client, Service
+
+
+def test_an_unknown_route_is_a_404_envelope(service: Service) -> None:
+    answer = service.nobody().get("/api/no/such")
+    assert (answer["code"], answer["data"]) == (404, None)
+    assert service.nobody().http.get("/no/such").status_code == 404
+
+
+@pytest.mark.parametrize("text", ["{", "[1,", "nonsense", '"text"', "5", "[]", '{"path": 5}', '{"page": 1e400}'])
+def test_a_body_that_does_not_fit_is_a_400_envelope(admin: Client, text: str) -> None:
+    answer = admin.envelope(admin.http.post("/api/fs/list", content=text))
+    assert answer["code"] == 400
+    assert "Traceback" not in answer["message"]
+
+
+@pytest.mark.parametrize("page", [-1, 2**60, 10**30, "1", 1.5])
+def test_numbers_out_of_bounds_are_refused_or_bounded(admin: Client, page: object) -> None:
+    answer = admin.post("/api/fs/list", path="/", page=page, per_page=5)
+    assert answer["code"] == (200 if page == -1 else 400)
+
+
+def test_a_body_of_too_many_bytes_is_refused(admin: Client) -> None:
+    assert admin.post("/api/fs/list", path="/", password="x" * (9 << 20))["code"] == 413

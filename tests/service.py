@@ -1,0 +1,145 @@
+"""The service as people run it: `mangrove serve` in a process of its own, and a client that speaks its envelope."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ADMIN_PASSWORD = "correct horse battery"
+START_SECONDS = 30.0
+
+
+class Client:
+    """Speaks JSON with the service; `token` is sent as it is, "" for none. Answers are envelopes."""
+
+    def __init__(self, address: str, token: str = "") -> None:
+        self.address = address
+        self.token = token
+        headers = {"authorization": token} if token else {}
+        self.http = httpx.Client(base_url=address, headers=headers, timeout=60)
+
+    def post(self, path: str, /, params: Any = None, **body: Any) -> dict[str, Any]:
+        """POST with the keywords as JSON body."""
+        return self.envelope(self.http.post(path, json=body, params=params))
+
+    def get(self, path: str, /, **query: Any) -> dict[str, Any]:
+        """GET with the keywords as query."""
+        return self.envelope(self.http.get(path, params=query))
+
+    def put(self, path: str, content: Any, **headers: str) -> dict[str, Any]:
+        """Upload to the tree path; keywords become headers, `_` for `-`."""
+        extra = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = self.http.put("/api/fs/put", content=content, headers={"file-path": quoted(path), **extra})
+        return self.envelope(answer)
+
+    @staticmethod
+    def envelope(answer: httpx.Response) -> dict[str, Any]:
+        assert answer.status_code == 200, (answer.status_code, answer.text[:500])
+        found: dict[str, Any] = answer.json()
+        assert set(found) == {"code", "message", "data"}, found
+        return found
+
+    def ok(self, path: str, /, params: Any = None, **body: Any) -> Any:
+        """The data of a POST that must succeed."""
+        answer = self.post(path, params=params, **body)
+        assert answer["code"] == 200, answer
+        return answer["data"]
+
+    def names(self, path: str) -> list[str]:
+        """Sorted names in a folder."""
+        return sorted(entry["name"] for entry in self.ok("/api/fs/list", path=path, refresh=False)["content"])
+
+    def bytes(self, path: str, **headers: str) -> httpx.Response:
+        """GET of a file's raw_url."""
+        return self.http.get(self.ok("/api/fs/get", path=path)["raw_url"], headers=headers)
+
+
+def quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+class Service:
+    """A running `mangrove serve`. `output` is what it printed so far."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, data: Path, output: str) -> None:
+        self.process = process
+        self.address = address
+        self.data = data
+        self.output = output
+
+    def client(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> Client:
+        """A signed-in client."""
+        token = Client(self.address).ok("/api/auth/login", username=username, password=password)["token"]
+        return Client(self.address, token)
+
+    def nobody(self) -> Client:
+        """A client without a token."""
+        return Client(self.address)
+
+    def kill(self) -> None:
+        """End the process as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """End it as an operator would; the exit status."""
+        self.process.terminate()
+        return self.process.wait(20)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "mangrove.local", *arguments]
+
+
+def started(data: Path, **environment: str) -> Service:
+    """Start the service on a data directory and wait for its address."""
+    log = (data.parent / f"{data.name}.log").open("a")
+    process = subprocess.Popen(
+        command("serve", "--port", "0", "--data", str(data)),
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env=os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | environment,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.search(r"at (http://\S+),", line)
+    assert found, (line, (data.parent / f"{data.name}.log").read_text())
+    wait(found[1])
+    return Service(process, found[1], data, line)
+
+
+def wait(address: str) -> None:
+    """Until the service answers."""
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            assert httpx.get(f"{address}/ping", timeout=5).text == "pong"
+            return
+        except httpx.TransportError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+@contextmanager
+def running(data: Path, **environment: str) -> Iterator[Service]:
+    """A service that ends with the context."""
+    service = started(data, **environment)
+    try:
+        yield service
+    finally:
+        if service.process.poll() is None:
+            service.kill()
