@@ -67,7 +67,7 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
     place = (await spot.at(who, body.path, body.password)).readable()
-    place.mount()
+    await changes.running(place)
     raise NotSupported
 
 

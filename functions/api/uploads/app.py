@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mangrove.identity.rights import Caller
 from mangrove.problems import NotSupported
 from mangrove.tree import spot, uploads
@@ -12,6 +14,30 @@ from mangrove.web.gates import Writer
 from mangrove.web.incoming import Incoming, Sent
 
 api = Api("uploads")
+HEADERS = [
+    ("File-Path", True, "Where the file goes, percent-encoded, below the caller's base path"),
+    ("Overwrite", False, "`false` refuses a name that is taken"),
+    ("As-Task", False, "`true` stores in the background"),
+    ("Last-Modified", False, "Milliseconds since 1970"),
+    ("X-File-Size", False, "Bytes, where Content-Length does not say it"),
+    ("X-File-Md5", False, "Hexadecimal; a body that does not fit is refused"),
+    ("X-File-Sha1", False, "The same"),
+    ("X-File-Sha256", False, "The same"),
+]
+FILE = {"type": "string", "format": "binary"}
+
+
+def _shown(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """What the OpenAPI document says of a request that no model binds."""
+    parameters = [
+        {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}
+        for name, required, text in HEADERS
+    ]
+    return {"parameters": parameters, "requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
+
+
+RAW = _shown("application/octet-stream", FILE)
+FORM = _shown("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
 
 
 async def _place(who: Caller, sent: Incoming) -> Spot:
@@ -21,7 +47,7 @@ async def _place(who: Caller, sent: Incoming) -> Spot:
     return place
 
 
-@api.put("/api/fs/put")
+@api.put("/api/fs/put", openapi_extra=RAW)
 async def put(who: Writer, sent: Sent) -> Reply:
     place = await _place(who, sent)
     body, upload = sent.raw()
@@ -29,7 +55,7 @@ async def put(who: Writer, sent: Sent) -> Reply:
     return ok()
 
 
-@api.put("/api/fs/form")
+@api.put("/api/fs/form", openapi_extra=FORM)
 async def form(who: Writer, sent: Sent) -> Reply:
     place = await _place(who, sent)
     uploads.refuse_form(place)

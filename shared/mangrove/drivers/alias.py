@@ -98,7 +98,7 @@ def parse(text: str) -> dict[str, list[TreePath]]:
 class Alias(Driver):
     name = "Alias"
     Options = AliasOptions
-    config = Config(no_cache=True, proxy_range=True, direct_lookup=True)
+    config = Config(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
     options: AliasOptions
 
     def __init__(self, options: AliasOptions, mounting: Mounting) -> None:

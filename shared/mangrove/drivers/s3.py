@@ -17,9 +17,9 @@ from botocore.config import Config as ClientConfig
 from mangrove.drivers import s3pages
 from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, Upload, option
 from mangrove.drivers.s3told import told
-from mangrove.drivers.s3upload import Store
+from mangrove.drivers.s3upload import Store, aborted, begun
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
 DUMMY_KEY = "mangrove-local"  # what the single-machine mode signs records with; it is nobody's key
 PLACEHOLDER = ".mangrove"
@@ -28,7 +28,10 @@ COPIES = 8  # object copies in flight
 THREADS = 16
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more goes part by part
 COPY_PART = 512 << 20
+LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
 CONNECT_SECONDS, READ_SECONDS = 3, 10
+COPY_SECONDS = 600  # some servers say nothing until the last byte of a copy is written
+COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
 Result = TypeVar("Result")
 
 
@@ -66,6 +69,7 @@ class S3(Driver):
         self._placeholder = options.placeholder or PLACEHOLDER
         self._pool: ThreadPoolExecutor | None = None
         self._client: Any = None
+        self._patient: Any = None
         self._public: Any = None
         self._http: httpx.AsyncClient | None = None
 
@@ -79,18 +83,19 @@ class S3(Driver):
         self._pool = ThreadPoolExecutor(THREADS, "s3")
         with told():
             self._client = await self._threaded(partial(self._made, _address(options.endpoint)))
+            self._patient = await self._threaded(partial(self._made, _address(options.endpoint), COPY_SECONDS))
             self._public = self._client
             if options.custom_host and options.enable_custom_host_presign:
                 self._public = await self._threaded(partial(self._made, _address(options.custom_host)))
         headers = {"user-agent": options.user_agent} if options.user_agent else {}
         self._http = httpx.AsyncClient(timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS), headers=headers)
 
-    def _made(self, endpoint: str | None) -> Any:
+    def _made(self, endpoint: str | None, read_seconds: int = READ_SECONDS) -> Any:
         options = self.options
         config = ClientConfig(
             signature_version="s3v4",
             connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
+            read_timeout=read_seconds,
             retries={"total_max_attempts": 2, "mode": "standard"},
             max_pool_connections=THREADS,
             request_checksum_calculation="when_required",
@@ -111,6 +116,9 @@ class S3(Driver):
     async def stop(self) -> None:
         if self._http is not None:
             await self._http.aclose()
+        for client in (self._client, self._patient, self._public):
+            if client is not None:
+                client.close()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -119,10 +127,9 @@ class S3(Driver):
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """One operation of the S3 API on the bucket, in a thread; a StorageProblem when it fails."""
+        client = self._patient if operation in COPYING else self._client
         with told():
-            return await self._threaded(
-                partial(getattr(self._client, operation), Bucket=self.options.bucket, **arguments)
-            )
+            return await self._threaded(partial(getattr(client, operation), Bucket=self.options.bucket, **arguments))
 
     def key(self, path: TreePath) -> str:
         """The key of a file."""
@@ -137,11 +144,14 @@ class S3(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         assert self._http is not None
-        prefix, known = self._prefix(path), path == "/"
+        prefix, known, start = self._prefix(path), path == "/", ""
         following: asyncio.Task[s3pages.Page] | None = asyncio.create_task(self._page(prefix, ""))
         try:
             while following is not None:
                 page = await following
+                if start and page.following == start:
+                    raise Unreachable("the S3 server repeats a page of the listing")
+                start = page.following
                 following = asyncio.create_task(self._page(prefix, page.following)) if page.following else None
                 known = known or bool(page.files or page.folders)
                 found = [Entry(name, 0, self.mounting.modified, True) for name in page.folders]
@@ -181,21 +191,30 @@ class S3(Driver):
             if await self._holds(path):
                 return Entry(path.name, 0, self.mounting.modified, True)
             raise NotFound from None
-        modified = found["LastModified"].timestamp()
-        return Entry(path.name, found["ContentLength"], modified, False, etag=found.get("ETag", "").strip('"'))
+        modified, etag = found["LastModified"].timestamp(), found.get("ETag", "").strip('"')
+        return Entry(path.name, found["ContentLength"], modified, False, etag=etag)
 
     async def _holds(self, path: TreePath) -> bool:
         """Whether any key lies below a folder."""
-        found = await self.call("list_objects_v2", Prefix=self._prefix(path), MaxKeys=1)
-        return bool(found.get("Contents"))
+        return bool((await self._below(path, 1)).get("Contents"))
+
+    async def _below(self, path: TreePath, most: int = AT_ONCE) -> Any:
+        """The first objects of a folder, however deep, by the call that the option names."""
+        operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
+        return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most)
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         if length == 0:
+            if (await self.stat(path)).is_dir:
+                raise NotFound
             return _nothing()
         span = {}
         if offset or length is not None:
             span = {"Range": f"bytes={offset}-{'' if length is None else offset + length - 1}"}
         found = await self.call("get_object", Key=self.key(path), **span)
+        if offset and not found.get("ContentRange", "").startswith(f"bytes {offset}-"):
+            found["Body"].close()  # rclone answers a range with 200 and says so in ContentRange alone
+            raise StorageProblem("the S3 server does not answer ranges")
         if length is not None and found["ContentLength"] != length:
             found["Body"].close()
             raise StorageProblem("the object changed while it was read")
@@ -203,19 +222,19 @@ class S3(Driver):
 
     async def _blocks(self, body: Any) -> AsyncIterator[bytes]:
         """The body in blocks, the next one fetched while one is used."""
-        loop = asyncio.get_running_loop()
-        following = loop.run_in_executor(self._pool, body.read, BLOCK)
+        assert self._pool is not None
+        following = self._pool.submit(body.read, BLOCK)
         try:
             while True:
                 with told():
-                    block = await following
+                    block = await asyncio.wrap_future(following)
                 if not block:
                     return
-                following = loop.run_in_executor(self._pool, body.read, BLOCK)
+                following = self._pool.submit(body.read, BLOCK)
                 yield block
         finally:
-            body.close()
             following.cancel()
+            following.add_done_callback(lambda _: body.close())  # closing under a read waits for it, up to READ_SECONDS
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         return await Store(self.call, self.key(path), upload).store(path.name, body)
@@ -256,7 +275,7 @@ class S3(Driver):
         if not entry.is_dir:
             await self._copy_object(self.key(path), self.key(target), entry.size)
             return [self.key(path)]
-        found = await self.call("list_objects_v2", Prefix=self._prefix(path), MaxKeys=AT_ONCE)
+        found = await self._below(path)
         if found.get("IsTruncated"):
             raise NotSupported
         if await self._is_file(target):
@@ -277,7 +296,7 @@ class S3(Driver):
         if size <= LARGEST_COPY:
             await self.call("copy_object", Key=target, CopySource=source)
             return
-        upload = (await self.call("create_multipart_upload", Key=target))["UploadId"]
+        upload = await begun(self.call, target)
         try:
             parts = []
             for number, start in enumerate(range(0, size, COPY_PART), 1):
@@ -289,7 +308,7 @@ class S3(Driver):
                 parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
             await self.call("complete_multipart_upload", Key=target, UploadId=upload, MultipartUpload={"Parts": parts})
         except BaseException:
-            await asyncio.shield(self.call("abort_multipart_upload", Key=target, UploadId=upload))
+            await asyncio.shield(aborted(self.call, target, upload))
             raise
 
     async def _delete(self, keys: Sequence[str]) -> None:
@@ -300,6 +319,8 @@ class S3(Driver):
                 raise StorageProblem(f"not removed: {answer['Errors'][0].get('Message', 'unknown reason')[:200]}")
 
     async def remove(self, path: TreePath) -> None:
+        if path == "/":
+            raise Forbidden("delete root folder is not allowed")
         try:
             entry = await self.stat(path)
         except NotFound:
@@ -307,29 +328,29 @@ class S3(Driver):
         if not entry.is_dir:
             await self.call("delete_object", Key=self.key(path))
         else:
-            while keys := [
-                item["Key"]
-                for item in (await self.call("list_objects_v2", Prefix=self._prefix(path))).get("Contents", [])
-            ]:
+            removed: Sequence[str] = []
+            while keys := [item["Key"] for item in (await self._below(path)).get("Contents", [])]:
+                if keys == removed:
+                    raise StorageProblem("the S3 server keeps objects that were removed")
                 await self._delete(keys)
+                removed = keys
         await self._kept(path.parent)
 
     async def link(self, path: TreePath) -> Link:
         options = self.options
         hours = options.sign_url_expire if options.sign_url_expire > 0 else 4
+        seconds = min(hours * 3600, LONGEST_LINK)
         wanted = {
             "Bucket": options.bucket,
             "Key": self.key(path),
             "ResponseContentDisposition": self._disposition(path),
         }
-        sign = partial(
-            self._public.generate_presigned_url, "get_object", Params=wanted, ExpiresIn=min(hours * 3600, 604_800)
-        )
+        sign = partial(self._public.generate_presigned_url, "get_object", Params=wanted, ExpiresIn=seconds)
         with told():
             url = await self._threaded(sign)
         if options.custom_host:
             url = self._at_custom_host(url)
-        return Link(url, lifetime=hours * 3600)
+        return Link(url, lifetime=seconds)
 
     def _disposition(self, path: TreePath) -> str:
         if not self.options.add_filename_to_disposition:

@@ -46,7 +46,10 @@ def parse(status: int, body: bytes, prefix: str) -> Page:
         code, message = root.findtext(f"{space}Code", ""), root.findtext(f"{space}Message", "")
         raise problem(code, status if status != 200 else 500, message)
     encoded = root.findtext(f"{space}EncodingType", "") == "url"
-    files = [_file(item, space, prefix, encoded) for item in root.iterfind(f"{space}Contents")]
+    try:
+        files = [_file(item, space, prefix, encoded) for item in root.iterfind(f"{space}Contents")]
+    except (KeyError, ValueError):
+        raise StorageProblem("the S3 server lists an object without a usable key, size or time") from None
     folders = [
         _plain(item.text or "", encoded)[len(prefix) :].rstrip("/")
         for item in root.iterfind(f"{space}CommonPrefixes/{space}Prefix")
@@ -75,4 +78,4 @@ def _plain(text: str, encoded: bool) -> str:
 
 def _usable(name: str) -> bool:
     """Whether the tree can show an entry of this name."""
-    return bool(name) and name not in (".", "..") and not any(letter in name for letter in "/\\\0")
+    return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as TransportError
 
-from mangrove.problems import Forbidden, NotFound, StorageProblem, Unreachable
+from mangrove.problems import Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _DENIED = {
@@ -36,6 +36,8 @@ def problem(code: str, status: int, message: str) -> StorageProblem:
         return Forbidden()
     if code in ("PermanentRedirect", "AuthorizationHeaderMalformed", "301"):
         return StorageProblem("the bucket is in another region")
+    if status == 501 or code == "NotImplemented":
+        return NotSupported()
     if status >= 500 or code in ("SlowDown", "RequestTimeout", "InternalError"):
         return Unreachable(f"the S3 server answers {code or status}")
     return StorageProblem(f"the S3 server answers {code or status}: {message[:200]}")
@@ -57,14 +59,7 @@ def told() -> Iterator[None]:
         raise problem(str(facts.get("Code", "")), status, str(facts.get("Message", ""))) from error
     except (NoCredentialsError, PartialCredentialsError):
         raise StorageProblem("no access keys, and the process runs under no role") from None
-    except (
-        TransportError,
-        HTTPClientError,
-        IncompleteReadError,
-        ResponseStreamingError,
-        httpx.HTTPError,
-        OSError,
-    ) as error:
+    except _NO_ANSWER as error:
         raise Unreachable(f"the S3 server does not answer ({type(error).__name__})") from error
     except (BotoCoreError, httpx.InvalidURL, ValueError) as error:
         raise StorageProblem(f"the S3 options are not usable: {type(error).__name__}") from error

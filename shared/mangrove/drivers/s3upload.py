@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any, Protocol
 
 from mangrove.drivers.base import Entry, Upload
@@ -36,23 +36,21 @@ class Store:
 
     async def store(self, name: str, body: AsyncIterator[bytes]) -> Entry:
         """Read the body to its end and make the object; nothing stays behind when that fails."""
-        size = 0
+        size, small = 0, b""
+        fits_one = self._announced.size is not None and self._announced.size <= PART
         try:
             async for part in _parts(body, self._part):
                 size += len(part)
                 self._fits(size, over=True)
-                if len(part) == self._part or self._upload_id:
+                if self._upload_id or (len(part) == self._part and not fits_one):
                     await self._send(part)
                 else:
-                    self._fits(size)
-                    return await self._put(name, part)
+                    small = part
             self._fits(size)
-            if not self._upload_id:
-                return await self._put(name, b"")
-            return await self._complete(name, size)
+            return await (self._complete(name, size) if self._upload_id else self._put(name, small))
         except BaseException:
             if self._upload_id:
-                await asyncio.shield(self._abort())
+                await asyncio.shield(aborted(self._call, self._key, self._upload_id, self._sending))
             raise
 
     def _fits(self, size: int, over: bool = False) -> None:
@@ -62,14 +60,14 @@ class Store:
 
     async def _put(self, name: str, content: bytes) -> Entry:
         answer = await self._call("put_object", Key=self._key, Body=content, ContentType=self._announced.mime)
-        return Entry(name, len(content), time.time(), False, etag=answer["ETag"].strip('"'))
+        etag = answer.get("ETag", "").strip('"')
+        return Entry(name, len(content), time.time(), False, etag=etag)
 
     async def _send(self, part: bytes) -> None:
         if not self._upload_id:
-            begun = await self._call("create_multipart_upload", Key=self._key, ContentType=self._announced.mime)
-            self._upload_id = begun["UploadId"]
+            self._upload_id = await begun(self._call, self._key, ContentType=self._announced.mime)
         while len(self._sending) >= IN_FLIGHT:
-            self._sent.append(await self._sending.pop(0))
+            await self._first_sent()
         self._number += 1
         if self._number > MOST_PARTS:
             raise StorageProblem("the body is too long to be stored without its size being announced")
@@ -80,21 +78,43 @@ class Store:
         return {"PartNumber": number, "ETag": answer["ETag"]}
 
     async def _complete(self, name: str, size: int) -> Entry:
-        for task in self._sending:
-            self._sent.append(await task)
+        while self._sending:
+            await self._first_sent()
         answer = await self._call(
             "complete_multipart_upload", Key=self._key, UploadId=self._upload_id,
             MultipartUpload={"Parts": self._sent},
         )  # fmt: skip
         return Entry(name, size, time.time(), False, etag=answer.get("ETag", "").strip('"'))
 
-    async def _abort(self) -> None:
-        """Parts under way are waited for: one that arrives after the abort would stay for ever."""
-        await asyncio.gather(*self._sending, return_exceptions=True)
-        try:
-            await self._call("abort_multipart_upload", Key=self._key, UploadId=self._upload_id)
-        except StorageProblem:
-            pass  # the server is gone, or has dropped it; the bucket's lifecycle rule removes what is left
+    async def _first_sent(self) -> None:
+        """Wait for the oldest part; it stays among those under way when we are cancelled meanwhile."""
+        await asyncio.wait(self._sending[:1])
+        self._sent.append(self._sending.pop(0).result())
+
+
+async def begun(call: Call, key: str, **arguments: Any) -> str:
+    """The id of a new multipart upload; one that the server begins while we are cancelled is aborted."""
+    beginning = asyncio.ensure_future(call("create_multipart_upload", Key=key, **arguments))
+    try:
+        return str((await asyncio.shield(beginning))["UploadId"])
+    except asyncio.CancelledError:
+        await asyncio.shield(_unbegun(call, key, beginning))
+        raise
+
+
+async def _unbegun(call: Call, key: str, beginning: asyncio.Future[Any]) -> None:
+    await asyncio.wait([beginning])
+    if beginning.exception() is None:
+        await aborted(call, key, beginning.result()["UploadId"])
+
+
+async def aborted(call: Call, key: str, upload_id: str, sending: Sequence[asyncio.Task[Any]] = ()) -> None:
+    """Drop an upload. Parts under way are waited for: one that arrives after the abort would stay for ever."""
+    await asyncio.gather(*sending, return_exceptions=True)
+    try:
+        await call("abort_multipart_upload", Key=key, UploadId=upload_id)
+    except StorageProblem:
+        pass  # the server is gone, or has dropped it; the bucket's lifecycle rule removes what is left
 
 
 async def _parts(body: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:

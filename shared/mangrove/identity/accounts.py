@@ -36,7 +36,7 @@ def login(username: str, static: str, otp_code: str, source: str, known: Mapping
 
 
 def _second_factor(user: User, code: str, source: str) -> None:
-    key = f"otp#{user.username}"
+    key = f"otp\n{user.username}"  # a name that no account can have
     lockout.check(key, source)
     if not code:
         raise SecondFactorRequired

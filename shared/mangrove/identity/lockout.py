@@ -29,11 +29,13 @@ def check(username: str, source: str) -> None:
 
 
 def failed(username: str, source: str) -> None:
-    """Count one failure."""
-    for key in _keys(username, source):
-        counters.add_failure(key, SECONDS)
+    """Count one failure; TooMany when attempts at the same time had used up the pair's tries."""
+    counts = {most: counters.add_failure(key, SECONDS) for key, most in _keys(username, source).items()}
+    if counts[PAIR] > PAIR:
+        raise TooMany
 
 
 def succeeded(username: str, source: str) -> None:
-    """Forget the pair's failures."""
+    """Forget the pair's failures; TooMany when attempts at the same time had used up its tries."""
+    check(username, source)
     counters.clear_failures(f"pair#{username}#{source}")

@@ -57,11 +57,11 @@ async def user_of(token: str, users: Mapping[str, User]) -> User:
     if known is None:
         known = _verified(token)
     if not _trusted(known):
+        _known[token] = known  # before asking, so that a logout meanwhile finds it and takes it out
         if await asyncio.to_thread(sessions.revoked, known.jti):
             _known.pop(token, None)
             raise Unauthorized("token is invalidated")
         known.asked = time.monotonic()
-        _known[token] = known
         if len(_known) > KEPT:
             _known.popitem(last=False)
     return _checked(known, users)
@@ -119,4 +119,6 @@ def revoke(token: str) -> None:
     except Unauthorized:
         return
     sessions.revoke(known.jti, known.exp)
-    _known.pop(token, None)
+    for text, one in list(_known.items()):  # base64 lets one token be spelled in several ways
+        if one.jti == known.jti:
+            _known.pop(text, None)

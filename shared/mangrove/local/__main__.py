@@ -16,6 +16,7 @@ from pathlib import Path
 from mangrove import __version__
 from mangrove.local import engine
 from mangrove.local.engine import Home, Refused
+from mangrove.problems import Problem
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
 
@@ -44,7 +45,7 @@ def main(given: Sequence[str] | None = None) -> int:
             _serve(home, chosen.host, chosen.port)
         else:
             _password(home, chosen.user)
-    except Refused as reason:
+    except (Refused, Problem) as reason:
         print(f"mangrove: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -58,7 +59,8 @@ def _listening(host: str, port: str) -> socket.socket:
     try:
         return socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
+        raise Refused(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 @contextmanager
@@ -72,13 +74,19 @@ def _records(home: Home) -> Iterator[str]:
 def _serve(home: Home, host: str, port: str) -> None:
     home.hold()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway listens to it, and reads everything anew
     with _listening(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
         with _records(home) as endpoint:
             home.say({"pid": os.getpid(), "address": address, "engine": endpoint})
             _greet(address, home.data, _first_start(home.data))
-            _run(listening)
+            try:
+                _run(listening)
+            except (SystemExit, KeyboardInterrupt):
+                pass  # asked for
+    sys.stderr.flush()
+    os._exit(0)  # a thread that still waits for a storage must not hold up the end
 
 
 def _first_start(data: Path) -> str | None:
@@ -140,14 +148,10 @@ def _password(home: Home, user: str) -> None:
 
 def _set_password(user: str, password: str) -> None:
     from mangrove.identity import accounts
-    from mangrove.problems import Problem
     from mangrove.site import snapshot
 
-    try:
-        accounts.set_password(user, password)
-        snapshot.changed()
-    except Problem as problem:
-        raise Refused(problem.message) from None
+    accounts.set_password(user, password)
+    snapshot.changed()
 
 
 if __name__ == "__main__":

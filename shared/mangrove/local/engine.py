@@ -177,9 +177,13 @@ def enter(home: Home, endpoint: str) -> None:
 def create_tables(endpoint: str) -> None:
     """Make the tables of the template that are not there yet."""
     import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
 
-    client = boto3.client("dynamodb", endpoint_url=endpoint)
-    there = {name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]}
-    for table in tables(TABLES):
-        if table["TableName"] not in there:
-            client.create_table(**table)
+    try:
+        client = boto3.client("dynamodb", endpoint_url=endpoint)
+        there = {name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]}
+        for table in tables(TABLES):
+            if table["TableName"] not in there:
+                client.create_table(**table)
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise Refused(f"the records engine at {endpoint} is not usable: {error}".replace("\n", " ")) from None

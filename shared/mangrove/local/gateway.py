@@ -74,6 +74,7 @@ def _length(spec: RouteSpec) -> int:
 async def _load() -> None:
     """Start the storages in the background: a dead one must not delay the service."""
     try:
+        await asyncio.to_thread(snapshot.refresh)  # what changed before SIGHUP was listened to
         await mounts.load()
     except Exception:
         crash("storages could not be started")

@@ -69,8 +69,12 @@ def add_failure(key: str, seconds: int) -> int:
         with told():
             counter.update(actions=[Counter.value.add(1), *_ends(now, seconds)], condition=Counter.until > now)
     except Conflict:
-        with told():
-            counter.update(actions=[Counter.value.set(1), *_ends(now, seconds)])
+        try:
+            with told():
+                ended = Counter.until.does_not_exist() | (Counter.until <= now)
+                counter.update(actions=[Counter.value.set(1), *_ends(now, seconds)], condition=ended)
+        except Conflict:
+            return add_failure(key, seconds)  # somebody else began the count at this moment
     return int(counter.value)
 
 

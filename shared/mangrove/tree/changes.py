@@ -44,9 +44,7 @@ async def running(spot: Spot, role: str = "") -> tuple[Driver, TreePath, Mount]:
     """The running driver for a change; `role` (`src`, `dst`) goes into the message when no storage is there."""
     try:
         mount, inner = spot.mount()
-    except StorageProblem:
-        if spot.path == "/":
-            problem = StorageProblem("storage not found; please add a storage first")
+    except StorageProblem as problem:
         raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
     return await mount.running(), inner, mount
 
@@ -95,7 +93,7 @@ async def rename(spot: Spot, raw: str, overwrite: bool) -> None:
     """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
     name = checked_name(raw)
     spot.spend(Right.RENAME, spot.path.parent)
-    if spot.path == "/" or spot.path in spot.table.by_path:
+    if spot.path == spot.base or spot.path in spot.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
     await rename_all(spot.moved(spot.path.parent), {spot.path.name: name}, overwrite)
 
@@ -106,6 +104,8 @@ async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = 
     for old, new in wanted.items():
         existing_name(old)
         checked_name(new)
+    if not wanted:
+        return
     driver, inner, mount = await running(folder)
     if not isinstance(driver, Renames):
         raise NotSupported

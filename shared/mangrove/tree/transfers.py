@@ -63,7 +63,7 @@ async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflic
     if not isinstance(driver, Copies):
         raise NotSupported
     if conflict.merge:
-        plan = Plan(driver, plan.mount, [one for item in plan.items for one in await _merged(plan, item)])
+        plan = Plan(driver, plan.mount, [one for item in plan.items for one in await _merged(plan, item, source_dir)])
     await _carry(plan, driver.copy, "copy")
 
 
@@ -144,16 +144,19 @@ async def _folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
         raise NotSupported("not a folder")
 
 
-async def _merged(plan: Plan, item: Item) -> list[Item]:
+async def _merged(plan: Plan, item: Item, source_dir: Spot) -> list[Item]:
     """The item, or what is missing of it where its folder is already there; existing files stay as they are."""
     if not item.is_dir or not await exists(plan.driver, item.target, plan.mount):
         return [item]
     missing: list[Item] = []
+    _, visible = source_dir.within(item.name).visible()
     async for batch in plan.driver.list(item.path):
         for entry in batch:
+            if visible is not None and not visible(entry):
+                continue
             child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
             if entry.is_dir or not await exists(plan.driver, child.target, plan.mount):
-                missing += await _merged(plan, child)
+                missing += await _merged(plan, child, source_dir)
     return missing
 
 

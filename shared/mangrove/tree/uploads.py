@@ -57,7 +57,7 @@ async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount
 
 
 def _storage(spot: Spot) -> tuple[Mount, TreePath]:
-    if spot.is_mount_way() or spot.path == "/":
+    if spot.is_mount_way() or spot.path == spot.base:
         raise StorageProblem(f"failed get storage: storage not found; rawPath: {spot.path}")
     try:
         return spot.mount()

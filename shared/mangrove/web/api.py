@@ -228,6 +228,13 @@ async def _on_http(request: Request, error: Exception) -> Response:
     return await _on_problem(request, BadRequest(str(error.detail)))
 
 
-def lambda_handler(app: FastAPI) -> Mangum:
-    """The function's entry point in the cloud."""
-    return Mangum(app, lifespan="off")
+def lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:
+    """The function's entry point in the cloud; the adapter is made there only, since it touches the event loop."""
+    adapters: list[Mangum] = []
+
+    def handler(event: Any, context: Any) -> Any:
+        if not adapters:
+            adapters.append(Mangum(app, lifespan="off"))
+        return adapters[0](event, context)
+
+    return handler
