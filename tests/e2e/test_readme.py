@@ -1,0 +1,49 @@
+"""The first five minutes of the README, run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+from tests import servers
+from tests.service import ADMIN_PASSWORD, running
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def script(address: str, endpoint: str, bucket: str) -> list[str]:
+    """The lines of the README's blocks, with the values that a reader would put in."""
+    lines = "\n".join(re.findall(r"```bash\n(.*?)```", README.read_text(), re.DOTALL)).splitlines()
+    values = {
+        "M": address,
+        "PASSWORD": ADMIN_PASSWORD,
+        "S3_ENDPOINT": endpoint,
+        "S3_BUCKET": bucket,
+        "S3_KEY": servers.KEYS["access_key_id"],
+        "S3_SECRET": servers.KEYS["secret_access_key"],
+    }
+    filled = []
+    for line in lines:
+        for name, value in values.items():
+            line = re.sub(rf"\b{name}=('[^']*'|\S+)", f"{name}='{value}'", line)
+        filled.append(line.replace("/tmp/mangrove-folder", "$HOME/folder").replace("/tmp/hello.txt", "$HOME/hello.txt"))
+    return filled
+
+
+def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service, servers.moto_s3() as endpoint:
+        lines = script(service.address, endpoint, servers.make_bucket(endpoint))
+        marked = "\n".join(f"{line}\necho; echo '--- end of line'" for line in lines)
+        marked = marked.replace("$HOME", str(tmp_path))
+        shell = subprocess.run(["bash", "-u", "-c", marked], capture_output=True, text=True, timeout=120)
+    assert shell.returncode == 0, shell.stderr
+    answers = [answer.strip() for answer in shell.stdout.split("--- end of line")]
+    envelopes = [json.loads(answer) for answer in answers if answer.startswith('{"code"')]
+    assert len(envelopes) == sum(line.startswith("curl -s $M") or " -T " in line for line in lines)
+    assert all(envelope["code"] == 200 for envelope in envelopes), envelopes
+    assert "Hello, tree" in answers
+    assert "Hello" in answers
+    assert [entry["name"] for entry in envelopes[-1]["data"]["content"]] == ["greeting.txt"]
+    assert envelopes[-1]["data"]["readme"] == "# Old letters"
