@@ -23,8 +23,8 @@ def environment(folder: Path, endpoint: str) -> dict[str, str]:
         key.write_bytes(secrets.token_bytes(32))
     return {
         "AWS_ENDPOINT_URL_DYNAMODB": endpoint,
-        "AWS_ACCESS_KEY_ID": "mangrove-local",
-        "AWS_SECRET_ACCESS_KEY": "mangrove-local",
+        "AWS_ACCESS_KEY_ID": "mangrovelocal",
+        "AWS_SECRET_ACCESS_KEY": "mangrovelocal",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
         "MANGROVE_KEY_FILE": str(key),
@@ -35,7 +35,11 @@ def environment(folder: Path, endpoint: str) -> dict[str, str]:
 
 @contextmanager
 def engine() -> Iterator[str]:
-    """A running engine; its address."""
+    """A running engine; its address. MANGROVE_TEST_ENGINE names another one that runs already."""
+    given = os.environ.get("MANGROVE_TEST_ENGINE")
+    if given:
+        yield given
+        return
     host = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
     with closing(socket.create_server((host, 0))) as probe:
         port = probe.getsockname()[1]

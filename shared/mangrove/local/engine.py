@@ -170,7 +170,7 @@ def enter(home: Home, endpoint: str) -> None:
         }
     )
     if not os.environ.get("AWS_ACCESS_KEY_ID"):
-        os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "mangrove-local"
+        os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "mangrovelocal"
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
 
 
