@@ -59,6 +59,7 @@ async def put(who: Writer, sent: Sent) -> Reply:
 async def form(who: Writer, sent: Sent) -> Reply:
     place = await _place(who, sent)
     uploads.refuse_form(place)
+    await uploads.admitted(place, sent.overwrite)
     body, upload = await sent.form()
     await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
     return ok()

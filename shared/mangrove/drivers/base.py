@@ -37,6 +37,7 @@ class Entry(NamedTuple):
     etag: str = ""  # the storage's own strong validator, without quotes; "" when it has none
     provider: str = ""  # where the bytes really come from, when not this driver
     url: str = ""  # a public address of the bytes that needs no link call
+    link: bool = False  # stands elsewhere too: what walks a tree to change it does not enter it
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,9 @@ class Root:
                 return os.stat(self.real)
             handle = self._walk(segments[:-1])
             try:
-                return os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
+                found = os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
             finally:
                 os.close(handle)
+            if stat.S_ISLNK(found.st_mode):
+                raise NotFound  # a circle, or swapped since it was resolved
+            return found

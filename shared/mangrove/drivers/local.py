@@ -96,7 +96,8 @@ class Local(Driver):
                 except (NotFound, BadRequest, Problem, OSError):
                     continue  # a link that leaves the root or leads nowhere, or gone meanwhile
                 if "\\" not in name and _utf8(name):
-                    found.append(self._entry(name, facts, path, pictures))
+                    entry = self._entry(name, facts, path, pictures)
+                    found.append(entry._replace(link=True) if item.is_symlink() else entry)
         found.sort()
         return found
 

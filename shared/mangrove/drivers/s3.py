@@ -21,7 +21,7 @@ from mangrove.drivers.s3upload import Store, aborted, begun
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
-DUMMY_KEY = "mangrove-local"  # what the single-machine mode signs records with; it is nobody's key
+DUMMY_KEY = "mangrovelocal"  # what the single-machine mode signs records with; it is nobody's key
 PLACEHOLDER = ".mangrove"
 AT_ONCE = 1000  # objects of a folder that are copied or moved without a task
 COPIES = 8  # object copies in flight

@@ -62,16 +62,13 @@ class Settings(Mapping[str, str]):
         return self.on("ignore_system_files")
 
     @cached_property
-    def audio_types(self) -> frozenset[str]:
-        return self.extensions("audio_types")
-
-    @cached_property
-    def video_types(self) -> frozenset[str]:
-        return self.extensions("video_types")
-
-    @cached_property
-    def image_types(self) -> frozenset[str]:
-        return self.extensions("image_types")
+    def type_codes(self) -> dict[str, int]:
+        """Type code by extension; of two settings that name one, the first of audio, video, image, text wins."""
+        found: dict[str, int] = {}
+        for code, key in ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types")):
+            for extension in self.extensions(key):
+                found.setdefault(extension, code)
+        return found
 
     @cached_property
     def text_types(self) -> frozenset[str]:

@@ -92,14 +92,14 @@ def _view(spot: Spot, folder: Folder, mount: Mount, driver: Driver, base: str) -
     signed = links.signed(spot.settings, spot.rules, mount, spot.path)
     expires = links.expiry(spot.settings) if signed else -1
     key, visible = spot.visible()
-    thumbs = base if any(entry.thumb for entry in folder.entries[:1000]) else ""
+    thumbs = base if folder.thumbs else ""
     return folder.view(
         (spot.table.version, str(spot.path), key, expires, thumbs), visible, _encoder(spot, expires, base)
     )
 
 
 def _encoder(spot: Spot, expires: int, base: str) -> Callable[[Entry], bytes]:
-    codes = objects.kinds(spot.settings)
+    codes = spot.settings.type_codes
     token = spot.settings.token
     prefix = "" if spot.path == "/" else str(spot.path)
 
@@ -144,10 +144,10 @@ async def one(spot: Spot, base: str) -> dict[str, Any]:
         return objects.row({}, entry) | tail | {"provider": provider}
     driver, inner, mount = await _running(spot)
     try:
-        entry = await look(driver, inner, mount)
+        entry = await look(driver, inner, mount, to_show=True)
     except StorageProblem as problem:
         raise _unseen(problem, driver) from problem
-    codes = objects.kinds(spot.settings)
+    codes = spot.settings.type_codes
     signed = links.signed(spot.settings, spot.rules, mount, spot.path)
     sign = links.signature(spot.settings, spot.path) if signed and not entry.is_dir else ""
     record = objects.row(codes, entry._replace(name=spot.path.name or "root"), sign, _thumb(spot, entry, sign, base))

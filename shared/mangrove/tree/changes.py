@@ -215,7 +215,7 @@ async def remove_empty(folder: Spot) -> None:
         listed = await cache.get(mount, driver, inner, refresh=True)
     except StorageProblem as problem:
         raise explained_folder(folder, problem) from problem
-    for name in [entry.name for entry in listed.entries if entry.is_dir]:
+    for name in [entry.name for entry in listed.entries if entry.is_dir and not entry.link]:
         await _prune(folder.within(name), driver, inner / name)
     cache.forget_below(mount.storage.id, inner)
 
@@ -229,8 +229,8 @@ async def _prune(spot: Spot, driver: Driver, inner: TreePath) -> bool:
         return False
     empty, subfolders = True, []
     async for batch in driver.list(inner):
-        empty = empty and all(entry.is_dir for entry in batch)
-        subfolders += [entry.name for entry in batch if entry.is_dir]
+        empty = empty and all(entry.is_dir and not entry.link for entry in batch)
+        subfolders += [entry.name for entry in batch if entry.is_dir and not entry.link]
     for name in subfolders:
         empty = await _prune(spot.within(name), driver, inner / name) and empty
     if empty:

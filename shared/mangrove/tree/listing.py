@@ -31,6 +31,7 @@ STAMP_SECONDS = 0.05  # how long a stamp is trusted unasked
 TRUST = 20.0
 RACY_NS = 20_000_000  # a folder changed this shortly before it was read may have changed again unseen
 VIEWS = 8  # encoded forms kept of one folder
+SINGLES = 4096  # entries that were asked for by themselves and are trusted for STAMP_SECONDS
 
 Encode = Callable[[Entry], bytes]
 
@@ -62,6 +63,7 @@ class Folder:
         self.entries = arranged(found, mount.storage)
         self.mount = mount
         self.kept = False
+        self.thumbs = any(entry.thumb for entry in found)
         self.stamp = stamp
         self.asked = self.read = time.monotonic()
         self.trust = min(30.0, max(1.0, TRUST * seconds))
@@ -135,6 +137,7 @@ class Listings:
         self._largest = largest
         self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
         self._reading: dict[tuple[int, str], asyncio.Lock] = {}
+        self._singles: dict[tuple[int, str], tuple[Mount, Entry, float]] = {}
         self._changes = 0
         self.weight = 0
 
@@ -155,6 +158,19 @@ class Listings:
         finally:
             if not lock.locked():
                 self._reading.pop(key, None)
+
+    async def single(self, mount: Mount, driver: Driver, inner: TreePath) -> Entry:
+        """What the driver says of one entry; asked at most every STAMP_SECONDS."""
+        key, asked, changes = (mount.storage.id, str(inner)), time.monotonic(), self._changes
+        kept = self._singles.get(key)
+        if kept is not None and kept[0] is mount and asked - kept[2] < STAMP_SECONDS:
+            return kept[1]
+        entry = await driver.stat(inner)
+        if len(self._singles) >= SINGLES:
+            self._singles.clear()
+        if changes == self._changes:
+            self._singles[key] = (mount, entry, asked)
+        return entry
 
     async def _read(self, key: tuple[int, str], mount: Mount, driver: Driver, inner: TreePath) -> Folder:
         began = time.monotonic()
@@ -190,20 +206,25 @@ class Listings:
             folder.kept = False
             self.weight -= folder.weight
 
+    def _changed(self) -> None:
+        self._changes += 1
+        self._singles.clear()
+
     def forget(self, storage_id: int, inner: TreePath) -> None:
         """Something in the folder `inner` changed; what is being read right now is not kept either."""
-        self._changes += 1
+        self._changed()
         self._drop((storage_id, str(inner)))
 
     def forget_below(self, storage_id: int, inner: TreePath | None = None) -> None:
         """The folder `inner` (None: the storage) and everything below it changed."""
-        self._changes += 1
+        self._changed()
         for key in [key for key in self._folders if key[0] == storage_id]:
             if inner is None or TreePath(key[1]).within(inner):
                 self._drop(key)
 
     def clear(self) -> None:
         """Forget every folder."""
+        self._changed()
         self._folders.clear()
         self.weight = 0
 

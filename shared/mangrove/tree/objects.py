@@ -9,24 +9,9 @@ from typing import Any
 import orjson
 
 from mangrove.drivers.base import Capacity, Entry
-from mangrove.site.values import Settings
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 FOLDER = 1
-
-
-def kinds(settings: Settings) -> dict[str, int]:
-    """Type code by lower-case extension; of two settings that name one, the first of audio, video, image, text wins."""
-    found: dict[str, int] = {}
-    for code, extensions in (
-        (3, settings.audio_types),
-        (2, settings.video_types),
-        (5, settings.image_types),
-        (4, settings.text_types),
-    ):
-        for extension in extensions:
-            found.setdefault(extension, code)
-    return found
 
 
 def kind(codes: Mapping[str, int], name: str, is_dir: bool) -> int:

@@ -123,10 +123,13 @@ class Spot:
         return may and self.rules.may_write(user, self.path)
 
 
-async def look(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
-    """One entry: asked directly where the driver can, else looked up in its folder's listing."""
+async def look(driver: Driver, inner: TreePath, mount: Mount, *, to_show: bool = False) -> Entry:
+    """One entry: asked directly where the driver can, else looked up in its folder's listing.
+
+    An entry that is only shown may be as old as a listing that is trusted unasked.
+    """
     if driver.config.direct_lookup or inner == "/":
-        return await driver.stat(inner)
+        return await (cache.single(mount, driver, inner) if to_show else driver.stat(inner))
     folder = await cache.get(mount, driver, inner.parent)
     found = folder.named(inner.name)
     if found is None:

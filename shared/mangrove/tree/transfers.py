@@ -209,7 +209,7 @@ async def _files(spot: Spot, driver: Driver, inner: TreePath, into: TreePath) ->
             if visible is not None and not visible(entry):
                 continue
             if entry.is_dir:
-                folders.append(entry.name)
+                folders += [] if entry.link else [entry.name]
             else:
                 yield Item(entry.name, inner / entry.name, into / entry.name, False)
     for name in folders:

@@ -9,7 +9,7 @@ from typing import Annotated
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends, Request
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mangrove.config import config
@@ -126,7 +126,7 @@ class FilePart:
                     "on_end": self._on_last,
                 },
             )
-        except MultipartParseError as error:
+        except FormParserError as error:
             raise BadRequest(str(error)) from None
 
     def _on_begin(self) -> None:
