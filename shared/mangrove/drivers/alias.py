@@ -379,6 +379,6 @@ async def _write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncIter
                 group.create_task(driver.write(inner, drain(queue), upload))
                 for (driver, inner), queue in zip(targets, queues, strict=True)
             ]
-    except* Problem as problems:
-        raise problems.exceptions[0] from None
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
     return writes[0].result()

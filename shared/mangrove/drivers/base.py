@@ -111,7 +111,7 @@ class Options(BaseModel):
         """The options in the JSON text `addition`; BadRequest names the option that does not fit."""
         try:
             values = json.loads(addition or "{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"addition is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise BadRequest("addition is not a JSON object")
@@ -267,6 +267,13 @@ class Copies(Protocol):
 class Removes(Protocol):
     async def remove(self, path: TreePath) -> None:
         """Remove a file, or a folder with all it holds; fine if it is not there."""
+        ...
+
+
+@runtime_checkable
+class RemovesEmpty(Protocol):
+    async def remove_empty(self, path: TreePath) -> bool:
+        """Remove a folder if nothing at all is in it, also nothing that lists leave out; whether it is gone."""
         ...
 
 

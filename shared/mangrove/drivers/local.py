@@ -22,6 +22,7 @@ from mangrove.problems import BadRequest, Exists, Forbidden, NotFound, NotSuppor
 
 PART = ".mangrove-"  # names of files that are still being written begin so
 KEEP_DELETED = "delete permanently"
+Handles = list[int]  # open files
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
@@ -47,6 +48,16 @@ async def threaded(work: Callable[Arguments, Result], *args: Arguments.args, **k
     if kwargs:
         return await asyncio.to_thread(work, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(None, work, *args)
+
+
+async def unbroken(work: Callable[..., Result], *args: Any) -> Result:
+    """As `threaded`; when cancelled, first waits for the work to end, so that what it uses may be closed."""
+    running = asyncio.get_running_loop().run_in_executor(None, work, *args)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 class Local(Driver):
@@ -135,25 +146,28 @@ class Local(Driver):
         return _blocks(handle, offset, length)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        _free(path)
         part = f"{PART}{token_hex(12)}.part"
-        handle = await threaded(self._begin, path, part)
+        held: list[int] = []
         try:
-            size = await _pour(body, handle)
+            await unbroken(self._begin, path, part, held)
+            size = await _pour(body, held[0])
             if upload.size is not None and size != upload.size:
                 raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
-            return await threaded(self._finish, path, part, handle, upload.modified)
+            return await unbroken(self._finish, path, part, held[0], upload.modified)
         except BaseException:
             await asyncio.shield(threaded(self._abandon, path, part))
             raise
         finally:
-            os.close(handle)
+            for handle in held:
+                os.close(handle)
 
-    def _begin(self, path: TreePath, part: str) -> int:
+    def _begin(self, path: TreePath, part: str, held: Handles) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self.root.target(path) as (folder, name):
             if _is_folder(name, folder):
                 raise Exists
-            return os.open(part, flags, 0o666, dir_fd=folder)
+            held.append(os.open(part, flags, 0o666, dir_fd=folder))
 
     def _finish(self, path: TreePath, part: str, handle: int, modified: float) -> Entry:
         with self.root.target(path) as (folder, name):
@@ -172,6 +186,7 @@ class Local(Driver):
         await threaded(self._make, path)
 
     def _make(self, path: TreePath) -> None:
+        _free(path)
         for step in reversed(path.ancestors()[:-1]):
             with self.root.place(step) as (folder, name):
                 try:
@@ -187,6 +202,7 @@ class Local(Driver):
         await threaded(self._move, path, target)
 
     def _move(self, path: TreePath, target: TreePath) -> None:
+        _free(target)
         if target.within(path) and target != path:
             raise StorageProblem("the destination folder is a subfolder of the source folder")
         with self.root.place(path) as (source, old), self.root.place(target) as (folder, new):
@@ -196,6 +212,7 @@ class Local(Driver):
                 raise Exists from None
 
     async def copy(self, path: TreePath, target: TreePath) -> None:
+        _free(target)
         await threaded(localcopy.copy, self.root, path, target, f"{PART}{token_hex(12)}.part")
 
     async def remove(self, path: TreePath) -> None:
@@ -209,6 +226,19 @@ class Local(Driver):
                 shutil.rmtree(name, dir_fd=folder)
             else:
                 os.unlink(name, dir_fd=folder)
+
+    async def remove_empty(self, path: TreePath) -> bool:
+        return await threaded(self._remove_empty, path)
+
+    def _remove_empty(self, path: TreePath) -> bool:
+        with self.root.place(path) as (folder, name):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+        return True
 
     def _recycle(self, path: TreePath) -> None:
         assert self._bin is not None
@@ -236,6 +266,12 @@ class Local(Driver):
             raise NotSupported
         handle = await threaded(self.root.open, path)
         return await self._thumbnails.make(handle, path.name)
+
+
+def _free(path: TreePath) -> None:
+    """Refuse a name under which nothing would be seen."""
+    if any(name.startswith(PART) for name in path.split("/")):
+        raise Forbidden(f"names that begin with {PART} are kept for unfinished files")
 
 
 def _is_folder(name: str, folder: int) -> bool:
@@ -282,7 +318,7 @@ async def _pour(body: AsyncIterator[bytes], handle: int) -> int:
             held += len(chunk)
             if held >= BLOCK:
                 if writing is not None:
-                    await writing
+                    await asyncio.shield(writing)
                 writing = loop.run_in_executor(None, _write, handle, waiting)
                 size, waiting, held = size + held, [], 0
     finally:
@@ -290,7 +326,7 @@ async def _pour(body: AsyncIterator[bytes], handle: int) -> int:
             await asyncio.wait([writing])
     if writing is not None:
         await writing
-    await threaded(_write, handle, waiting)
+    await unbroken(_write, handle, waiting)
     return size + held
 
 

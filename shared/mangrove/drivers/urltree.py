@@ -90,7 +90,7 @@ def _file(line: str) -> Node:
         raise StorageProblem(f"invalid line: {line}, because url is required for file")
     info, url = text[: found.start()], text[found.start() :]
     if not info:
-        return Node(_named(unquote(urlsplit(url).path.rpartition("/")[2]) or urlsplit(url).netloc, line), url)
+        return Node(_named(_last(url), line), url)
     if not info.endswith(":"):
         raise StorageProblem(f"invalid line: {line}, because file info must end with ':'")
     name, size, modified = [*info[:-1].split(":"), "", ""][:3]
@@ -98,6 +98,12 @@ def _file(line: str) -> Node:
         _named(name, line), url, _number(size, line, "file size must be an integer"),
         _number(modified, line, "file modified must be an unix timestamp"),
     )  # fmt: skip
+
+
+def _last(url: str) -> str:
+    """The name of an address that was given none."""
+    parts = urlsplit(url)
+    return unquote(parts.path.rpartition("/")[2]) or parts.netloc
 
 
 def _named(name: str, line: str) -> str:
@@ -120,9 +126,23 @@ def written(root: Node, level: int = 0) -> str:
     for node in root.children.values():
         if node.is_dir:
             lines += [f"{STEP * level}{node.name}:", *filter(None, [written(node, level + 1)])]
+        elif (node.name, node.size, node.modified) == (_last(node.url), 0, 0):
+            lines.append(f"{STEP * level}{node.url}")
         else:
             lines.append(f"{STEP * level}{node.name}:{node.size}:{node.modified}:{node.url}")
     return "\n".join(lines)
+
+
+def _kept(root: Node) -> str:
+    """The text of a tree; StorageProblem when it would not be read as the same tree."""
+    text = written(root)
+    try:
+        same = parse(text) == root
+    except StorageProblem:
+        same = False
+    if not same:
+        raise StorageProblem("this name or address cannot be written down in a UrlTree")
+    return text
 
 
 @contextmanager
@@ -221,6 +241,8 @@ class UrlTree(Driver):
         await self.move(path, target)
 
     async def move(self, path: TreePath, target: TreePath) -> None:
+        if target.within(path) and target != path:
+            raise StorageProblem("the destination folder is a subfolder of the source folder")
         async with self._changes():
             node, folder = self._node(path), self._folder(target.parent)
             del self._node(path.parent).children[path.name]
@@ -273,7 +295,12 @@ class _Change:
             if kind is not None:
                 driver._root = parse(driver.options.url_structure)
                 return
-            driver.options = driver.options.model_copy(update={"url_structure": written(driver._root)})
+            try:
+                text = _kept(driver._root)
+            except StorageProblem:
+                driver._root = parse(driver.options.url_structure)
+                raise
+            driver.options = driver.options.model_copy(update={"url_structure": text})
             if driver.mounting.keep is not None:
                 await driver.mounting.keep(driver.options)
         finally:

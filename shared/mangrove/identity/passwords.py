@@ -36,10 +36,10 @@ def _nobody() -> str:
 
 
 def matches(stored_hash: str | None, static_hash: str) -> bool:
-    """Whether they belong together; None (unknown user) costs the same time and never matches."""
+    """Whether they belong together; None (unknown user) and "" cost the same time and never match."""
     reference = stored_hash or _nobody()
     with _at_once:
         try:
-            return _hasher.verify(reference, static_hash) and stored_hash is not None
+            return _hasher.verify(reference, static_hash) and bool(stored_hash)
         except (VerificationError, InvalidHashError):
             return False

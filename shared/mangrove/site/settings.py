@@ -35,9 +35,9 @@ def _check(key: str, value: str) -> None:
     setting = BY_KEY.get(key)
     try:
         if setting is not None:
-            _fits(setting.type, setting.options, value)
             _hook(key, value)
-    except (ValueError, re2.error) as error:
+            _fits(setting.type, setting.options, value)
+    except (ValueError, RecursionError, re2.error) as error:
         text = error.args[0] if error.args else error
         shown = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
         raise Problem(f"failed to execute hook on {key}: {shown}") from None
@@ -60,6 +60,8 @@ def _hook(key: str, value: str) -> None:
         raise ValueError("not a JSON object")
     if key == "multipart_chunk_size" and not (value.isdecimal() and int(value) > 0):
         raise ValueError(f'multipart chunk size must be a positive integer (MB), got "{value[:40]}"')
+    if key == "search_index" and value not in BY_KEY[key].options.split(","):
+        raise ValueError(f"not support index: {value[:40]}")
     if key == "token" and value and len(value) < 16:
         raise ValueError("a token needs at least 16 characters")
 

@@ -26,7 +26,10 @@ def aria2_version(uri: str, secret: str) -> str:
 
 def qbittorrent_login(url: str) -> None:
     """Sign in with the user and password in `url`; Problem when that fails."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise Problem("unauthorized qbittorrent url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Problem("unauthorized qbittorrent url")
     place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
@@ -35,7 +38,7 @@ def qbittorrent_login(url: str) -> None:
         answer = httpx.post(f"{place}/api/v2/auth/login", data=form, headers={"referer": place}, timeout=SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Problem(f"qBittorrent does not answer: {_reason(error)}") from None
-    if answer.status_code not in (200, 204) or answer.text.startswith("Fails"):
+    if answer.status_code != 204 and not (answer.status_code == 200 and answer.text.startswith("Ok")):
         raise Problem(f"failed to login into qBittorrent webui with url: {place}")
 
 

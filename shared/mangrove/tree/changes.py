@@ -12,14 +12,14 @@ from typing import Any
 
 import re2
 
-from mangrove.drivers.base import Driver, Makes, Removes, Renames
+from mangrove.drivers.base import Driver, Makes, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name, existing_name
-from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.problems import BadRequest, Collision, Denied, Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.tree.browse import explained_folder
 from mangrove.tree.listing import cache
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import Spot, look
+from mangrove.tree.spot import NOT_READABLE, Spot, look
 
 
 async def make(spot: Spot) -> None:
@@ -36,6 +36,7 @@ async def make(spot: Spot) -> None:
         return
     except NotFound:
         pass
+    await check_missing(driver, inner, mount)
     await driver.make(inner)
     forget_upwards(mount, inner)
 
@@ -67,10 +68,15 @@ async def sources(spot: Spot, names: Sequence[str], driver: Driver, inner: TreeP
         await source(spot.within(name), driver, inner / name, mount)
 
 
-async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount) -> bool:
-    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount."""
+async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount, changes: bool = True) -> bool:
+    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount.
+
+    Denied when a rule below keeps something from the caller; `changes`: whether the item will be gone from here.
+    """
     if item.is_mount_way():
         raise Forbidden
+    if item.rules.keeps_below(item.caller.user, item.path, changes):
+        raise Denied(NOT_READABLE)
     try:
         if item.rules.hidden(item.caller.user, item.path):
             raise NotFound
@@ -87,6 +93,14 @@ async def exists(driver: Driver, inner: TreePath, mount: Mount) -> bool:
     except NotFound:
         return False
     return True
+
+
+async def check_missing(driver: Driver, inner: TreePath, mount: Mount) -> None:
+    """Refuse a name that may not be given, among those on the way to `inner` that are not there yet."""
+    for step in inner.ancestors()[:-1]:
+        if await exists(driver, step, mount):
+            return
+        checked_name(step.name)
 
 
 async def rename(spot: Spot, raw: str, overwrite: bool) -> None:
@@ -111,6 +125,8 @@ async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = 
         raise NotSupported
     pairs = {old: new for old, new in wanted.items() if old != new}
     await sources(folder, list(wanted), driver, inner, mount)
+    for old in wanted:
+        folder.within(old).takeable()
     await _free(folder, pairs, overwrite, driver, inner, mount)
     for old, new in pairs.items():
         try:
@@ -187,7 +203,8 @@ async def remove(folder: Spot, names: Sequence[str]) -> None:
     folder.spend(Right.DELETE)
     for name in names:
         existing_name(name)
-        if folder.within(name).is_mount_way():
+        item = folder.within(name)
+        if item.is_mount_way() or item.rules.keeps_below(item.caller.user, item.path, True):
             raise Forbidden(f"remove [{name}]: permission denied")
     driver, inner, mount = await running(folder)
     if not isinstance(driver, Removes):
@@ -233,6 +250,8 @@ async def _prune(spot: Spot, driver: Driver, inner: TreePath) -> bool:
         subfolders += [entry.name for entry in batch if entry.is_dir and not entry.link]
     for name in subfolders:
         empty = await _prune(spot.within(name), driver, inner / name) and empty
+    if empty and isinstance(driver, RemovesEmpty):
+        return await driver.remove_empty(inner)
     if empty:
         await driver.remove(inner)
     return empty

@@ -225,8 +225,8 @@ class Listings:
     def clear(self) -> None:
         """Forget every folder."""
         self._changed()
-        self._folders.clear()
-        self.weight = 0
+        for key in list(self._folders):
+            self._drop(key)
 
 
 cache = Listings()

@@ -55,6 +55,16 @@ class Spot:
             raise Denied(NOT_READABLE)
         return self
 
+    def takeable(self) -> Spot:
+        """Itself, when the caller may read here and wherever a rule below says otherwise; Denied if not.
+
+        What is carried away whole leaves the rules below it behind.
+        """
+        self.readable()
+        if self.rules.shut_below(self.caller.user, self.path, self.password):
+            raise Denied(NOT_READABLE)
+        return self
+
     def spend(self, right: Right, folder: TreePath | None = None) -> None:
         """Refuse unless the route declared `right`, the caller has it, and the rules let him write in `folder`.
 

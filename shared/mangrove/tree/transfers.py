@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mangrove.drivers.base import Copies, Driver, Moves
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
-from mangrove.problems import BadRequest, Collision, NotFound, NotSupported, StorageProblem
+from mangrove.problems import BadRequest, Collision, Denied, NotFound, NotSupported, StorageProblem
 from mangrove.tree.browse import explained_folder
 from mangrove.tree.changes import exists, forget, running, source
 from mangrove.tree.listing import cache
@@ -63,7 +63,8 @@ async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflic
     if not isinstance(driver, Copies):
         raise NotSupported
     if conflict.merge:
-        plan = Plan(driver, plan.mount, [one for item in plan.items for one in await _merged(plan, item, source_dir)])
+        merged = [one for item in plan.items for one in await _merged(plan, item, source_dir, target_dir)]
+        plan = Plan(driver, plan.mount, merged)
     await _carry(plan, driver.copy, "copy")
 
 
@@ -126,11 +127,13 @@ async def _checked(
         raise Collision(f"file [{name}] exists")
     if source_dir.path == target_dir.path:
         raise StorageProblem(f"{word} in place")
-    is_dir = await source(source_dir.within(name), driver, inner / name, mount)
+    is_dir = await source(source_dir.within(name), driver, inner / name, mount, right is Right.MOVE)
     if taken and conflict.merge and not is_dir:
         return None
     if target_dir.path.within(source_dir.path / name):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
+    if not (conflict.merge and right is Right.COPY):
+        source_dir.within(name).takeable()
     return Item(name, inner / name, into / name, is_dir)
 
 
@@ -144,19 +147,28 @@ async def _folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
         raise NotSupported("not a folder")
 
 
-async def _merged(plan: Plan, item: Item, source_dir: Spot) -> list[Item]:
-    """The item, or what is missing of it where its folder is already there; existing files stay as they are."""
+async def _merged(plan: Plan, item: Item, source_dir: Spot, target_dir: Spot) -> list[Item]:
+    """The item, or what is missing of it where its folder is already there; existing files stay as they are.
+
+    What the caller may not read is left out; Denied where a rule keeps him from writing.
+    """
     if not item.is_dir or not await exists(plan.driver, item.target, plan.mount):
+        source_dir.within(item.name).takeable()
         return [item]
+    place, into = source_dir.within(item.name), target_dir.within(item.name)
+    if not into.rules.may_write(into.caller.user, into.path):
+        raise Denied
     missing: list[Item] = []
-    _, visible = source_dir.within(item.name).visible()
+    _, visible = place.visible()
     async for batch in plan.driver.list(item.path):
         for entry in batch:
             if visible is not None and not visible(entry):
                 continue
+            if not place.rules.may_read(place.caller.user, place.path / entry.name, place.password):
+                continue
             child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
-            if entry.is_dir or not await exists(plan.driver, child.target, plan.mount):
-                missing += await _merged(plan, child, source_dir)
+            if (entry.is_dir and not entry.link) or not await exists(plan.driver, child.target, plan.mount):
+                missing += await _merged(plan, child, source_dir, target_dir)
     return missing
 
 

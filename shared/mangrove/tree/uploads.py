@@ -9,7 +9,7 @@ from mangrove.drivers.base import Driver, Makes, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
-from mangrove.tree.changes import forget_upwards
+from mangrove.tree.changes import check_missing, forget_upwards
 from mangrove.tree.mounts import Mount
 from mangrove.tree.spot import Spot, look
 
@@ -76,6 +76,7 @@ async def _parents(driver: Driver, inner: TreePath, mount: Mount) -> None:
     except NotFound:
         pass
     if isinstance(driver, Makes):
+        await check_missing(driver, folder, mount)
         try:
             await driver.make(folder)
         except StorageProblem as problem:

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from mangum import Mangum
 from pydantic import BaseModel
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -89,6 +90,15 @@ class _AsJson:
 
     def __getitem__(self, key: str) -> Any:
         return self._headers[key]
+
+
+class WholePath(PathConvertor):
+    """`{path:path}` for any name a storage may hold, also one with a line break."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("path", WholePath())
 
 
 class Route(APIRoute):

@@ -79,9 +79,9 @@ def _span(text: str, size: int) -> Span | None:
         length = min(int(last), size)
         return Span(size - length, size) if length else None
     start = int(first)
-    stop = int(last) + 1 if last else size
-    if stop <= start:
+    if last and int(last) < start:
         raise Unsatisfiable("invalid range")
+    stop = int(last) + 1 if last else size
     return Span(start, min(stop, size)) if start < size else None
 
 

@@ -1,0 +1,118 @@
+"""Accounts for tests: made over HTTP, signed in from an address of their own, taken away again."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tests.service import Client, Service
+
+GUEST_DISABLED = (401, "Guest user is disabled, login please")
+NOT_ADMIN = (403, "You are not an admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A normal user; `client` is signed in."""
+
+    id: int
+    name: str
+    password: str
+    client: Client
+
+    def login(self, service: Service, password: str | None = None, **body: Any) -> dict[str, Any]:
+        """The envelope of a sign-in from an address that nobody used before."""
+        return stranger(service).post(
+            "/api/auth/login", username=self.name, password=self.password if password is None else password, **body
+        )
+
+    def row(self, admin: Client) -> dict[str, Any]:
+        """His record as the administrator sees it."""
+        row: dict[str, Any] = admin.get("/api/admin/user/get", id=self.id)["data"]
+        return row
+
+
+class People:
+    """Makes users; `leave` removes those that are still there."""
+
+    def __init__(self, service: Service, admin: Client) -> None:
+        self.service = service
+        self.admin = admin
+        self.ids: list[int] = []
+
+    def new(self, permission: int = 0, base_path: str = "/", password: str | None = None, **fields: Any) -> Person:
+        name = fields.setdefault("username", uuid4().hex)
+        password = uuid4().hex if password is None else password
+        body = {"password": password, "permission": permission, "base_path": base_path, "role": 0}
+        self.admin.ok("/api/admin/user/create", **(body | fields))
+        id = id_of(self.admin, name)
+        self.ids.append(id)
+        token = said(stranger(self.service).post("/api/auth/login", username=name, password=password))["token"]
+        return Person(id, name, password, Caller(self.service.address, token))
+
+    def leave(self) -> None:
+        there = {row["id"] for row in self.admin.get("/api/admin/user/list")["data"]["content"]}
+        for id in there.intersection(self.ids):
+            self.admin.ok("/api/admin/user/delete", params={"id": id})
+
+
+def id_of(admin: Client, name: str) -> int:
+    rows = admin.get("/api/admin/user/list")["data"]["content"]
+    return next(row["id"] for row in rows if row["username"] == name)
+
+
+class Caller(Client):
+    """A client at a loopback address of its own, so that its failures count for nobody else."""
+
+    def __init__(self, address: str, token: str = "", **headers: str) -> None:
+        self.address = address
+        self.token = token
+        self.source = f"127.{random.randint(2, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
+        self.http = httpx.Client(
+            base_url=address,
+            headers=({"authorization": token} if token else {}) | headers,
+            timeout=60,
+            transport=httpx.HTTPTransport(verify=False, local_address=self.source),
+            trust_env=False,
+        )
+
+
+def stranger(service: Service, **headers: str) -> Caller:
+    """A caller without a token."""
+    return Caller(service.address, **headers)
+
+
+@contextmanager
+def guest(admin: Client, **fields: Any) -> Iterator[Client]:
+    """The guest, enabled for the time of the context; a client without a token."""
+    row = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["role"] == 1)
+    admin.ok("/api/admin/user/update", **(row | {"disabled": False} | fields))
+    try:
+        yield Caller(admin.address)
+    finally:
+        admin.ok("/api/admin/user/update", **row)
+
+
+def static(password: str) -> str:
+    """What clients send to login/hash."""
+    return hashlib.sha256(f"{password}-https://github.com/alist-org/alist".encode()).hexdigest()
+
+
+def refusal(answer: dict[str, Any]) -> tuple[int, str]:
+    """Code and message of a failure, which carries no data."""
+    assert answer["code"] != 200, answer
+    assert answer["data"] is None, answer
+    return answer["code"], answer["message"]
+
+
+def said(answer: dict[str, Any]) -> Any:
+    """The data of a success."""
+    assert (answer["code"], answer["message"]) == (200, "success"), answer
+    return answer["data"]

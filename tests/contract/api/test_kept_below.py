@@ -1,0 +1,50 @@
+"""What a rule or a storage keeps from a caller stays kept when the folder above it is renamed, moved or emptied."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.api import scenes
+from tests.service import Client, Service
+
+ALL = 0xF8  # write, rename, move, copy, remove
+
+
+@pytest.mark.parametrize("aspect", [{"password": "sesame", "p_sub": True}, {"hide": "^secret", "h_sub": True}])
+def test_a_folder_above_a_rule_cannot_be_carried_away(
+    service: Service, admin: Client, folder: str, aspect: dict[str, object]
+) -> None:
+    admin.ok("/api/fs/mkdir", path=f"{folder}/a/sec")
+    admin.ok("/api/fs/mkdir", path=f"{folder}/to")
+    assert admin.put(f"{folder}/a/sec/secret.txt", b"kept")["code"] == 200
+    with scenes.meta(admin, f"{folder}/a/sec", **aspect), scenes.user(service, admin, permission=ALL) as user:
+        assert user.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 403
+        for verb in ("move", "copy"):
+            answer = user.post(f"/api/fs/{verb}", src_dir=folder, dst_dir=f"{folder}/to", names=["a"])
+            assert answer["code"] == 403, answer
+        assert user.post("/api/fs/remove", dir=folder, names=["a"])["message"] == "remove [a]: permission denied"
+        assert admin.names(f"{folder}/a/sec") == ["secret.txt"]
+        assert admin.names(f"{folder}/to") == []
+        assert admin.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 200
+
+
+def test_a_folder_that_only_looks_empty_stays(service: Service, admin: Client) -> None:
+    root = service.data / "files" / "looks-empty"
+    (root / "sub" / ".git").mkdir(parents=True)
+    (root / "sub" / ".git" / "config").write_text("kept")
+    (root / "outward").mkdir()
+    (root / "outward" / "link").symlink_to("/etc")
+    (root / "empty" / "deep").mkdir(parents=True)
+    options = {"root_folder_path": str(root), "show_hidden": False}
+    with scenes.mount(admin, "Local", addition=options) as path:
+        admin.ok("/api/fs/remove_empty_directory", src_dir=path)
+        assert admin.names(path) == ["outward", "sub"]
+    assert (root / "sub" / ".git" / "config").read_text() == "kept"
+    assert (root / "outward" / "link").is_symlink()
+
+
+@pytest.mark.parametrize("name", [".mangrove-x", "line\nbreak"])
+def test_names_that_would_not_be_seen_are_refused(admin: Client, folder: str, name: str) -> None:
+    assert admin.post("/api/fs/mkdir", path=f"{folder}/{name}/sub")["code"] != 200
+    assert admin.put(f"{folder}/{name}/file.txt", b"x")["code"] != 200
+    assert admin.names(folder) == []

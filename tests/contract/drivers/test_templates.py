@@ -1,0 +1,72 @@
+"""The drivers' forms are as committed (`python -m tests.contract.drivers.test_templates`), and as 8.6 says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mangrove.drivers import registry
+
+GOLDEN = Path(__file__).parent / "templates.json"
+ITEM = {"name": str, "type": str, "default": str, "options": str, "required": bool, "help": str}
+CONFIG = {
+    "name": str, "local_sort": bool, "only_local": bool, "only_proxy": bool, "no_cache": bool, "no_upload": bool,
+    "need_ms": bool, "default_root": str, "alert": str, "only_indices": bool, "prefer_proxy": bool,
+}  # fmt: skip
+
+
+def text() -> str:
+    """Every template as it is committed."""
+    return json.dumps({name: registry.template(name) for name in registry.names()}, indent=2) + "\n"
+
+
+def test_templates_are_as_committed() -> None:
+    again = "changed: run `.venv/bin/python -m tests.contract.drivers.test_templates` and look at the difference"
+    assert text() == GOLDEN.read_text(), again
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_template_has_every_field_with_its_type(name: str) -> None:
+    template = registry.template(name)
+    assert set(template) == {"common", "additional", "config"}
+    assert {key: type(value) for key, value in template["config"].items()} == CONFIG
+    for item in template["common"] + template["additional"]:
+        assert {key: type(value) for key, value in item.items()} == ITEM
+        assert item["type"] in ("string", "number", "text", "select", "bool")
+        assert bool(item["options"]) == (item["type"] == "select")
+        assert not item["default"] or not item["options"] or item["default"] in item["options"].split(",")
+    names = [item["name"] for item in template["common"] + template["additional"]]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "only_proxy", "no_cache", "default_root", "others"),
+    [
+        ("Local", True, True, "/", set()), ("S3", False, False, "/", set()), ("FTP", True, False, "/", set()),
+        ("SFTP", True, False, "/", set()), ("SMB", True, True, ".", set()),
+        ("WebDav", False, False, "/", {"prefer_proxy"}), ("Alias", False, True, "/", set()),
+        ("Crypt", True, True, "/", set()), ("Virtual", True, False, "", {"need_ms"}),
+        ("UrlTree", False, True, "", {"only_indices"}),
+    ],
+)  # fmt: skip
+def test_config_objects(name: str, only_proxy: bool, no_cache: bool, default_root: str, others: set[str]) -> None:
+    config = registry.template(name)["config"]
+    assert (config["name"], config["alert"], config["default_root"]) == (name, "", default_root)
+    wanted = {"local_sort"} | others | {key for key in ("only_proxy", "no_cache") if locals()[key]}
+    assert {key for key, value in config.items() if value is True} == wanted
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_the_defaults_of_a_form_are_options_the_driver_takes(name: str) -> None:
+    kind = registry.load(name).Options
+    read = {"number": int, "bool": lambda text: text == "true"}
+    typed = {
+        item["name"]: read.get(item["type"], str)(item["default"] or 0) for item in kind.items() if item["default"]
+    }
+    assert {key: getattr(kind.parse(json.dumps(typed)), key) for key in typed} == typed
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(text())
