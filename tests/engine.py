@@ -75,4 +75,7 @@ def create_tables() -> None:
 
 def enter(folder: Path, endpoint: str) -> None:
     """Put this process into the environment of `endpoint`."""
+    from mangrove.config import config
+
     os.environ.update(environment(folder, endpoint))
+    config.cache_clear()  # a test module's imports may have asked before

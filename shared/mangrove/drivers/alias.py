@@ -110,7 +110,8 @@ class Alias(Driver):
         if not sources:
             raise StorageProblem("paths is required")
         for path in (path for paths in sources.values() for path in paths):
-            if path.within(self.mounting.mount_path):
+            here = self.mounting.mount_path
+            if path == here or (here != "/" and path.within(here)):
                 raise StorageProblem(f"{path} lies in the alias itself")
         self._sources = sources
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mangrove.identity import lockout, otp, passwords, tokens
-from mangrove.identity.rights import ADMIN, GUEST
+from mangrove.identity.rights import ADMIN, GUEST, NORMAL
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Denied, Problem, SecondFactorRequired, Unauthorized
 from mangrove.records import users
@@ -58,6 +58,8 @@ def create(fields: dict[str, Any], password: str) -> User:
     """A new normal user."""
     if fields["role"] in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
+    if fields["role"] != NORMAL:
+        raise BadRequest("there is no such role")
     return users.create(**_checked(fields), **_password(password))
 
 

@@ -1,7 +1,7 @@
 """Failed sign-ins, counted in a table with expiry: restarts and other instances see the same numbers.
 
-A pair of account and source is locked after PAIR failures. The wider counts, per source and per account, only
-stop floods: an account's own count never locks a source that has not failed with it itself.
+A pair of account and source is locked after PAIR failures. The wider counts stop floods: of one source over many
+accounts, and of many sources over one account, which then nobody can open until SECONDS after the last of them.
 """
 
 from __future__ import annotations

@@ -131,6 +131,8 @@ def _password(home: Home, user: str) -> None:
     password = getpass.getpass(f"New password for {user}: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
     shown = not password
     password = password or secrets.token_urlsafe(12)
+    if not home.key.exists():
+        raise Refused(f"{home.data} is no data directory of Mangrove")
     facts = home.holder()
     try:
         home.hold()

@@ -128,6 +128,7 @@ def running(data: Path) -> Iterator[str]:
             start_new_session=True,
             preexec_fn=lambda: _die_with(parent),
             umask=0o077,
+            env={name: value for name, value in os.environ.items() if name != "MANGROVE_ADMIN_PASSWORD"},
         )
     except OSError as error:
         raise Refused(f"the records engine does not start: {error.strerror}") from None

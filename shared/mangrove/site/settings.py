@@ -13,6 +13,8 @@ from mangrove.site import snapshot
 from mangrove.site.table import BY_KEY, READONLY
 from mangrove.site.values import new_token
 
+LONGEST_LINK = 876_000  # hours: a hundred years
+
 
 def save(values: Mapping[str, str]) -> None:
     """Check all values, then store all. Read-only keys are passed over, unknown ones kept as deprecated.
@@ -58,6 +60,8 @@ def _hook(key: str, value: str) -> None:
             re2.compile(line)
     if key == "filename_char_mapping" and not isinstance(json.loads(value), dict):
         raise ValueError("not a JSON object")
+    if key == "link_expiration" and not (value.isdecimal() and int(value) <= LONGEST_LINK):
+        raise ValueError(f'hours from 0 to {LONGEST_LINK}, got "{value[:40]}"')
     if key == "multipart_chunk_size" and not (value.isdecimal() and int(value) > 0):
         raise ValueError(f'multipart chunk size must be a positive integer (MB), got "{value[:40]}"')
     if key == "search_index" and value not in BY_KEY[key].options.split(","):

@@ -15,11 +15,11 @@ import re2
 from mangrove.drivers.base import Driver, Makes, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name, existing_name
-from mangrove.problems import BadRequest, Collision, Denied, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.tree.browse import explained_folder
 from mangrove.tree.listing import cache
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import NOT_READABLE, Spot, look
+from mangrove.tree.spot import Spot, look
 
 
 async def make(spot: Spot) -> None:
@@ -68,15 +68,10 @@ async def sources(spot: Spot, names: Sequence[str], driver: Driver, inner: TreeP
         await source(spot.within(name), driver, inner / name, mount)
 
 
-async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount, changes: bool = True) -> bool:
-    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount.
-
-    Denied when a rule below keeps something from the caller; `changes`: whether the item will be gone from here.
-    """
+async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount) -> bool:
+    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount."""
     if item.is_mount_way():
         raise Forbidden
-    if item.rules.keeps_below(item.caller.user, item.path, changes):
-        raise Denied(NOT_READABLE)
     try:
         if item.rules.hidden(item.caller.user, item.path):
             raise NotFound
@@ -147,7 +142,8 @@ async def _free(
         if new in taken or (folder.path / new) in folder.table.by_path or (folder.path / new) in folder.table.above:
             raise Collision(f"file [{new}] exists")
         taken.add(new)
-        if not overwrite and await exists(driver, inner / new, mount):
+        kept = not overwrite or folder.rules.hidden(folder.caller.user, folder.path / new)
+        if kept and await exists(driver, inner / new, mount):
             raise Collision(f"file [{new}] exists")
 
 
@@ -204,7 +200,7 @@ async def remove(folder: Spot, names: Sequence[str]) -> None:
     for name in names:
         existing_name(name)
         item = folder.within(name)
-        if item.is_mount_way() or item.rules.keeps_below(item.caller.user, item.path, True):
+        if item.is_mount_way() or item.rules.keeps(item.caller.user, item.path, "", True):
             raise Forbidden(f"remove [{name}]: permission denied")
     driver, inner, mount = await running(folder)
     if not isinstance(driver, Removes):

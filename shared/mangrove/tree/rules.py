@@ -69,11 +69,6 @@ class Rules:
             return True
         return not rule.covers(path, rule.meta.p_sub) or password == rule.meta.password
 
-    def shut_below(self, user: User, path: TreePath, password: str) -> bool:
-        """Whether a rule somewhere below `path` keeps this user from reading there."""
-        below = (folder for folder in self._by_path if folder != path and folder.within(path))
-        return any(not self.may_read(user, folder, password) for folder in below)
-
     def admits(self, user: User, path: TreePath) -> bool:
         """Whether the nearest rule's list of readers, if it has one, names this user."""
         rule = self.nearest(path)
@@ -88,16 +83,15 @@ class Rules:
             return True
         return user.id in rule.meta.write_users or not rule.covers(folder, rule.meta.write_users_sub)
 
-    def keeps_below(self, user: User, path: TreePath, changes: bool) -> bool:
-        """Whether a rule below `path` keeps something from this user that would come into the open with a copy.
+    def keeps(self, user: User, path: TreePath, password: str, changes: bool) -> bool:
+        """Whether a rule at or below `path` keeps something from this user that a copy would bring into the open.
 
         With `changes`, whether one keeps him from taking it away, too.
         """
         return any(
-            rule.path != path
-            and rule.path.within(path)
+            rule.path.within(path)
             and (
-                not self.may_read(user, rule.path, "")
+                not self.may_read(user, rule.path, password)
                 or (rule.hides and not user.permission & Right.SEE_HIDDEN)
                 or (changes and not self.may_write(user, rule.path))
             )

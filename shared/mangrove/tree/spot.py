@@ -55,15 +55,14 @@ class Spot:
             raise Denied(NOT_READABLE)
         return self
 
-    def takeable(self) -> Spot:
-        """Itself, when the caller may read here and wherever a rule below says otherwise; Denied if not.
+    def takeable(self, changes: bool = True) -> None:
+        """Denied unless the caller may read all that is here: what is carried away whole leaves its rules behind.
 
-        What is carried away whole leaves the rules below it behind.
+        `changes`: whether it will be gone from here, so that he must be allowed to write, too.
         """
         self.readable()
-        if self.rules.shut_below(self.caller.user, self.path, self.password):
+        if self.rules.keeps(self.caller.user, self.path, self.password, changes):
             raise Denied(NOT_READABLE)
-        return self
 
     def spend(self, right: Right, folder: TreePath | None = None) -> None:
         """Refuse unless the route declared `right`, the caller has it, and the rules let him write in `folder`.

@@ -16,7 +16,7 @@ from mangrove.tree.browse import explained_folder
 from mangrove.tree.changes import exists, forget, running, source
 from mangrove.tree.listing import cache
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import Spot, look
+from mangrove.tree.spot import NOT_READABLE, Spot, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +123,28 @@ async def _checked(
     taken = await exists(driver, into / name, mount) or target_dir.within(name).is_mount_way()
     if taken and conflict.skip:
         return None
-    if taken and not (conflict.overwrite or conflict.merge):
+    hidden = target_dir.rules.hidden(target_dir.caller.user, target_dir.path / name)
+    if taken and (hidden or not (conflict.overwrite or conflict.merge)):
         raise Collision(f"file [{name}] exists")
     if source_dir.path == target_dir.path:
         raise StorageProblem(f"{word} in place")
-    is_dir = await source(source_dir.within(name), driver, inner / name, mount, right is Right.MOVE)
+    is_dir = await source(source_dir.within(name), driver, inner / name, mount)
     if taken and conflict.merge and not is_dir:
         return None
     if target_dir.path.within(source_dir.path / name):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
     if not (conflict.merge and right is Right.COPY):
-        source_dir.within(name).takeable()
+        source_dir.within(name).takeable(right is Right.MOVE)
+        _same_hiding(source_dir.within(name), target_dir.within(name), is_dir)
     return Item(name, inner / name, into / name, is_dir)
+
+
+def _same_hiding(item: Spot, target: Spot, is_dir: bool) -> None:
+    """Refuse to carry a folder out of reach of the rule that hides names in it from the caller."""
+    user = item.caller.user
+    rule = item.rules.hiding(user, item.path)
+    if is_dir and rule is not None and rule is not target.rules.hiding(user, target.path):
+        raise Denied(NOT_READABLE)
 
 
 async def _folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
@@ -153,7 +163,8 @@ async def _merged(plan: Plan, item: Item, source_dir: Spot, target_dir: Spot) ->
     What the caller may not read is left out; Denied where a rule keeps him from writing.
     """
     if not item.is_dir or not await exists(plan.driver, item.target, plan.mount):
-        source_dir.within(item.name).takeable()
+        source_dir.within(item.name).takeable(changes=False)
+        _same_hiding(source_dir.within(item.name), target_dir.within(item.name), item.is_dir)
         return [item]
     place, into = source_dir.within(item.name), target_dir.within(item.name)
     if not into.rules.may_write(into.caller.user, into.path):

@@ -49,7 +49,7 @@ async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount
     except NotFound:
         await _parents(driver, inner, mount)
     else:
-        if not overwrite:
+        if not overwrite or spot.rules.hidden(spot.caller.user, spot.path):
             raise Collision
         if found.is_dir:
             raise Exists

@@ -55,6 +55,14 @@ def people(service: Service, admin: Client) -> Iterator[People]:
     people.leave()
 
 
+@pytest.fixture(scope="module")
+def someone(service: Service, admin: Client) -> Iterator[Person]:
+    """One user for all tests here that leave the account as it is."""
+    people = People(service, admin)
+    yield people.new()
+    people.leave()
+
+
 def me(service: Service, token: str) -> dict[str, Any]:
     return Caller(service.address, token).get("/api/me")
 
@@ -67,34 +75,30 @@ def required(field: str) -> str:
 # Signing in
 
 
-def test_login_answers_a_token_and_nothing_else(service: Service, people: People) -> None:
-    person = people.new()
-    data = said(person.login(service))
+def test_login_answers_a_token_and_nothing_else(service: Service, someone: Person) -> None:
+    data = said(someone.login(service))
     assert set(data) == {"token"}
-    assert said(me(service, data["token"]))["username"] == person.name
+    assert said(me(service, data["token"]))["username"] == someone.name
 
 
 def test_the_static_hash_is_the_one_clients_compute() -> None:
     assert static("admin") == "6fcb57cd10b2c11d765dcf16148d99130afd895082af83725ee8bb181b1d2b0f"
 
 
-def test_login_with_the_hash_opens_the_same_account(service: Service, people: People) -> None:
-    person = people.new()
-    answer = stranger(service).post("/api/auth/login/hash", username=person.name, password=static(person.password))
-    assert said(me(service, said(answer)["token"]))["id"] == person.id
+def test_login_with_the_hash_opens_the_same_account(service: Service, someone: Person) -> None:
+    answer = stranger(service).post("/api/auth/login/hash", username=someone.name, password=static(someone.password))
+    assert said(me(service, said(answer)["token"]))["id"] == someone.id
 
 
-def test_the_hash_is_no_password_and_the_password_no_hash(service: Service, people: People) -> None:
-    person = people.new()
-    assert refusal(person.login(service, static(person.password))) == WRONG
-    plain = stranger(service).post("/api/auth/login/hash", username=person.name, password=person.password)
+def test_the_hash_is_no_password_and_the_password_no_hash(service: Service, someone: Person) -> None:
+    assert refusal(someone.login(service, static(someone.password))) == WRONG
+    plain = stranger(service).post("/api/auth/login/hash", username=someone.name, password=someone.password)
     assert refusal(plain) == WRONG
 
 
-def test_wrong_password_empty_password_and_unknown_user_cannot_be_told_apart(service: Service, people: People) -> None:
-    person = people.new()
+def test_wrong_password_empty_password_and_unknown_user_cannot_be_told_apart(service: Service, someone: Person) -> None:
     for route in ("/api/auth/login", "/api/auth/login/hash"):
-        for name, password in ((person.name, "wrong"), (person.name, ""), (uuid4().hex, "wrong"), (uuid4().hex, "")):
+        for name, password in ((someone.name, "wrong"), (someone.name, ""), (uuid4().hex, "wrong"), (uuid4().hex, "")):
             assert refusal(stranger(service).post(route, username=name, password=password)) == WRONG
 
 
@@ -107,10 +111,9 @@ def test_an_empty_hash_never_opens_an_account_not_even_one_with_an_empty_passwor
     assert refusal(stranger(service).post("/api/auth/login/hash", username=person.name)) == WRONG
 
 
-def test_user_names_are_compared_exactly(service: Service, people: People) -> None:
-    person = people.new()
-    for name in (person.name.upper(), f" {person.name}", f"{person.name}\0", f"{person.name}\n"):
-        answer = stranger(service).post("/api/auth/login", username=name, password=person.password)
+def test_user_names_are_compared_exactly(service: Service, someone: Person) -> None:
+    for name in (someone.name.upper(), f" {someone.name}", f"{someone.name}\0", f"{someone.name}\n"):
+        answer = stranger(service).post("/api/auth/login", username=name, password=someone.password)
         assert refusal(answer) == WRONG
 
 
@@ -147,25 +150,25 @@ def claims_of(token: str) -> dict[str, Any]:
     return jwt.decode(token, options={"verify_signature": False})
 
 
-def test_a_token_is_a_jwt_of_48_hours_that_names_the_user_and_tells_no_secret(service: Service, people: People) -> None:
-    person = people.new()
-    token = person.client.token
+def test_a_token_is_a_jwt_of_48_hours_that_names_the_user_and_tells_no_secret(
+    service: Service, someone: Person
+) -> None:
+    token = someone.client.token
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
     claims = jwt.decode(token, secret(service), algorithms=["HS256"])
     assert set(claims) == {"username", "pwd_ts", "exp", "nbf", "iat", "jti"}
-    assert claims["username"] == person.name
+    assert claims["username"] == someone.name
     assert claims["exp"] - claims["iat"] == 48 * 3600
     assert claims["nbf"] == claims["iat"]
     assert abs(claims["iat"] - time.time()) < 60
 
 
-def test_two_logins_in_one_second_are_two_sessions(service: Service, people: People) -> None:
-    person = people.new()
-    first, second = (said(person.login(service))["token"] for _ in range(2))
+def test_two_logins_in_one_second_are_two_sessions(service: Service, someone: Person) -> None:
+    first, second = (said(someone.login(service))["token"] for _ in range(2))
     assert first != second
     said(Caller(service.address, first).get("/api/auth/logout"))
     assert refusal(me(service, first)) == INVALIDATED
-    assert said(me(service, second))["username"] == person.name
+    assert said(me(service, second))["username"] == someone.name
 
 
 def part(content: bytes) -> str:
@@ -205,8 +208,8 @@ def test_only_one_algorithm_is_accepted_even_with_the_right_key(
     assert refusal(me(service, token)) == INVALIDATED
 
 
-def test_a_tampered_token_is_refused(service: Service, people: People) -> None:
-    header, payload, signature = people.new().client.token.split(".")
+def test_a_tampered_token_is_refused(service: Service, someone: Person) -> None:
+    header, payload, signature = someone.client.token.split(".")
     claims = jwt.decode(f"{header}.{payload}.{signature}", options={"verify_signature": False})
     raised = part(json.dumps(claims | {"username": "admin", "pwd_ts": 0}).encode())
     swapped = "A" if signature[5] != "A" else "B"
@@ -251,14 +254,14 @@ def test_a_token_is_only_taken_from_its_header(service: Service, admin: Client) 
         assert refusal(answer) == GUEST_DISABLED
 
 
-def test_an_expired_token_is_refused_with_its_own_words(service: Service, people: People) -> None:
-    claims = claims_of(people.new().client.token)
+def test_an_expired_token_is_refused_with_its_own_words(service: Service, someone: Person) -> None:
+    claims = claims_of(someone.client.token)
     late = jwt.encode(claims | {"exp": int(time.time()) - 1}, secret(service), "HS256")
     assert refusal(me(service, late)) == (401, "token is expired")
 
 
-def test_a_token_expires_while_it_is_in_use(service: Service, people: People) -> None:
-    claims = claims_of(people.new().client.token)
+def test_a_token_expires_while_it_is_in_use(service: Service, someone: Person) -> None:
+    claims = claims_of(someone.client.token)
     end = int(time.time()) + 2
     token = jwt.encode(claims | {"exp": end}, secret(service), "HS256")
     assert said(me(service, token))["username"] == claims["username"]
@@ -266,8 +269,8 @@ def test_a_token_expires_while_it_is_in_use(service: Service, people: People) ->
     assert refusal(me(service, token)) == (401, "token is expired")
 
 
-def test_a_token_for_later_is_not_active_yet(service: Service, people: People) -> None:
-    claims = claims_of(people.new().client.token)
+def test_a_token_for_later_is_not_active_yet(service: Service, someone: Person) -> None:
+    claims = claims_of(someone.client.token)
     early = jwt.encode(claims | {"nbf": int(time.time()) + 3600}, secret(service), "HS256")
     assert refusal(me(service, early)) == (401, "token not active yet")
 
@@ -584,25 +587,23 @@ def attempt(client: Client, name: str, password: str, **body: str) -> dict[str, 
 
 
 def test_the_sixth_attempt_after_five_failures_is_refused_whatever_its_password(
-    service: Service, people: People
+    service: Service, someone: Person
 ) -> None:
-    person = people.new()
     client = stranger(service)
-    assert [refusal(attempt(client, person.name, "wrong")) for _ in range(5)] == [WRONG] * 5
-    assert refusal(attempt(client, person.name, person.password)) == LOCKED
-    assert refusal(attempt(client, person.name, "wrong")) == LOCKED
-    hashed = client.post("/api/auth/login/hash", username=person.name, password=static(person.password))
+    assert [refusal(attempt(client, someone.name, "wrong")) for _ in range(5)] == [WRONG] * 5
+    assert refusal(attempt(client, someone.name, someone.password)) == LOCKED
+    assert refusal(attempt(client, someone.name, "wrong")) == LOCKED
+    hashed = client.post("/api/auth/login/hash", username=someone.name, password=static(someone.password))
     assert refusal(hashed) == LOCKED
 
 
-def test_both_logins_share_one_count(service: Service, people: People) -> None:
-    person = people.new()
+def test_both_logins_share_one_count(service: Service, someone: Person) -> None:
     client = stranger(service)
     for _ in range(3):
-        refusal(attempt(client, person.name, "wrong"))
+        refusal(attempt(client, someone.name, "wrong"))
     for _ in range(2):
-        refusal(client.post("/api/auth/login/hash", username=person.name, password=static("wrong")))
-    assert refusal(attempt(client, person.name, person.password)) == LOCKED
+        refusal(client.post("/api/auth/login/hash", username=someone.name, password=static("wrong")))
+    assert refusal(attempt(client, someone.name, someone.password)) == LOCKED
 
 
 def test_a_lock_holds_for_one_account_from_one_source_only(service: Service, people: People) -> None:
@@ -617,34 +618,31 @@ def test_a_lock_holds_for_one_account_from_one_source_only(service: Service, peo
     assert said(victim.client.get("/api/me"))["id"] == victim.id
 
 
-def test_a_header_cannot_pretend_another_source(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_header_cannot_pretend_another_source(service: Service, someone: Person) -> None:
     client = stranger(service)
     codes = []
     for number in range(7):
         for header in ("x-forwarded-for", "x-real-ip", "client-ip", "x-client-ip", "true-client-ip"):
             client.http.headers[header] = f"10.9.8.{number}"
         client.http.headers["forwarded"] = f"for=10.9.8.{number}"
-        codes.append(attempt(client, person.name, "wrong")["code"])
+        codes.append(attempt(client, someone.name, "wrong")["code"])
     assert codes == [401] * 5 + [429] * 2
-    assert refusal(attempt(client, person.name, person.password)) == LOCKED
+    assert refusal(attempt(client, someone.name, someone.password)) == LOCKED
 
 
-def test_a_header_cannot_lock_somebody_elses_source(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_header_cannot_lock_somebody_elses_source(service: Service, someone: Person) -> None:
     victim = stranger(service)
     attacker = stranger(service, **{"x-forwarded-for": victim.source, "x-real-ip": victim.source})
     for _ in range(6):
-        refusal(attempt(attacker, person.name, "wrong"))
-    assert said(attempt(victim, person.name, person.password))["token"]
+        refusal(attempt(attacker, someone.name, "wrong"))
+    assert said(attempt(victim, someone.name, someone.password))["token"]
 
 
-def test_a_success_forgets_the_failures_before_it(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_success_forgets_the_failures_before_it(service: Service, someone: Person) -> None:
     client = stranger(service)
     for _ in range(2):
-        assert [refusal(attempt(client, person.name, "wrong")) for _ in range(4)] == [WRONG] * 4
-        assert said(attempt(client, person.name, person.password))["token"]
+        assert [refusal(attempt(client, someone.name, "wrong")) for _ in range(4)] == [WRONG] * 4
+        assert said(attempt(client, someone.name, someone.password))["token"]
 
 
 def test_an_unknown_account_is_locked_like_a_known_one(service: Service) -> None:
@@ -661,11 +659,10 @@ def test_guessing_across_accounts_locks_the_source(service: Service) -> None:
     assert said(attempt(stranger(service), "admin", ADMIN_PASSWORD))["token"]
 
 
-def test_a_missing_user_name_is_told_even_while_locked(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_missing_user_name_is_told_even_while_locked(service: Service, someone: Person) -> None:
     client = stranger(service)
     for _ in range(6):
-        refusal(attempt(client, person.name, "wrong"))
+        refusal(attempt(client, someone.name, "wrong"))
     assert refusal(attempt(client, "", "wrong")) == (400, required("LoginReq.Username"))
 
 
@@ -700,13 +697,12 @@ def test_an_account_of_a_crafted_name_cannot_clear_the_count_of_codes(service: S
     assert codes == [402] * 5 + [429] * 4
 
 
-def test_guesses_at_the_same_time_get_no_more_tries(service: Service, people: People) -> None:
-    person = people.new()
+def test_guesses_at_the_same_time_get_no_more_tries(service: Service, someone: Person) -> None:
     client = stranger(service)
     with ThreadPoolExecutor(12) as pool:
-        codes = list(pool.map(lambda _: attempt(client, person.name, "wrong")["code"], range(24)))
+        codes = list(pool.map(lambda _: attempt(client, someone.name, "wrong")["code"], range(24)))
     assert codes.count(401) <= 5
-    assert refusal(attempt(client, person.name, person.password)) == LOCKED
+    assert refusal(attempt(client, someone.name, someone.password)) == LOCKED
 
 
 # The guest

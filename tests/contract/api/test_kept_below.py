@@ -48,3 +48,38 @@ def test_names_that_would_not_be_seen_are_refused(admin: Client, folder: str, na
     assert admin.post("/api/fs/mkdir", path=f"{folder}/{name}/sub")["code"] != 200
     assert admin.put(f"{folder}/{name}/file.txt", b"x")["code"] != 200
     assert admin.names(folder) == []
+
+
+def test_a_hidden_file_is_not_overwritten_by_one_who_does_not_see_it(
+    service: Service, admin: Client, folder: str
+) -> None:
+    admin.ok("/api/fs/mkdir", path=f"{folder}/from")
+    for path, content in (("secret.txt", b"old"), ("from/secret.txt", b"new"), ("seen.txt", b"new")):
+        assert admin.put(f"{folder}/{path}", content)["code"] == 200
+    with scenes.meta(admin, folder, hide="^secret"), scenes.user(service, admin, permission=ALL) as user:
+        assert user.put(f"{folder}/secret.txt", b"new")["message"] == "file exists"
+        answers = [
+            user.post("/api/fs/copy", src_dir=f"{folder}/from", dst_dir=folder, names=["secret.txt"], overwrite=True),
+            user.post("/api/fs/move", src_dir=f"{folder}/from", dst_dir=folder, names=["secret.txt"], overwrite=True),
+            user.post("/api/fs/rename", path=f"{folder}/seen.txt", name="secret.txt", overwrite=True),
+        ]
+        assert [answer["message"] for answer in answers] == ["file [secret.txt] exists"] * 3
+    assert admin.bytes(f"{folder}/secret.txt").content == b"old"
+
+
+def test_a_folder_with_hidden_names_stays_within_the_rule(service: Service, admin: Client, folder: str) -> None:
+    for path in ("ruled/box", "ruled/inside", "outside"):
+        admin.ok("/api/fs/mkdir", path=f"{folder}/{path}")
+    assert admin.put(f"{folder}/ruled/box/secret.txt", b"kept")["code"] == 200
+    rule = scenes.meta(admin, f"{folder}/ruled", hide="^secret", h_sub=True)
+    with rule, scenes.user(service, admin, permission=ALL) as user:
+        source = f"{folder}/ruled"
+        for verb in ("copy", "move"):
+            for merge in (False, True):
+                answer = user.post(
+                    f"/api/fs/{verb}", src_dir=source, dst_dir=f"{folder}/outside", names=["box"], merge=merge
+                )
+                assert answer["code"] == 403, answer
+        assert user.post("/api/fs/move", src_dir=source, dst_dir=f"{source}/inside", names=["box"])["code"] == 200
+        assert user.names(f"{source}/inside/box") == []
+    assert admin.names(f"{folder}/outside") == []

@@ -121,8 +121,8 @@ def test_start_refuses_what_cannot_work(bucket: Bucket, monkeypatch: pytest.Monk
 
     with pytest.raises(StorageProblem, match="bucket is required"):
         used(bucket.options(bucket=""), nothing)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mangrove-local")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mangrove-local")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mangrovelocal")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mangrovelocal")
     with pytest.raises(StorageProblem, match="are required on this machine"):
         used(bucket.options(access_key_id="", secret_access_key=""), nothing)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "role")

@@ -28,7 +28,7 @@ def endpoint(tmp_path: Path) -> Iterator[str]:
         pytest.skip("DynamoDB Local cannot be fetched here")
     port = servers.free_port()
     command = ["java", f"-Djava.library.path={jars}", "-cp", f"{jars}/*", MAIN, "-inMemory", "-port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         try:
             servers.wait_for(port, 60)
             yield f"http://127.0.0.1:{port}"

@@ -1,0 +1,96 @@
+"""A file request of a warm process asks the records engine nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PASSWORD = "only for this test"
+
+
+def in_process(folder: Path, work: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+    """Run `work` with a client of the gateway, signed in as the administrator of a first start with `folder`."""
+    from mangrove.identity import passwords
+    from mangrove.identity.rights import ADMIN_PERMISSION
+    from mangrove.local.gateway import Gateway
+    from mangrove.site import first_start
+    from mangrove.tree import mounts
+
+    first_start.run(folder, PASSWORD, lambda plain: passwords.stored(passwords.static(plain)), ADMIN_PERMISSION)
+
+    async def go() -> None:
+        transport = httpx.ASGITransport(Gateway())
+        async with httpx.AsyncClient(transport=transport, base_url="http://mangrove") as client:
+            login = await client.post("/api/auth/login", json={"username": "admin", "password": PASSWORD})
+            client.headers["authorization"] = login.json()["data"]["token"]
+            try:
+                await work(client)
+            finally:
+                await mounts.close()
+
+    asyncio.run(go())
+
+
+async def data(answer: Awaitable[httpx.Response]) -> Any:
+    envelope = (await answer).json()
+    assert envelope["code"] == 200, envelope
+    return envelope["data"]
+
+
+def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
+    from mangrove.records.base import calls
+
+    async def work(client: httpx.AsyncClient) -> None:
+        headers = {"file-path": "/files/d/a.txt"}
+        await data(client.put("/api/fs/put", content=b"bytes", headers=headers))
+
+        async def everything() -> list[Any]:
+            listed = await data(client.post("/api/fs/list", json={"path": "/files/d"}))
+            root = await data(client.post("/api/fs/list", json={"path": "/"}))
+            found = await data(client.post("/api/fs/get", json={"path": "/files/d/a.txt"}))
+            me = await data(client.get("/api/me"))
+            bytes_ = (await client.get(found["raw_url"])).content
+            refused = (await client.post("/api/fs/get", json={"path": "/files/none"})).json()["code"]
+            return [listed["content"], root["content"], found["size"], me["username"], bytes_, refused]
+
+        first = await everything()
+        assert [entry["name"] for entry in first[0]] == ["a.txt"]
+        assert [entry["name"] for entry in first[1]] == ["files"]
+        assert first[2:] == [5, "admin", b"bytes", 500]
+        before = calls()
+        assert await everything() == first
+        assert calls() == before
+
+    in_process(tmp_path, work)
+
+
+def test_a_warm_upload_and_removal_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
+    from mangrove.records.base import calls
+
+    async def work(client: httpx.AsyncClient) -> None:
+        await data(client.get("/api/me"))
+        before = calls()
+        await data(client.post("/api/fs/mkdir", json={"path": "/files/d"}))
+        await data(client.put("/api/fs/put", content=b"bytes", headers={"file-path": "/files/d/a.txt"}))
+        await data(client.post("/api/fs/rename", json={"path": "/files/d/a.txt", "name": "b.txt"}))
+        await data(client.post("/api/fs/remove", json={"dir": "/files/d", "names": ["b.txt"]}))
+        listed = await data(client.post("/api/fs/list", json={"path": "/files/d"}))
+        assert listed["total"] == 0
+        assert calls() == before
+
+    in_process(tmp_path, work)
+
+
+def test_calls_are_counted(records: None, tmp_path: Path) -> None:
+    from mangrove.records.base import calls
+
+    async def work(client: httpx.AsyncClient) -> None:
+        before = calls()
+        await data(client.get("/api/admin/user/list"))
+        assert calls() > before
+
+    in_process(tmp_path, work)

@@ -1,0 +1,192 @@
+"""The text of a UrlTree and the tree it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mangrove.drivers import base
+from mangrove.drivers.base import Mounting, Options, Upload
+from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, parse, written
+from mangrove.paths import TreePath
+from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, Problem, StorageProblem
+
+P = TreePath
+URL = "https://example.org/file.bin"
+
+
+def names(node: Node) -> dict[str, object]:
+    return {child.name: names(child) if child.is_dir else child.url for child in node.children.values()}
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("", {}), ("\n  \n", {}), (URL, {"file.bin": URL}), (f"a:{URL}", {"a": URL}),
+        ("https://example.org/a%20b?x=1#y", {"a b": "https://example.org/a%20b?x=1#y"}),
+        ("https://example.org", {"example.org": "https://example.org"}),
+        ("http://example.org/", {"example.org": "http://example.org/"}),
+        (f"one:\n  two:\n    a:{URL}\n  b:{URL}\nc:{URL}", {"one": {"two": {"a": URL}, "b": URL}, "c": URL}),
+        (f"one:\ntwo:\n  a:{URL}", {"one": {}, "two": {"a": URL}}),
+        (f"a b:{URL} \r\nfolder: ", {"a b": URL, "folder": {}}),
+        ("a:http://x/?u=https://y", {"a": "http://x/?u=https://y"}), ("f:oo:", {"f:oo": {}}),
+    ],
+)  # fmt: skip
+def test_a_text_is_a_tree(text: str, tree: dict[str, object]) -> None:
+    assert names(parse(text)) == tree
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        (URL, ("file.bin", 0, 0)), (f"a:{URL}", ("a", 0, 0)), (f"a:5:{URL}", ("a", 5, 0)),
+        (f"a:5:1700000000:{URL}", ("a", 5, 1700000000)), (f"a::17:{URL}", ("a", 0, 17)),
+    ],
+)  # fmt: skip
+def test_name_size_and_time_stand_before_the_address(line: str, facts: tuple[str, int, int]) -> None:
+    (node,) = parse(line).children.values()
+    assert (node.name, node.size, node.modified, node.url) == (*facts, URL)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f" a:{URL}", f"the line ' a:{URL}' is not a multiple of 2"),
+        (f"a:\n   {URL}", f"the line '   {URL}' is not a multiple of 2"),
+        ("nothing", "invalid line: nothing, because url is required for file"),
+        ("a:ftp://x", "invalid line: a:ftp://x, because url is required for file"),
+        (f"a{URL}", f"invalid line: a{URL}, because file info must end with ':'"),
+        (":", "invalid line: :, because file name can't be empty"),
+        (f":{URL}", f"invalid line: :{URL}, because file name can't be empty"),
+        (f"a:x:{URL}", f"invalid line: a:x:{URL}, because file size must be an integer"),
+        (f"a:٣:{URL}", f"invalid line: a:٣:{URL}, because file size must be an integer"),
+        (f"a:1:x:{URL}", f"invalid line: a:1:x:{URL}, because file modified must be an unix timestamp"),
+        (f"  {URL}", f"invalid line:   {URL}, because it is indented too deep"),
+        (f"../x:{URL}", f"invalid line: ../x:{URL}, because '../x' is no file name"),
+        ("..:", "invalid line: ..:, because '..' is no file name"),
+    ],
+)  # fmt: skip
+def test_a_line_that_does_not_fit_is_named_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(StorageProblem) as refusal:
+        parse(text)
+    assert refusal.value.message == message
+
+
+@pytest.mark.parametrize(
+    "text", [SAMPLE, f"one:\n  two:\n    a:5:17:{URL}\n  empty:\nc::9:{URL}", "https://example.org/a:b/c:d", URL]
+)
+def test_what_is_written_reads_as_the_same_tree(text: str) -> None:
+    tree = parse(text)
+    assert parse(written(tree)) == tree
+    assert written(parse(written(tree))) == written(tree)
+
+
+def test_a_folder_is_as_large_as_its_files() -> None:
+    assert parse(f"one:\n  a:5:{URL}\n  two:\n    b:7:{URL}\nc:1:{URL}").total() == 13
+
+
+def driven(work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable: bool = True) -> list[str]:
+    """Run changes on a started tree; every text it wanted to be kept."""
+    kept: list[str] = []
+
+    async def keep(options: Options) -> None:
+        assert isinstance(options, UrlTreeOptions)
+        kept.append(options.url_structure)
+
+    async def go() -> None:
+        options = UrlTreeOptions(url_structure=text, head_size=False, writable=writable)
+        driver = UrlTree(options, Mounting(keep=keep))
+        await driver.start()
+        await work(driver)
+
+    asyncio.run(go())
+    return kept
+
+
+def test_changes_are_kept_as_text() -> None:
+    async def work(driver: UrlTree) -> None:
+        await driver.make(P("/one/two"))
+        await driver.put_url(P("/one/a b"), URL)
+        await driver.copy(P("/one"), P("/copy"))
+        await driver.rename(P("/one/a b"), P("/one/c"))
+        await driver.move(P("/one/two"), P("/two"))
+        await driver.remove(P("/copy/two"))
+        assert (await driver.stat(P("/one/c"))).url == URL
+
+    kept = driven(work)
+    assert len(kept) == 6
+    assert names(parse(kept[-1])) == {"one": {"c": URL}, "copy": {"a b": URL}, "two": {}}
+
+
+@pytest.mark.parametrize("name", ["a:b", "a:5", " a", "  a", "a\u2028b", "a\x85b", "x:http"])
+def test_a_name_that_the_text_cannot_hold_is_refused_and_nothing_changes(name: str) -> None:
+    async def work(driver: UrlTree) -> None:
+        with pytest.raises(StorageProblem, match="cannot be written down"):
+            await driver.rename(P("/d/x"), P("/d") / name)
+        with pytest.raises(StorageProblem, match="cannot be written down"):
+            await driver.put_url(P(f"/{name}"), URL)
+        assert [entry.name for entry in await base.entries(driver, P("/"))] == ["d"]
+        assert [entry.name for entry in await base.entries(driver, P("/d"))] == ["x"]
+
+    assert driven(work, f"d:\n  x:{URL}") == []
+
+
+@pytest.mark.parametrize("url", ["ftp://x/y", "", "/etc/passwd", "https://x/\na:https://y", "https://x/\u2028y"])
+def test_only_an_address_in_one_line_is_stored(url: str) -> None:
+    async def work(driver: UrlTree) -> None:
+        with pytest.raises(StorageProblem):
+            await driver.put_url(P("/a"), url)
+        assert await base.entries(driver, P("/")) == []
+
+    assert driven(work) == []
+
+
+def test_without_writable_nothing_changes() -> None:
+    async def work(driver: UrlTree) -> None:
+        for change in (
+            driver.make(P("/x")), driver.remove(P("/d")), driver.rename(P("/d"), P("/e")),
+            driver.copy(P("/d"), P("/e")), driver.put_url(P("/x"), URL),
+        ):  # fmt: skip
+            with pytest.raises(Forbidden):
+                await change
+        assert [entry.name for entry in await base.entries(driver, P("/"))] == ["d"]
+
+    assert driven(work, "d:", writable=False) == []
+
+
+def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
+    async def work(driver: UrlTree) -> None:
+        cases: list[tuple[type[Problem], Awaitable[None]]] = [
+            (NotFound, driver.move(P("/none"), P("/d/x"))), (NotFound, driver.rename(P("/none"), P("/x"))),
+            (Exists, driver.make(P("/d/a/b"))), (NotFound, driver.put_url(P("/none/x"), URL)),
+        ]  # fmt: skip
+        for kind, change in cases:
+            with pytest.raises(kind):
+                await change
+        assert names(driver._root) == {"d": {"a": URL}}
+
+    assert driven(work, f"d:\n  a:{URL}") == []
+
+
+def test_a_folder_is_not_moved_or_copied_into_itself() -> None:
+    async def work(driver: UrlTree) -> None:
+        with pytest.raises(StorageProblem):
+            await driver.move(P("/d"), P("/d/e/d"))
+        assert names(driver._root) == {"d": {"e": {}}}
+        await driver.copy(P("/d"), P("/d/e/d"))
+        assert names(driver._root) == {"d": {"e": {"d": {"e": {}}}}}
+
+    driven(work, "d:\n  e:")
+
+
+def test_bytes_are_not_stored() -> None:
+    async def work(driver: UrlTree) -> None:
+        async def body():  # type: ignore[no-untyped-def]
+            yield b"x"
+
+        with pytest.raises(NotSupported):
+            await driver.write(P("/a"), body(), Upload(1, 0.0))
+
+    assert driven(work) == []
