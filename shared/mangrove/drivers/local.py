@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, ParamSpec, TypeVar
@@ -95,21 +96,26 @@ class Local(Driver):
 
     def _scan(self, path: TreePath) -> Sequence[Entry]:
         found: list[Entry] = []
-        hidden = not self.options.show_hidden
-        pictures = self.options.thumbnail
+        hidden, pictures = not self.options.show_hidden, self.options.thumbnail
         with self.root.folder(path) as handle, os.scandir(handle) as items:
             for item in items:
                 name = item.name
                 if name[0] == "." and (hidden or name.startswith(PART)):
                     continue
+                if not name.isascii() and not _utf8(name):
+                    continue
+                if "\\" in name:
+                    continue
+                link = item.is_symlink()
                 try:
-                    facts = self.root.status(path / name) if item.is_symlink() else item.stat(follow_symlinks=False)
-                except (NotFound, BadRequest, Problem, OSError):
+                    facts = self.root.status(path / name) if link else item.stat(follow_symlinks=False)
+                except (Problem, OSError):
                     continue  # a link that leaves the root or leads nowhere, or gone meanwhile
-                if "\\" not in name and _utf8(name):
-                    entry = self._entry(name, facts, path, pictures)
-                    found.append(entry._replace(link=True) if item.is_symlink() else entry)
-        found.sort()
+                if pictures or link or stat.S_ISDIR(facts.st_mode):
+                    found.append(self._entry(name, facts, path, pictures)._replace(link=link))
+                else:
+                    found.append(Entry(name, facts.st_size, facts.st_mtime, False))
+        found.sort(key=itemgetter(0))
         return found
 
     def _entry(self, name: str, facts: os.stat_result, folder: TreePath, pictures: bool) -> Entry:

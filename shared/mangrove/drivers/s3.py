@@ -67,6 +67,7 @@ class S3(Driver):
         root = TreePath(options.root_folder_path)
         self._root = "" if root == "/" else f"{root[1:]}/"
         self._placeholder = options.placeholder or PLACEHOLDER
+        self._session = boto3.session.Session()
         self._pool: ThreadPoolExecutor | None = None
         self._client: Any = None
         self._patient: Any = None
@@ -103,7 +104,7 @@ class S3(Driver):
             user_agent=options.user_agent or None,
             s3={"addressing_style": "path" if options.force_path_style else "auto"},
         )
-        return boto3.session.Session().client(
+        return self._session.client(
             "s3",
             endpoint_url=endpoint,
             region_name=options.region or "us-east-1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -78,3 +79,5 @@ async def _load() -> None:
         await mounts.load()
     except Exception:
         crash("storages could not be started")
+    gc.collect()
+    gc.freeze()  # what is there now stays: no collection needs to look through it again

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
-from pynamodb.models import Model
 
-from mangrove.records.base import Conflict, Table, table_name, told
+from mangrove.records.base import Conflict, Record, Table, table_name, told
 
 
-class Counter(Model):
+class Counter(Record):
     """`expires` ends a counter; one without it stays."""
 
     class Meta(Table):

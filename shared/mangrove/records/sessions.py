@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 
 from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
-from pynamodb.models import Model
 
-from mangrove.records.base import Table, table_name, told
+from mangrove.records.base import Record, Table, table_name, told
 
 
-class SessionRecord(Model):
+class SessionRecord(Record):
     class Meta(Table):
         table_name = table_name("sessions")
 

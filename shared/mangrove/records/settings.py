@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pynamodb.attributes import UnicodeAttribute
-from pynamodb.models import Model
 
-from mangrove.records.base import Sealed, Table, table_name, told, transaction
+from mangrove.records.base import Record, Sealed, Table, table_name, told, transaction
 
 IN_ONE = 50  # writes in one transaction; DynamoDB allows 100
 
 
-class SettingRecord(Model):
+class SettingRecord(Record):
     class Meta(Table):
         table_name = table_name("settings")
 

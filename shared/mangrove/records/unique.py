@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from mangrove.records.base import Table, table_name
+from mangrove.records.base import Record, Table, table_name
 
 
-class Claim(Model):
+class Claim(Record):
     """`name` is `<kind>#<text>`; `owner` the id of the record that has it."""
 
     class Meta(Table):

@@ -1,0 +1,1 @@
+"""How fast the real service is, next to what it aims at: `python -m bench`."""

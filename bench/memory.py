@@ -1,0 +1,49 @@
+"""Resident memory of processes, from /proc."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+SAMPLE_SECONDS = 0.02
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def family(pid: int) -> int:
+    """Bytes of a process and its children."""
+    children = (children for children in Path(f"/proc/{pid}/task").glob("*/children"))
+    pids = {int(child) for listed in children for child in listed.read_text().split()}
+    return sum(map(resident, {pid, *pids}))
+
+
+class Growth:
+    """A context in which the memory of a process is watched; `bytes` is its peak above what it began with."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._before = self._peak = resident(pid)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def bytes(self) -> int:
+        return self._peak - self._before
+
+    def __enter__(self) -> Growth:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self._peak = max(self._peak, resident(self._pid))
