@@ -1,0 +1,114 @@
+"""Every text that a request may hold: a path or a name, which is attacked, or one of NOT_PATHS.
+
+FILES has a good request for each file route beside the fields that are attacked in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+FILES: dict[str, tuple[set[str], Any]] = {
+    "GET /api/fs/dirs": ({"path"}, {"path": "/"}),
+    "GET /api/fs/get": ({"path"}, {"path": "/f.txt"}),
+    "GET /api/fs/list": ({"path"}, {"path": "/sub"}),
+    "POST /api/fs/batch_rename": (
+        {"src_dir", "rename_objects[].src_name", "rename_objects[].new_name"},
+        {"src_dir": "/", "rename_objects": [{"src_name": "f.txt", "new_name": "new.txt"}]},
+    ),
+    "POST /api/fs/copy": (
+        {"src_dir", "dst_dir", "names[]"},
+        {"src_dir": "/", "dst_dir": "/empty", "names": ["f.txt"], "overwrite": True},
+    ),
+    "POST /api/fs/dirs": ({"path"}, {"path": "/"}),
+    "POST /api/fs/get": ({"path"}, {"path": "/f.txt"}),
+    "POST /api/fs/list": ({"path"}, {"path": "/sub", "refresh": True}),
+    "POST /api/fs/mkdir": ({"path"}, {"path": "/new"}),
+    "POST /api/fs/move": (
+        {"src_dir", "dst_dir", "names[]"},
+        {"src_dir": "/", "dst_dir": "/empty", "names": ["f.txt"], "overwrite": True},
+    ),
+    "POST /api/fs/other": ({"path"}, {"path": "/f.txt", "method": "x"}),
+    "POST /api/fs/recursive_move": (
+        {"src_dir", "dst_dir"},
+        {"src_dir": "/sub", "dst_dir": "/empty", "conflict_policy": "overwrite"},
+    ),
+    "POST /api/fs/regex_rename": (
+        {"src_dir", "src_name_regex", "new_name_regex"},
+        {"src_dir": "/", "src_name_regex": r"^(f)\.txt$", "new_name_regex": "$1.new"},
+    ),
+    "POST /api/fs/remove": ({"dir", "names[]"}, {"dir": "/", "names": ["f.txt"]}),
+    "POST /api/fs/remove_empty_directory": ({"src_dir"}, {"src_dir": "/"}),
+    "POST /api/fs/rename": ({"path", "name"}, {"path": "/f.txt", "name": "new.txt", "overwrite": True}),
+    "PUT /api/fs/form": ({"File-Path"}, "/new.txt"),
+    "PUT /api/fs/put": ({"File-Path"}, "/new.txt"),
+}
+RECORDS = {
+    "POST /api/admin/meta/create": {"path"},
+    "POST /api/admin/meta/update": {"path"},
+    "POST /api/admin/storage/create": {"mount_path"},
+    "POST /api/admin/storage/update": {"mount_path"},
+    "POST /api/admin/user/create": {"base_path"},
+    "POST /api/admin/user/update": {"base_path"},
+}
+ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
+LINK = {"POST /api/fs/link": {"path"}}
+
+META = {"password", "hide", "readme", "header"}
+USER = {"username", "password", "sso_id"}
+STORAGE = {
+    "driver", "custom_cache_policies", "addition", "remark", "disable_index", "enable_sign", "order_by",
+    "order_direction", "extract_folder", "web_proxy", "webdav_policy", "proxy_range", "down_proxy_url",
+    "disable_proxy_sign",
+}  # fmt: skip
+LOGIN = {"username", "password", "otp_code"}
+PAGES = {"page", "per_page"}
+UPLOAD = {"Overwrite", "As-Task", "Last-Modified", "X-File-Size", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
+NOT_PATHS: dict[str, set[str]] = {
+    "GET /api/admin/driver/info": {"driver"},
+    "POST /api/admin/meta/create": META,
+    "POST /api/admin/meta/delete": {"id"},
+    "GET /api/admin/meta/get": {"id"},
+    "GET /api/admin/meta/list": PAGES,
+    "POST /api/admin/meta/update": META,
+    "POST /api/admin/setting/default": {"groups", "group"},
+    "POST /api/admin/setting/delete": {"key"},
+    "GET /api/admin/setting/get": {"key", "keys"},
+    "GET /api/admin/setting/list": {"groups", "group"},
+    "POST /api/admin/setting/save": {"[].key", "[].value"},
+    "POST /api/admin/setting/set_aria2": {"uri", "secret"},
+    "POST /api/admin/setting/set_qbit": {"url", "seedtime"},
+    "POST /api/admin/storage/create": STORAGE,
+    "POST /api/admin/storage/delete": {"id"},
+    "POST /api/admin/storage/disable": {"id"},
+    "POST /api/admin/storage/enable": {"id"},
+    "GET /api/admin/storage/get": {"id"},
+    "GET /api/admin/storage/list": PAGES,
+    "POST /api/admin/storage/update": STORAGE,
+    "POST /api/admin/user/cancel_2fa": {"id"},
+    "POST /api/admin/user/create": USER,
+    "POST /api/admin/user/del_cache": {"username"},
+    "POST /api/admin/user/delete": {"id"},
+    "GET /api/admin/user/get": {"id"},
+    "GET /api/admin/user/list": PAGES,
+    "POST /api/admin/user/sshkey/delete": {"id"},
+    "GET /api/admin/user/sshkey/list": {"uid"},
+    "POST /api/admin/user/update": USER,
+    "POST /api/auth/2fa/verify": {"code", "secret"},
+    "POST /api/auth/login": LOGIN,
+    "POST /api/auth/login/hash": LOGIN,
+    "POST /api/fs/dirs": {"password"},
+    "GET /api/fs/dirs": {"password"},
+    "POST /api/fs/get": {"password"},
+    "GET /api/fs/get": {"password"},
+    "POST /api/fs/list": {"password"},
+    "GET /api/fs/list": {"password"},
+    "POST /api/fs/other": {"password", "method"},
+    "POST /api/fs/recursive_move": {"conflict_policy"},
+    "POST /api/me/sshkey/add": {"title", "key"},
+    "POST /api/me/sshkey/delete": {"id"},
+    "POST /api/me/update": USER,
+    "PUT /api/fs/form": UPLOAD,
+    "PUT /api/fs/put": UPLOAD,
+} | {name: {"sign", "type"} for name in ADDRESSES}
+
+ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | LINK
