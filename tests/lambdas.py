@@ -155,8 +155,11 @@ def _stack_listener() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
 
 
 @contextmanager
-def deployed() -> Iterator[Cloud]:
-    """The service on a real records engine, moto's S3 and Secrets Manager, and Lambda's runtime client."""
+def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
+    """The service on a real records engine, moto's S3 and Secrets Manager, and Lambda's runtime client.
+
+    `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
+    """
     with engines.engine() as records, servers.moto_s3() as aws:
         environment = {
             "PATH": os.environ["PATH"],
@@ -168,7 +171,7 @@ def deployed() -> Iterator[Cloud]:
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
             "MANGROVE_TABLES": "stack",
-            "MANGROVE_SNAPSHOT_SECONDS": "0",
+            "MANGROVE_SNAPSHOT_SECONDS": snapshot_seconds,
             **_secrets_and_buckets(aws),
         }
         client = boto3.client("dynamodb", endpoint_url=records, region_name="us-east-1", **_KEYS)

@@ -1,0 +1,75 @@
+"""What one function changes reaches the others within the two seconds that they trust their snapshot."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import lambdas
+from tests.contract.test_events import EVENTS
+
+SECONDS = 2.0
+SLACK = 0.5
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[lambdas.Cloud]:
+    with lambdas.deployed(snapshot_seconds=str(SECONDS)) as cloud:
+        assert cloud.setup()["Status"] == "SUCCESS"
+        yield cloud
+
+
+def call(cloud: lambdas.Cloud, sample: str, token: str = "", query: str = "", **body: Any) -> dict[str, Any]:
+    """The envelope of a sample with another token, query and body."""
+    event = json.loads((EVENTS / f"{sample}.json").read_text())
+    event["headers"]["authorization"] = token
+    event |= {"body": json.dumps(body), "rawQueryString": query}
+    answer: dict[str, Any] = json.loads(cloud.function(f"functions/api/{sample.partition('/')[0]}")(event)["body"])
+    return answer
+
+
+def login(cloud: lambdas.Cloud, username: str, password: str) -> str:
+    answer = call(cloud, "auth/login", username=username, password=password)
+    assert answer["code"] == 200, answer
+    token: str = answer["data"]["token"]
+    return token
+
+
+def refused_after(cloud: lambdas.Cloud, token: str) -> tuple[float, str]:
+    """Seconds until the files function refuses the token, and its message."""
+    began = time.monotonic()
+    while (answer := call(cloud, "files/list", token, path="/"))["code"] == 200:
+        assert time.monotonic() - began < 10 * SECONDS
+        time.sleep(0.05)
+    return time.monotonic() - began, answer["message"]
+
+
+def test_disabling_a_new_password_and_a_logout_reach_other_functions(cloud: lambdas.Cloud) -> None:
+    admin = login(cloud, "admin", lambdas.ADMIN_PASSWORD)
+    user = {"username": "ann", "password": "a first password", "base_path": "/", "role": 0, "permission": 0}
+    assert call(cloud, "users/create", admin, **user)["code"] == 200
+    time.sleep(SECONDS + SLACK)
+    number = {"id": 3}
+
+    token = login(cloud, "ann", user["password"])
+    assert call(cloud, "files/list", token, path="/")["code"] == 200
+    assert call(cloud, "users/update", admin, **(user | number | {"password": "another password"}))["code"] == 200
+    seconds, message = refused_after(cloud, token)
+    assert (message, seconds < SECONDS + SLACK) == ("Password has been changed, login please", True)
+
+    token = login(cloud, "ann", "another password")
+    assert call(cloud, "files/list", token, path="/")["code"] == 200
+    assert call(cloud, "auth/logout", token)["code"] == 200
+    seconds, message = refused_after(cloud, token)
+    assert (message, seconds < SECONDS + SLACK) == ("token is invalidated", True)
+
+    token = login(cloud, "ann", "another password")
+    assert call(cloud, "files/list", token, path="/")["code"] == 200
+    disabled = user | number | {"password": "", "disabled": True}
+    assert call(cloud, "users/update", admin, **disabled)["code"] == 200
+    seconds, message = refused_after(cloud, token)
+    assert (message, seconds < SECONDS + SLACK) == ("Current user is disabled, replace please", True)
