@@ -17,6 +17,7 @@ class Readable(LambdaPowertoolsFormatter):
         extra = getattr(record, "facts", {})
         facts = " ".join(f"{key}={value}" for key, value in extra.items())
         line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname} {record.getMessage()} {facts}".rstrip()
+        line = line if line.isprintable() else repr(line)[1:-1]  # a path must not command the terminal
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from itertools import count
 
 from mangrove.config import config
@@ -54,7 +55,7 @@ class Mount:
             kind = registry.load(self.storage.driver)
             driver = kind(kind.Options.parse(self.storage.addition), _mounting(self))
         except Problem as problem:
-            self.status = problem.message
+            self.status = escape(problem.message, quote=False)
             raise StorageProblem(f"storage status: {self.status}: storage not init") from None
         self.status = await _started(driver)
         self.driver = driver
@@ -70,7 +71,7 @@ async def _started(driver: Driver) -> str:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
     except Problem as problem:
-        return problem.message
+        return escape(problem.message, quote=False)  # clients show a status as HTML
     except TimeoutError:
         return f"the storage did not answer within {START_SECONDS:.0f} s"
     except Exception:  # a library's surprise must not take the other storages along

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.service import Client, Service
@@ -28,3 +30,14 @@ def test_numbers_out_of_bounds_are_refused_or_bounded(admin: Client, page: objec
 
 def test_a_body_of_too_many_bytes_is_refused(admin: Client) -> None:
     assert admin.post("/api/fs/list", path="/", password="x" * (9 << 20))["code"] == 413
+
+
+def test_a_storage_status_cannot_be_a_script(admin: Client) -> None:
+    options = {"root_folder_path": "/no/<script>alert(1)</script>"}
+    created = admin.post(
+        "/api/admin/storage/create", mount_path="/script", driver="Local", addition=json.dumps(options)
+    )
+    row = admin.get("/api/admin/storage/get", id=created["data"]["id"])["data"]
+    admin.ok("/api/admin/storage/delete", params={"id": row["id"]})
+    assert row["status"] == "root folder /no/&lt;script&gt;alert(1)&lt;/script&gt; not exists"
+    assert json.loads(row["addition"])["root_folder_path"] == options["root_folder_path"]

@@ -1,0 +1,23 @@
+"""Log lines for people: readable, and nothing in them commands the terminal."""
+
+from __future__ import annotations
+
+import logging
+
+from mangrove.telemetry import Readable
+
+
+def line(message: str, **facts: object) -> str:
+    record = logging.LogRecord("mangrove", logging.INFO, "", 0, message, (), None)
+    record.facts = facts
+    return Readable().format(record)
+
+
+def test_a_line_names_its_facts() -> None:
+    assert line("request", method="GET", path="/ping").endswith(" INFO request method=GET path=/ping")
+
+
+def test_control_characters_are_shown_and_not_obeyed() -> None:
+    shown = line("request", path="/\x1b[2J\nforged")
+    assert shown.isprintable()
+    assert shown.endswith(r"path=/\x1b[2J\nforged")
