@@ -11,7 +11,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args, get_origin, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -181,14 +180,13 @@ class Opener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mounting:
-    """What a driver is told about its place: the record's `modified` time (seconds), the opener, how to store
-    changed options (`keep`), and where it may keep cache files (None: nowhere)."""
+    """What a driver is told about its place: the record's `modified` time (seconds), the opener, and how to store
+    changed options (`keep`)."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0
     opener: Opener | None = None
     keep: Callable[[Options], Awaitable[None]] | None = None
-    cache_folder: str | None = None
 
 
 class Driver(ABC):
@@ -351,8 +349,3 @@ def common_items(config: Config) -> list[dict[str, Any]]:
     )
     keys = ("name", "type", "default", "options", "required", "help")
     return [dict(zip(keys, row, strict=True)) for row in rows if row]
-
-
-def epoch(moment: datetime | None) -> float:
-    """Seconds since the epoch; 0.0 for none."""
-    return moment.timestamp() if moment else 0.0

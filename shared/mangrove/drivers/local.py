@@ -73,7 +73,6 @@ class Local(Driver):
         self._mode = 0o777
         self._bin: str | None = None
         self._thumbnails = thumbnails.Maker(options.thumb_concurrency, options.thumb_cache_folder)
-        self._sizes: dict[str, int] = {}
 
     async def start(self) -> None:
         await threaded(self._check)

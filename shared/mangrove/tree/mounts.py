@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import count
 
-from mangrove.config import config
 from mangrove.drivers import registry
 from mangrove.drivers.base import Capacity, Driver, Mounting, Options, Space
 from mangrove.paths import TreePath
@@ -85,13 +84,11 @@ def _mounting(mount: Mount) -> Mounting:
         await asyncio.to_thread(storages.change, mount.storage.id, addition=options.model_dump_json())
         await asyncio.to_thread(snapshot.changed)
 
-    cache = config().data
     return Mounting(
         mount_path=mount.path,
         modified=mount.storage.modified.timestamp(),
         opener=Reach(),
         keep=keep,
-        cache_folder=str(cache / "cache") if cache else None,
     )
 
 
