@@ -20,7 +20,7 @@ import boto3
 
 from mangrove.local import template
 from tests import engine as engines
-from tests import servers
+from tests import recorder, servers
 
 ROOT = Path(__file__).resolve().parent.parent
 ADMIN_PASSWORD = "the first password"
@@ -31,6 +31,7 @@ class _Runtime(BaseHTTPRequestHandler):
     """Hands out one event at a time and takes its result."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: _Server
 
     def do_GET(self) -> None:
@@ -73,30 +74,41 @@ class _Server(ThreadingHTTPServer):
 
 
 class Function:
-    """One deployed function, started at its first event and warm from then on."""
+    """One deployed function, started at its first event and warm from then on. `used`: the rights it needed so far."""
 
-    def __init__(self, code: str, environment: dict[str, str]) -> None:
+    def __init__(self, code: str, environment: dict[str, str], services: tuple[str, str]) -> None:
+        self.used: set[recorder.Right] = set()
         self._code = code
         self._environment = environment
+        self._services = services
         self._stack = ExitStack()
         self._server: _Server | None = None
 
     def __call__(self, event: dict[str, Any]) -> Any:
         """What the handler answers; AssertionError when it ends in an error."""
-        if self._server is None:
-            self._server = self._start()
-        self._server.events.put(event)
-        kind, result = self._server.results.get(timeout=SECONDS)
+        server = self.start()
+        server.events.put(event)
+        kind, result = server.results.get(timeout=SECONDS)
         assert kind == "response", (kind, result)
         return result
 
-    def _start(self) -> _Server:
-        server = _Server()
-        Thread(target=server.serve_forever, daemon=True).start()
+    def start(self) -> _Server:
+        """Begin the start, unless it was begun before, without waiting for its end."""
+        if self._server is None:
+            self._server = self._start()
+        return self._server
+
+    def _serve(self, server: ThreadingHTTPServer) -> str:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         self._stack.callback(server.server_close)
         self._stack.callback(server.shutdown)
+        return f"127.0.0.1:{server.server_port}"
+
+    def _start(self) -> _Server:
+        server = _Server()
         environment = self._environment | {
-            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{server.server_port}",
+            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._services, self.used))}",
+            "AWS_LAMBDA_RUNTIME_API": self._serve(server),
             "AWS_LAMBDA_FUNCTION_NAME": self._code.rpartition("/")[2],
             "PYTHONPATH": str(ROOT / "shared"),
         }
@@ -115,12 +127,18 @@ class Function:
 class Cloud:
     """A deployment: tables, buckets, secrets and every function of the template."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], services: tuple[str, str]) -> None:
+        self.environment = environment
         codes = {spec.code for spec in template.routes()} | {"functions/workers/setup"}
-        self._functions = {code: Function(code, environment) for code in codes}
+        self._functions = {code: Function(code, environment, services) for code in codes}
 
     def function(self, code: str) -> Function:
         return self._functions[code]
+
+    def start(self) -> None:
+        """Start all functions at once, for tests that need them all."""
+        for function in self._functions.values():
+            function.start()
 
     def setup(self) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; what it tells CloudFormation."""
@@ -163,9 +181,6 @@ def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
     with engines.engine() as records, servers.moto_s3() as aws:
         environment = {
             "PATH": os.environ["PATH"],
-            "AWS_ENDPOINT_URL_DYNAMODB": records,
-            "AWS_ENDPOINT_URL_S3": aws,
-            "AWS_ENDPOINT_URL_SECRETS_MANAGER": aws,
             "AWS_ACCESS_KEY_ID": "role",
             "AWS_SECRET_ACCESS_KEY": "role",
             "AWS_REGION": "us-east-1",
@@ -177,7 +192,7 @@ def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
         client = boto3.client("dynamodb", endpoint_url=records, region_name="us-east-1", **_KEYS)
         for table in template.tables("stack"):
             client.create_table(**table)
-        cloud = Cloud(environment)
+        cloud = Cloud(environment, (records, aws))
         try:
             yield cloud
         finally:
@@ -188,9 +203,11 @@ _KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
 
 
 def _secrets_and_buckets(aws: str) -> dict[str, str]:
+    """With names of their own: all of a process's moto servers share one account."""
+    name = secrets.token_hex(8)
     manager = boto3.client("secretsmanager", endpoint_url=aws, region_name="us-east-1", **_KEYS)
-    key = manager.create_secret(Name="key", SecretString=secrets.token_hex(32))["ARN"]
-    admin = manager.create_secret(Name="admin", SecretString=ADMIN_PASSWORD)["ARN"]
+    key = manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"]
+    admin = manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"]
     store = boto3.client("s3", endpoint_url=aws, region_name="us-east-1", **_KEYS)
-    store.create_bucket(Bucket="the-files")
-    return {"MANGROVE_KEY_SECRET": key, "MANGROVE_ADMIN_SECRET": admin, "MANGROVE_FILES_BUCKET": "the-files"}
+    store.create_bucket(Bucket=f"files-{name}")
+    return {"MANGROVE_KEY_SECRET": key, "MANGROVE_ADMIN_SECRET": admin, "MANGROVE_FILES_BUCKET": f"files-{name}"}

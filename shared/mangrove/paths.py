@@ -12,13 +12,14 @@ from mangrove.problems import BadRequest, RelativePath
 
 LONGEST_PATH = 4096  # bytes, as PATH_MAX
 LONGEST_NAME = 255  # bytes, as NAME_MAX
+DEEPEST = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
 
 
 class TreePath(str):
     """An absolute path: `/`-separated, no `.`/`..`/empty segment, no trailing slash except for the root.
 
     Backslashes count as slashes. Raises RelativePath for a `..` segment, BadRequest for a NUL byte, for text
-    that is not Unicode and for more than LONGEST_PATH bytes.
+    that is not Unicode and for more than LONGEST_PATH bytes or DEEPEST segments.
     """
 
     __slots__ = ()
@@ -73,6 +74,8 @@ def _clean(raw: str) -> str:
     segments = [part for part in raw.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in segments:
         raise RelativePath
+    if len(segments) > DEEPEST:
+        raise BadRequest("path is too deep")
     return "/" + "/".join(segments)
 
 

@@ -29,6 +29,8 @@ def _logger() -> Logger:
 
 
 log = _logger()
+for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
+    logging.getLogger(_name).setLevel(logging.WARNING)  # below that they tell addresses with their signatures
 
 
 def tell(message: str, **facts: Any) -> None:

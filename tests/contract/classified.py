@@ -56,42 +56,34 @@ LINK = {"POST /api/fs/link": {"path"}}
 META = {"password", "hide", "readme", "header"}
 USER = {"username", "password", "sso_id"}
 STORAGE = {
-    "driver", "custom_cache_policies", "addition", "remark", "disable_index", "enable_sign", "order_by",
+    "driver", "custom_cache_policies", "status", "addition", "remark", "disable_index", "enable_sign", "order_by",
     "order_direction", "extract_folder", "web_proxy", "webdav_policy", "proxy_range", "down_proxy_url",
     "disable_proxy_sign",
 }  # fmt: skip
 LOGIN = {"username", "password", "otp_code"}
 PAGES = {"page", "per_page"}
-UPLOAD = {"Overwrite", "As-Task", "Last-Modified", "X-File-Size", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
+UPLOAD = {
+    "Content-Length", "Overwrite", "As-Task", "Last-Modified", "X-File-Size", "X-File-Md5", "X-File-Sha1",
+    "X-File-Sha256",
+}  # fmt: skip
 NOT_PATHS: dict[str, set[str]] = {
     "GET /api/admin/driver/info": {"driver"},
     "POST /api/admin/meta/create": META,
-    "POST /api/admin/meta/delete": {"id"},
-    "GET /api/admin/meta/get": {"id"},
     "GET /api/admin/meta/list": PAGES,
     "POST /api/admin/meta/update": META,
     "POST /api/admin/setting/default": {"groups", "group"},
     "POST /api/admin/setting/delete": {"key"},
     "GET /api/admin/setting/get": {"key", "keys"},
     "GET /api/admin/setting/list": {"groups", "group"},
-    "POST /api/admin/setting/save": {"[].key", "[].value"},
+    "POST /api/admin/setting/save": {"[].key", "[].value", "[].help", "[].type", "[].options"},
     "POST /api/admin/setting/set_aria2": {"uri", "secret"},
     "POST /api/admin/setting/set_qbit": {"url", "seedtime"},
     "POST /api/admin/storage/create": STORAGE,
-    "POST /api/admin/storage/delete": {"id"},
-    "POST /api/admin/storage/disable": {"id"},
-    "POST /api/admin/storage/enable": {"id"},
-    "GET /api/admin/storage/get": {"id"},
     "GET /api/admin/storage/list": PAGES,
     "POST /api/admin/storage/update": STORAGE,
-    "POST /api/admin/user/cancel_2fa": {"id"},
     "POST /api/admin/user/create": USER,
     "POST /api/admin/user/del_cache": {"username"},
-    "POST /api/admin/user/delete": {"id"},
-    "GET /api/admin/user/get": {"id"},
     "GET /api/admin/user/list": PAGES,
-    "POST /api/admin/user/sshkey/delete": {"id"},
-    "GET /api/admin/user/sshkey/list": {"uid"},
     "POST /api/admin/user/update": USER,
     "POST /api/auth/2fa/verify": {"code", "secret"},
     "POST /api/auth/login": LOGIN,
@@ -105,7 +97,6 @@ NOT_PATHS: dict[str, set[str]] = {
     "POST /api/fs/other": {"password", "method"},
     "POST /api/fs/recursive_move": {"conflict_policy"},
     "POST /api/me/sshkey/add": {"title", "key"},
-    "POST /api/me/sshkey/delete": {"id"},
     "POST /api/me/update": USER,
     "PUT /api/fs/form": UPLOAD,
     "PUT /api/fs/put": UPLOAD,

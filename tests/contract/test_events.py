@@ -18,6 +18,7 @@ EVENTS = Path(__file__).resolve().parents[2] / "events"
 SUFFIX = "https://github.com/alist-org/alist"
 ORDER = [
     "site/ping",
+    "site/ping_head",
     "site/public_settings",
     "site/archive_extensions",
     "site/offline_download_tools",
@@ -98,7 +99,6 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
     "files/other": 500,
 }
 STATUS = {
-    "site/favicon": 302,
     "downloads/d_get": 302,
     "downloads/d_head": 302,
     "downloads/p_get": 206,

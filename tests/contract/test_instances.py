@@ -73,3 +73,23 @@ def test_disabling_a_new_password_and_a_logout_reach_other_functions(cloud: lamb
     assert call(cloud, "users/update", admin, **disabled)["code"] == 200
     seconds, message = refused_after(cloud, token)
     assert (message, seconds < SECONDS + SLACK) == ("Current user is disabled, replace please", True)
+
+
+def names(cloud: lambdas.Cloud, token: str, path: str) -> list[str]:
+    answer = call(cloud, "files/list", token, path=path)
+    assert answer["code"] == 200, answer
+    return sorted(entry["name"] for entry in answer["data"]["content"])
+
+
+def test_what_one_function_stores_is_listed_by_another(cloud: lambdas.Cloud) -> None:
+    admin = login(cloud, "admin", lambdas.ADMIN_PASSWORD)
+    upload = json.loads((EVENTS / "uploads/put.json").read_text())
+    upload["headers"] |= {"authorization": admin, "as-task": "false"}
+    shown: list[list[str]] = []
+    for name, wait in (("first.txt", 0.0), ("second.txt", SECONDS + SLACK)):
+        upload["headers"]["file-path"] = f"/files/instances/{name}"
+        answer = json.loads(cloud.function("functions/api/uploads")(upload)["body"])
+        assert answer["code"] == 200, answer
+        time.sleep(wait)
+        shown.append(names(cloud, admin, "/files/instances"))
+    assert shown == [["first.txt"], ["first.txt", "second.txt"]]

@@ -13,7 +13,7 @@ from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import models, wire
 from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import required, whole
+from mangrove.web.binding import Number, required, whole
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone, Dialect, Source, Visitor
 
@@ -100,7 +100,7 @@ def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
 
 
 @api.post("/api/me/sshkey/delete")
-def delete_key(who: Visitor, id: str = "") -> Reply:
+def delete_key(who: Visitor, id: Number = "") -> Reply:
     owner = _own(who)
     try:
         number = whole(id)

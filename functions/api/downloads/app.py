@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -16,6 +17,18 @@ from mangrove.web.gates import Anyone
 from mangrove.web.serving import picture, served
 
 api = Api("downloads")
+PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
+BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+SHOWN: dict[int | str, dict[str, Any]] = {
+    200: BYTES | {"description": "The file"},
+    206: BYTES | {"description": "The wanted ranges of it"},
+    302: {"description": "Where the file is"},
+    304: {"description": "Not modified"},
+    401: PAGE | {"description": "The signature is missing, wrong or expired"},
+    404: PAGE | {"description": "No such file"},
+    412: {"description": "A condition does not hold"},
+    416: {"description": "No wanted byte is there"},
+}
 NOT_KEPT = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 
 
@@ -60,26 +73,26 @@ async def _thumb(file: Download) -> Response:
     return picture(*await file.driver.thumb(file.inner))
 
 
-@api.get("/d/{path:path}")
+@api.get("/d/{path:path}", response_class=Response, responses=SHOWN)
 async def download(
     who: Anyone, request: Request, path: str, address: Address, sign: str = "", type: str = ""
 ) -> Response:
     return await _direct(request, path, sign, type, address)
 
 
-@api.route("HEAD", "/d/{path:path}")
+@api.route("HEAD", "/d/{path:path}", response_class=Response)
 async def download_head(
     who: Anyone, request: Request, path: str, address: Address, sign: str = "", type: str = ""
 ) -> Response:
     return await _direct(request, path, sign, type, address)
 
 
-@api.get("/p/{path:path}")
+@api.get("/p/{path:path}", response_class=Response, responses=SHOWN)
 async def proxy(who: Anyone, request: Request, path: str, sign: str = "", type: str = "") -> Response:
     return await _proxied(request, path, sign, type)
 
 
-@api.route("HEAD", "/p/{path:path}")
+@api.route("HEAD", "/p/{path:path}", response_class=Response)
 async def proxy_head(who: Anyone, request: Request, path: str, sign: str = "", type: str = "") -> Response:
     return await _proxied(request, path, sign, type)
 

@@ -124,10 +124,10 @@ async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply
 
 
 @api.post("/api/fs/recursive_move")
-async def recursive_move(who: Mover, body: models.RecursiveMoveReq) -> Reply:
+async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Dialect) -> Reply:
     places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
     count = await transfers.flatten(*places, body.conflict_policy or "cancel")
-    return ok(message=f"Successfully moved {count} {'file' if count == 1 else 'files'}")
+    return ok(message=wire.flattened(count, dialect))
 
 
 @api.post("/api/fs/remove")

@@ -10,7 +10,7 @@ from mangrove.problems import BadRequest
 from mangrove.site import settings, snapshot, tools, values
 from mangrove.web import models, wire
 from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import whole
+from mangrove.web.binding import Name, whole
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Dialect
 
@@ -42,7 +42,7 @@ def save(who: Admin, body: Annotated[list[models.SettingReq], Field(max_length=1
 
 
 @api.post("/api/admin/setting/delete", gives=dict[str, Any] | None)
-def delete(who: Admin, dialect: Dialect, key: str = "") -> Reply:
+def delete(who: Admin, dialect: Dialect, key: Name = "") -> Reply:
     if not key:
         raise BadRequest("key is required")
     settings.delete(key)

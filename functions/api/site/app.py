@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+from urllib.parse import unquote_to_bytes
+
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
+from mangrove.problems import Missing
 from mangrove.site import snapshot
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
+from mangrove.web.serving import picture
 
 api = Api("site")
 
 
-@api.get("/ping")
+@api.get("/ping", response_class=PlainTextResponse)
 async def ping(who: Anyone) -> Response:
+    return PlainTextResponse("pong")
+
+
+@api.route("HEAD", "/ping", response_class=PlainTextResponse)
+async def ping_head(who: Anyone) -> Response:
     return PlainTextResponse("pong")
 
 
@@ -32,17 +42,32 @@ async def offline_download_tools(who: Anyone) -> Reply:
     return ok([])
 
 
-@api.get("/favicon.ico")
+@api.get("/favicon.ico", response_class=Response, responses={302: {"description": "Where the picture is"}})
 async def favicon(who: Anyone) -> Response:
-    return RedirectResponse((await snapshot.fresh()).settings["favicon"], 302)
+    address = (await snapshot.fresh()).settings["favicon"]
+    if not address.startswith("data:"):
+        return RedirectResponse(address, 302)
+    return picture(*_inline(address))  # no browser follows a redirect to a data address
 
 
-@api.get("/robots.txt")
+def _inline(address: str) -> tuple[bytes, str]:
+    """The bytes and the type in a data address (RFC 2397)."""
+    kind, _, text = address.removeprefix("data:").partition(",")
+    content = unquote_to_bytes(text)
+    if kind.endswith(";base64"):
+        try:
+            content = base64.b64decode(content)
+        except ValueError:
+            raise Missing("the favicon cannot be read") from None
+    return content, kind.partition(";")[0] or "text/plain"
+
+
+@api.get("/robots.txt", response_class=PlainTextResponse)
 async def robots(who: Anyone) -> Response:
     return PlainTextResponse((await snapshot.fresh()).settings["robots_txt"])
 
 
-@api.get("/manifest.json")
+@api.get("/manifest.json", response_class=JSONResponse)
 async def manifest(who: Anyone) -> Response:
     values = (await snapshot.fresh()).settings
     icon = {"src": values["logo"].partition("\n")[0], "sizes": "512x512", "type": "image/png"}

@@ -10,7 +10,7 @@ from mangrove.problems import Missing
 from mangrove.tree import administration
 from mangrove.web import models
 from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Id, required
+from mangrove.web.binding import Id, Name, required
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
 
@@ -30,7 +30,7 @@ def get(who: Admin, id: Id) -> Reply:
 
 def _fields(body: models.StorageReq) -> dict[str, Any]:
     required("Storage", MountPath=body.mount_path)
-    return body.model_dump(exclude={"id"})
+    return body.model_dump(exclude={"id", "status"})
 
 
 @api.post("/api/admin/storage/create", gives=models.Id)
@@ -78,7 +78,7 @@ def driver_names(who: Admin) -> Reply:
 
 
 @api.get("/api/admin/driver/info", gives=models.Template)
-def driver_info(who: Admin, driver: str = "") -> Reply:
+def driver_info(who: Admin, driver: Name = "") -> Reply:
     if driver not in registry.names():
         raise Missing(f"driver [{driver[:100]}] not found")
     return ok(registry.template(driver))

@@ -16,6 +16,7 @@ from mangrove.web.incoming import Incoming, Sent
 api = Api("uploads")
 HEADERS = [
     ("File-Path", True, "Where the file goes, percent-encoded, below the caller's base path"),
+    ("Content-Length", False, "Bytes of the body"),
     ("Overwrite", False, "`false` refuses a name that is taken"),
     ("As-Task", False, "`true` stores in the background"),
     ("Last-Modified", False, "Milliseconds since 1970"),
@@ -58,7 +59,7 @@ async def put(who: Writer, sent: Sent) -> Reply:
 @api.put("/api/fs/form", openapi_extra=FORM)
 async def form(who: Writer, sent: Sent) -> Reply:
     place = await _place(who, sent)
-    uploads.refuse_form(place)
+    await uploads.refuse_form(place)
     await uploads.admitted(place, sent.overwrite)
     body, upload = await sent.form()
     await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)

@@ -10,7 +10,7 @@ from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import models, wire
 from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Id, required, whole
+from mangrove.web.binding import Id, Name, Number, required, whole
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Dialect, Page
 
@@ -65,7 +65,7 @@ def delete(who: Admin, id: Id) -> Reply:
 
 
 @api.post("/api/admin/user/del_cache")
-def del_cache(who: Admin, username: str = "") -> Reply:
+def del_cache(who: Admin, username: Name = "") -> Reply:
     if not username:
         raise Problem("username is empty")
     if username not in snapshot.refresh().users:
@@ -74,7 +74,7 @@ def del_cache(who: Admin, username: str = "") -> Reply:
 
 
 @api.get("/api/admin/user/sshkey/list", gives=models.Rows[models.SshKeyRow])
-def list_keys(who: Admin, dialect: Dialect, uid: str = "") -> Reply:
+def list_keys(who: Admin, dialect: Dialect, uid: Number = "") -> Reply:
     try:
         owner = whole(uid)
     except BadRequest:
@@ -86,7 +86,7 @@ def list_keys(who: Admin, dialect: Dialect, uid: str = "") -> Reply:
 
 
 @api.post("/api/admin/user/sshkey/delete")
-def delete_key(who: Admin, id: str = "") -> Reply:
+def delete_key(who: Admin, id: Number = "") -> Reply:
     try:
         number = whole(id)
     except BadRequest:

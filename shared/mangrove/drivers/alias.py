@@ -23,6 +23,7 @@ from mangrove.drivers.base import (
     Moves,
     Options,
     Removes,
+    RemovesEmpty,
     Renames,
     Space,
     Thumbs,
@@ -298,6 +299,15 @@ class Alias(Driver):
             if not isinstance(place.driver, Removes):
                 raise NotSupported
             await place.driver.remove(place.inner)
+
+    async def remove_empty(self, path: TreePath) -> bool:
+        if self._locked(path):
+            return False
+        gone = [
+            isinstance(place.driver, RemovesEmpty) and await place.driver.remove_empty(place.inner)
+            for place in await self._chosen(path, self.options.write_conflict_policy)
+        ]
+        return all(gone) and not await self._is_there(path)
 
     async def move(self, path: TreePath, target: TreePath) -> None:
         def verb(driver: Driver) -> Callable[[TreePath, TreePath], Awaitable[None]]:

@@ -62,11 +62,15 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch."""
+    """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
+
+    `new`: a file that has come to stand there meanwhile shall stay, Exists is raised; a wish, not every storage can.
+    """
 
     size: int | None
     modified: float
     mime: str = "application/octet-stream"
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

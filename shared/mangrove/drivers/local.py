@@ -69,9 +69,12 @@ class Local(Driver):
 
     def __init__(self, options: LocalOptions, mounting: Mounting) -> None:
         super().__init__(options, mounting)
+        if not options.root_folder_path:
+            raise StorageProblem("root folder  not exists")  # it would be the folder the service was started in
         self.root = Root(options.root_folder_path)
         self._mode = 0o777
-        self._bin: str | None = None
+        wanted = options.recycle_bin_path
+        self._bin = os.path.realpath(wanted) if wanted and wanted != KEEP_DELETED else None
         self._thumbnails = thumbnails.Maker(options.thumb_concurrency, options.thumb_cache_folder)
 
     async def start(self) -> None:
@@ -79,13 +82,10 @@ class Local(Driver):
 
     def _check(self) -> None:
         folder = self.options.root_folder_path
-        if not folder or not os.path.isdir(folder):
+        if not os.path.isdir(folder):
             raise StorageProblem(f"root folder {folder} not exists")
         self._mode = _octal(self.options.mkdir_perm or "777")
         _video_position(self.options.video_thumb_pos or "20%")
-        bin_path = self.options.recycle_bin_path
-        if bin_path and bin_path != KEEP_DELETED:
-            self._bin = os.path.realpath(bin_path)
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
@@ -159,9 +159,9 @@ class Local(Driver):
             size = await _pour(body, held[0])
             if upload.size is not None and size != upload.size:
                 raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
-            return await unbroken(self._finish, path, part, held[0], upload.modified)
+            return await unbroken(self._finish, path, part, held[0], upload)
         except BaseException:
-            await asyncio.shield(threaded(self._abandon, path, part))
+            await unbroken(self._abandon, path, part)
             raise
         finally:
             for handle in held:
@@ -174,10 +174,11 @@ class Local(Driver):
                 raise Exists
             held.append(os.open(part, flags, 0o666, dir_fd=folder))
 
-    def _finish(self, path: TreePath, part: str, handle: int, modified: float) -> Entry:
+    def _finish(self, path: TreePath, part: str, handle: int, upload: Upload) -> Entry:
         with self.root.target(path) as (folder, name):
-            os.utime(handle, (time.time(), modified))
-            os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.utime(handle, (time.time(), upload.modified))
+            if not (upload.new and _linked(part, name, folder)):
+                os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
         return self._entry(path.name, os.fstat(handle), path.parent, self.options.thumbnail)
 
     def _abandon(self, path: TreePath, part: str) -> None:
@@ -277,6 +278,18 @@ def _free(path: TreePath) -> None:
     """Refuse a name under which nothing would be seen."""
     if any(name.startswith(PART) for name in path.split("/")):
         raise Forbidden(f"names that begin with {PART} are kept for unfinished files")
+
+
+def _linked(part: str, name: str, folder: int) -> bool:
+    """Give a finished file its name unless that is taken; False where the file system has no hard links."""
+    try:
+        os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            return False
+        raise
+    os.unlink(part, dir_fd=folder)
+    return True
 
 
 def _is_folder(name: str, folder: int) -> bool:

@@ -115,13 +115,12 @@ class S3(Driver):
         )
 
     async def stop(self) -> None:
+        """What is under way goes on: the threads end with the last thing that uses the driver."""
         if self._http is not None:
             await self._http.aclose()
         for client in (self._client, self._patient, self._public):
             if client is not None:
                 client.close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _threaded(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
@@ -144,7 +143,6 @@ class S3(Driver):
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        assert self._http is not None
         prefix, known, start = self._prefix(path), path == "/", ""
         following: asyncio.Task[s3pages.Page] | None = asyncio.create_task(self._page(prefix, ""))
         try:
@@ -168,6 +166,8 @@ class S3(Driver):
     async def _page(self, prefix: str, start: str) -> s3pages.Page:
         """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time."""
         assert self._http is not None
+        if self._http.is_closed:
+            raise Unreachable("the storage was stopped meanwhile")
         v2 = self.options.list_object_version == "v2"
         wanted = {"Bucket": self.options.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
         if start:
@@ -336,6 +336,15 @@ class S3(Driver):
                 await self._delete(keys)
                 removed = keys
         await self._kept(path.parent)
+
+    async def remove_empty(self, path: TreePath) -> bool:
+        marks = [self._prefix(path), self._prefix(path) + self._placeholder]
+        found = [item["Key"] for item in (await self._below(path, len(marks) + 1)).get("Contents", [])]
+        if path == "/" or not set(found) <= set(marks):
+            return False
+        await self._delete(found)
+        await self._kept(path.parent)
+        return True
 
     async def link(self, path: TreePath) -> Link:
         options = self.options

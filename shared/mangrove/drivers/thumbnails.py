@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from mangrove.problems import NotSupported
 
 WIDTH = 144  # pixels
 MOST_PIXELS = 64_000_000  # of the original
+LARGE = 4_000_000  # pixels from which on one picture is decoded at a time
 MOST_SVG = 1 << 20  # bytes
 PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "ico", "avif", "svg"})
+
+_large = threading.Lock()
 
 
 def can(name: str) -> bool:
@@ -55,6 +59,14 @@ class Maker:
         return picture, "image/png"
 
 
+def _halved(image: Image.Image) -> None:
+    """Decode and make it twice as large as a thumbnail: what follows copies it whole, several times."""
+    factor = min(image.width, image.height) / (WIDTH * 2)
+    if factor > 1:
+        gap = None if image.mode.startswith("I;16") else 2.0  # Pillow cannot reduce these
+        image.thumbnail((image.width / factor, image.height / factor), reducing_gap=gap)
+
+
 def _shrunk(file: io.BufferedReader) -> bytes:
     try:
         with warnings.catch_warnings():
@@ -63,6 +75,9 @@ def _shrunk(file: io.BufferedReader) -> bytes:
                 if image.width * image.height > MOST_PIXELS:
                     raise NotSupported("the picture is too large for a thumbnail")
                 image.draft("RGB", (WIDTH * 2, WIDTH * 2 * image.height // max(image.width, 1) + 1))
+                if image.width * image.height > LARGE:
+                    with _large:
+                        _halved(image)
                 turned = ImageOps.exif_transpose(image)
                 height = max(1, round(turned.height * WIDTH / turned.width))
                 small = turned.convert("RGBA").resize((WIDTH, min(height, WIDTH * 20)))

@@ -11,13 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, Upload, option
+from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, option
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
 STEP = "  "  # one level of indentation
 HEADS = 8  # sizes asked for at once
 SECONDS = 15.0
+DEEPEST = 100  # levels: what walks a tree does so by recursion
 SAMPLE = """https://www.rfc-editor.org/rfc/rfc9110.txt
 https://www.rfc-editor.org/rfc/rfc9112.txt
 standards:
@@ -66,6 +67,8 @@ def parse(text: str) -> Node:
         if indent % len(STEP):
             raise StorageProblem(f"the line '{line}' is not a multiple of 2")
         level = indent // len(STEP)
+        if level >= DEEPEST:
+            raise StorageProblem(f"invalid line: {line.strip()}, because it is more than {DEEPEST} levels deep")
         if level >= len(way):
             raise StorageProblem(f"invalid line: {line}, because it is indented too deep")
         del way[level + 1 :]
@@ -135,10 +138,10 @@ def written(root: Node, level: int = 0) -> str:
 
 def _kept(root: Node) -> str:
     """The text of a tree; StorageProblem when it would not be read as the same tree."""
-    text = written(root)
     try:
+        text = written(root)
         same = parse(text) == root
-    except StorageProblem:
+    except (StorageProblem, RecursionError):
         same = False
     if not same:
         raise StorageProblem("this name or address cannot be written down in a UrlTree")
@@ -265,9 +268,6 @@ class UrlTree(Driver):
                 raise NotSupported("only http and https addresses can be stored")
             self._folder(path.parent).children[path.name] = Node(path.name, url)
 
-    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        raise NotSupported("a UrlTree stores addresses, not bytes")
-
     def _folder(self, path: TreePath) -> Node:
         node = self._node(path)
         if not node.is_dir:
@@ -290,20 +290,16 @@ class _Change:
         await self._driver._changing.acquire()
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        driver = self._driver
+        driver, stored = self._driver, False
         try:
-            if kind is not None:
-                driver._root = parse(driver.options.url_structure)
-                return
-            try:
-                text = _kept(driver._root)
-            except StorageProblem:
-                driver._root = parse(driver.options.url_structure)
-                raise
-            driver.options = driver.options.model_copy(update={"url_structure": text})
-            if driver.mounting.keep is not None:
-                await driver.mounting.keep(driver.options)
+            if kind is None:
+                options = driver.options.model_copy(update={"url_structure": _kept(driver._root)})
+                if driver.mounting.keep is not None:
+                    await driver.mounting.keep(options)
+                driver.options, stored = options, True
         finally:
+            if not stored:
+                driver._root = parse(driver.options.url_structure)
             driver._changing.release()
 
 

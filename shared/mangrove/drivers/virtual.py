@@ -61,13 +61,12 @@ class Virtual(Driver):
         yield [*self._folder(path).values()]
 
     async def stat(self, path: TreePath) -> Entry:
-        if path == "/":
-            return Entry("", 0, self.mounting.modified, True)
-        if path.parent != "/" and not (await self.stat(path.parent)).is_dir:
-            raise NotFound
-        found = self._folder(path.parent).get(path.name)
-        if found is None:
-            raise NotFound
+        found = Entry("", 0, self.mounting.modified, True)
+        for step in reversed(path.ancestors()[:-1]):
+            below = self._folder(step.parent).get(step.name) if found.is_dir else None
+            if below is None:
+                raise NotFound
+            found = below
         return found
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:

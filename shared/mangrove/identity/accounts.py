@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from secrets import token_urlsafe
 from typing import Any
 
 from mangrove.identity import lockout, otp, passwords, tokens
@@ -55,12 +56,12 @@ def get(id: int) -> User:
 
 
 def create(fields: dict[str, Any], password: str) -> User:
-    """A new normal user."""
+    """A new normal user. Without a password nobody can sign in as him until one is set."""
     if fields["role"] in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
     if fields["role"] != NORMAL:
         raise BadRequest("there is no such role")
-    return users.create(**_checked(fields), **_password(password))
+    return users.create(**_checked(fields), **_password(password or token_urlsafe()))
 
 
 def update(id: int, fields: dict[str, Any], password: str) -> User:

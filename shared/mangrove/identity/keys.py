@@ -15,13 +15,20 @@ from mangrove.records.base import RecordMissing
 from mangrove.records.sshkeys import SshKey
 
 LONGEST = 16_384  # characters of a key
+LONGEST_TITLE = 255
+MOST = 100  # keys of one user
 
 
 def add(user_id: int, title: str, text: str) -> SshKey:
     """Register a key in authorized_keys format."""
     text = text.strip()
-    if any(key.title == title for key in sshkeys.of_user(user_id)):
+    if len(title) > LONGEST_TITLE:
+        raise BadRequest("title is too long")
+    own = sshkeys.of_user(user_id)
+    if any(key.title == title for key in own):
         raise Problem(sshkeys.TAKEN)
+    if len(own) >= MOST:
+        raise BadRequest(f"a user may have at most {MOST} keys")
     blob = _blob(text)
     fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     now = datetime.now(UTC)

@@ -13,9 +13,11 @@ SECONDS = 300
 PAIR = 5
 SOURCE = 50
 ACCOUNT = 500
+LONGEST = 256  # characters of a name that are counted; no account has so many, and a key may have 2,048 bytes
 
 
 def _keys(username: str, source: str) -> dict[str, int]:
+    username = username[:LONGEST]
     return {f"pair#{username}#{source}": PAIR, f"source#{source}": SOURCE, f"account#{username}": ACCOUNT}
 
 

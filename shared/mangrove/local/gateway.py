@@ -14,10 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mangrove.local import docs
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
+from mangrove.problems import Problem
+from mangrove.records import counters, sessions
 from mangrove.site import snapshot
 from mangrove.telemetry import crash
 from mangrove.tree import mounts
 
+SWEEP_SECONDS = 3600
 THREADS = 32  # for blocking work of drivers and records
 
 
@@ -38,7 +41,7 @@ class Gateway:
         greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=_length, reverse=True)
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
-        self._starting: asyncio.Task[None] | None = None
+        self._work: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -60,16 +63,28 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        self._starting = asyncio.create_task(_load())
+        self._work = [asyncio.create_task(_load()), asyncio.create_task(_sweep())]
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._starting.cancel()
+        for task in self._work:
+            task.cancel()
         await mounts.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
 def _length(spec: RouteSpec) -> int:
     return len(spec.path)
+
+
+async def _sweep() -> None:
+    """Remove records that have ended, again and again."""
+    while True:
+        try:
+            await asyncio.to_thread(counters.sweep)
+            await asyncio.to_thread(sessions.sweep)
+        except Problem:
+            crash("ended records could not be removed")
+        await asyncio.sleep(SWEEP_SECONDS)
 
 
 async def _load() -> None:

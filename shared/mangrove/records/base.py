@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -39,9 +39,13 @@ class RecordMissing(Problem):
 
 
 class Conflict(Problem):
-    """A condition on the record did not hold."""
+    """A condition on the record did not hold. `failed`: for each write of a transaction, whether its own did not."""
 
     text = "record changed meanwhile, try again"
+
+    def __init__(self, failed: Sequence[bool] = ()) -> None:
+        super().__init__()
+        self.failed = failed
 
 
 class Sealed(Attribute[str]):
@@ -105,9 +109,10 @@ def told() -> Iterator[None]:
         yield
     except PynamoDBException as error:
         code = error.cause_response_code or ""
-        if "ConditionalCheckFailed" in code or "ConditionalCheckFailed" in str(error.cause_response_message):
-            raise Conflict from error
         if code == "TransactionCanceledException":
+            reasons = getattr(error, "cancellation_reasons", ())
+            raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
+        if "ConditionalCheckFailed" in code:
             raise Conflict from error
         raise Problem("the records engine does not answer") from error
 

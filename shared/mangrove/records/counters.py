@@ -87,6 +87,18 @@ def clear_failures(key: str) -> None:
         Counter(f"failure#{key}").delete()
 
 
+def sweep() -> None:
+    """Remove what has ended: DynamoDB does so by itself, the engine on one machine does not."""
+    ended = Counter.expires < datetime.now(UTC)
+    with told():
+        for counter in Counter.scan(ended):
+            try:
+                with told():
+                    counter.delete(condition=ended)
+            except Conflict:
+                pass  # counted anew meanwhile
+
+
 def once(key: str, seconds: int) -> bool:
     """Whether this is the first call for `key` within `seconds`."""
     now = time.time()

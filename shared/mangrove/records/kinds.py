@@ -27,15 +27,17 @@ class Kind(Generic[Value]):
         self.taken = taken
         self._fields = [field.name for field in fields_of(value)]  # type: ignore[arg-type]
 
-    def _value(self, record: Any) -> Value:
+    def value_of(self, record: Any) -> Value:
+        """A record of the table as a value."""
         return self.value(**{name: getattr(record, name) for name in self._fields})
 
     def all(self) -> list[Value]:
         """Every record, by id."""
         with told():
-            return [self._value(record) for record in sorted(self.model.scan(consistent_read=True), key=_id)]
+            return [self.value_of(record) for record in sorted(self.model.scan(consistent_read=True), key=_id)]
 
-    def _get(self, id: int) -> Any:
+    def record(self, id: int) -> Any:
+        """One record of the table; RecordMissing."""
         with told():
             try:
                 return self.model.get(id, consistent_read=True)
@@ -44,8 +46,9 @@ class Kind(Generic[Value]):
 
     def get(self, id: int) -> Value:
         """One record; RecordMissing."""
-        return self._value(self._get(id))
+        return self.value_of(self.record(id))
 
+    @again
     def create(self, **fields: Any) -> Value:
         """A new record with the next id; Problem when its unique name is taken."""
         record = self.model(counters.next_id(self.name), **fields)
@@ -55,7 +58,7 @@ class Kind(Generic[Value]):
     @again
     def change(self, id: int, **fields: Any) -> Value:
         """Set fields of a record; RecordMissing, or Problem when its new unique name is taken."""
-        record = self._get(id)
+        record = self.record(id)
         before = getattr(record, self.unique)
         for name, value in fields.items():
             setattr(record, name, value)
@@ -65,7 +68,7 @@ class Kind(Generic[Value]):
                 record.save()
         else:
             self._moved(record, before, after)
-        return self._value(record)
+        return self.value_of(record)
 
     def _moved(self, record: Any, before: str, after: str) -> None:
         def names(write: Any) -> None:
@@ -79,15 +82,19 @@ class Kind(Generic[Value]):
             with told(), transaction(self.model) as write:
                 names(write)
                 write.save(record)
-        except Conflict:
-            raise Problem(self.taken) from None
+        except Conflict as conflict:
+            others = any(conflict.failed[:-1]) and not conflict.failed[-1]  # the record is written after its name
+            if others or not conflict.failed:
+                raise Problem(self.taken) from None
+            raise
 
+    @again
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
-        record = self._get(id)
+        record = self.record(id)
         with told(), transaction(self.model) as write:
             release(write, self.name, getattr(record, self.unique))
-            write.delete(self.model(id), add_version_condition=False)
+            write.delete(record)
 
 
 def _id(record: Any) -> int:

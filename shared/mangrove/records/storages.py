@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records.base import Sealed, Table, Versioned, table_name
+from mangrove.records.base import Conflict, Sealed, Table, Versioned, again, table_name, told
 from mangrove.records.kinds import Kind
 
 
@@ -68,6 +68,18 @@ class StorageRecord(Versioned):
 TAKEN = "constraint failed: UNIQUE constraint failed: x_storages.mount_path (2067)"
 _kind = Kind("storages", StorageRecord, Storage, "mount_path", TAKEN)
 get, create, change, delete = _kind.get, _kind.create, _kind.change, _kind.delete
+
+
+@again
+def replace_addition(id: int, old: str, new: str) -> Storage:
+    """Set the addition if it is still `old`; Conflict when somebody else has changed it, RecordMissing."""
+    record = _kind.record(id)
+    if record.addition != old:
+        raise Conflict
+    record.addition = new
+    with told():
+        record.save()
+    return _kind.value_of(record)
 
 
 def all() -> list[Storage]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
+from mangrove.problems import BadRequest
 from mangrove.records.base import Record, Table, table_name
+
+LONGEST = 2048  # bytes of a key
 
 
 class Claim(Record):
@@ -19,8 +22,11 @@ class Claim(Record):
 
 
 def claim(write: TransactWrite, kind: str, text: str, owner: int) -> None:
-    """Take a name within a transaction, which fails as a whole when it is taken."""
-    write.save(Claim(f"{kind}#{text}", owner=owner), condition=Claim.name.does_not_exist())
+    """Take a name within a transaction, which fails as a whole when it is taken; BadRequest for one too long."""
+    name = f"{kind}#{text}"
+    if len(name.encode()) > LONGEST:
+        raise BadRequest("the name or path is too long")
+    write.save(Claim(name, owner=owner), condition=Claim.name.does_not_exist())
 
 
 def release(write: TransactWrite, kind: str, text: str) -> None:

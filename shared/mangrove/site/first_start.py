@@ -26,26 +26,36 @@ def run(data: Path | None, given: str, stored: Callable[[str], str], permission:
     `stored` turns a plain password into what is stored; `permission` is the administrator's. Answers the password
     when it was made up here.
     """
-    password = None
-    if not any(user.role == 2 for user in users.all()):
-        password = _people(given, stored, permission)
+    password, roles = None, {user.role for user in users.all()}
+    if 1 not in roles:  # the guest is made last: where he is, the rest was made before
+        if 2 not in roles:
+            password = _administrator(given, stored, permission)
         _mount(data)
+        _once(lambda: users.create(username="guest", password_hash=stored("guest"), role=1, disabled=True), users.TAKEN)
     if not settings.all().get("token"):
         settings.save({"token": new_token()})
     snapshot.changed()
     return password
 
 
-def _people(given: str, stored: Callable[[str], str], permission: int) -> str | None:
+def _administrator(given: str, stored: Callable[[str], str], permission: int) -> str | None:
     password = given or "".join(secrets.choice(_LETTERS) for _ in range(PASSWORD_LETTERS))
+    hashed = stored(password)
+    made = _once(
+        lambda: users.create(username="admin", password_hash=hashed, role=2, permission=permission), users.TAKEN
+    )
+    return password if made and not given else None
+
+
+def _once(make: Callable[[], object], taken: str) -> bool:
+    """Make something; False when another process was first."""
     try:
-        users.create(username="admin", password_hash=stored(password), role=2, permission=permission)
-        users.create(username="guest", password_hash=stored("guest"), role=1, disabled=True)
+        make()
     except Problem as problem:
-        if problem.message != users.TAKEN:
+        if problem.message != taken:
             raise
-        return None  # another process was first
-    return None if given else password
+        return False
+    return True
 
 
 def _mount(data: Path | None) -> None:
@@ -65,7 +75,6 @@ def _mount(data: Path | None) -> None:
         return
     if any(storage.mount_path == "/files" for storage in storages.all()):
         return
-    storages.create(
-        mount_path="/files", driver=driver, addition=json.dumps(addition), cache_expiration=30, status="work",
-        webdav_policy="native_proxy", modified=datetime.now(UTC),
-    )  # fmt: skip
+    fields = {"mount_path": "/files", "driver": driver, "addition": json.dumps(addition), "cache_expiration": 30}
+    fields |= {"status": "work", "webdav_policy": "native_proxy", "modified": datetime.now(UTC)}
+    _once(lambda: storages.create(**fields), storages.TAKEN)

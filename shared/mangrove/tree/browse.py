@@ -121,12 +121,16 @@ async def _virtual_rows(spot: Spot, virtual: dict[str, Mount], part: Slice, befo
 
 
 async def _virtual_row(spot: Spot, name: str, mount: Mount) -> bytes:
-    record = objects.row({}, _mount_entry(name, mount))
-    if mount.path == spot.path / name and not spot.caller.is_guest and not spot.settings.hide_storage_details:
-        space = await mounts.details(mount)
-        if space:
-            record["mount_details"] = objects.capacity(space)
-    return orjson.dumps(record, option=_OPTIONS)
+    details = await _details(spot, mount) if mount.path == spot.path / name else {}
+    return orjson.dumps(objects.row({}, _mount_entry(name, mount)) | details, option=_OPTIONS)
+
+
+async def _details(spot: Spot, mount: Mount) -> dict[str, Any]:
+    """How full a mount is, where the caller may know and the storage can say."""
+    if spot.caller.is_guest or spot.settings.hide_storage_details:
+        return {}
+    space = await mounts.details(mount)
+    return {"mount_details": objects.capacity(space)} if space else {}
 
 
 def _mount_entry(name: str, mount: Mount) -> Entry:
@@ -141,7 +145,9 @@ async def one(spot: Spot, base: str) -> dict[str, Any]:
     virtual = _virtual_entry(spot)
     if virtual is not None:
         entry, provider = virtual
-        return objects.row({}, entry) | tail | {"provider": provider}
+        here = spot.table.by_path.get(spot.path)
+        details = await _details(spot, here[0]) if here else {}
+        return objects.row({}, entry) | tail | {"provider": provider} | details
     driver, inner, mount = await _running(spot)
     try:
         entry = await look(driver, inner, mount, to_show=True)

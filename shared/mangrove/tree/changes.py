@@ -36,7 +36,7 @@ async def make(spot: Spot) -> None:
         return
     except NotFound:
         pass
-    await check_missing(driver, inner, mount)
+    await check_missing(spot, driver, inner, mount)
     await driver.make(inner)
     forget_upwards(mount, inner)
 
@@ -90,12 +90,13 @@ async def exists(driver: Driver, inner: TreePath, mount: Mount) -> bool:
     return True
 
 
-async def check_missing(driver: Driver, inner: TreePath, mount: Mount) -> None:
-    """Refuse a name that may not be given, among those on the way to `inner` that are not there yet."""
-    for step in inner.ancestors()[:-1]:
+async def check_missing(spot: Spot, driver: Driver, inner: TreePath, mount: Mount) -> None:
+    """Refuse what may not be made, among the folders on the way to `spot` (`inner`) that are not there yet."""
+    for step, path in zip(inner.ancestors()[:-1], spot.path.ancestors(), strict=False):
         if await exists(driver, step, mount):
             return
         checked_name(step.name)
+        spot.spend(Right.WRITE, path.parent)
 
 
 async def rename(spot: Spot, raw: str, overwrite: bool) -> None:
@@ -122,6 +123,8 @@ async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = 
     await sources(folder, list(wanted), driver, inner, mount)
     for old in wanted:
         folder.within(old).takeable()
+    for new in pairs.values():
+        folder.within(new).fillable()
     await _free(folder, pairs, overwrite, driver, inner, mount)
     for old, new in pairs.items():
         try:
@@ -241,9 +244,12 @@ async def _prune(spot: Spot, driver: Driver, inner: TreePath) -> bool:
     if not spot.rules.may_write(spot.caller.user, spot.path):
         return False
     empty, subfolders = True, []
-    async for batch in driver.list(inner):
-        empty = empty and all(entry.is_dir and not entry.link for entry in batch)
-        subfolders += [entry.name for entry in batch if entry.is_dir and not entry.link]
+    try:
+        async for batch in driver.list(inner):
+            empty = empty and all(entry.is_dir and not entry.link for entry in batch)
+            subfolders += [entry.name for entry in batch if entry.is_dir and not entry.link]
+    except NotFound:
+        return False  # gone meanwhile, or nothing in it can be shown
     for name in subfolders:
         empty = await _prune(spot.within(name), driver, inner / name) and empty
     if empty and isinstance(driver, RemovesEmpty):

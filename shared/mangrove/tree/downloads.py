@@ -73,10 +73,10 @@ async def admitted(raw: str, signature: str) -> Download:
     now = snapshot.current()
     try:
         mount, inner = mounts.pick(table, path)
-    except StorageProblem as problem:
+    except StorageProblem:
         if now.settings.sign_all:
             links.verify(now.settings.token, path, signature)
-        raise problem.prefixed("failed link") from None
+        raise
     if links.signed(now.settings, rules.of(now), mount, path):
         links.verify(now.settings.token, path, signature)
     return Download(path, await mount.running(), inner, mount, now.settings)

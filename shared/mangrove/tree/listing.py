@@ -1,8 +1,8 @@
 """Folders as listed: read once, kept sorted, encoded row by row when a page asks, bounded in bytes.
 
-A folder stays for the storage's cache_expiration, or, where the driver does not want a cache but can tell cheaply
-that a folder changed (`Stamps`), as long as its stamp is the same, and never longer than TRUST times the time it
-took to read. Every write through this process drops what it touches.
+A folder stays for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
+not want a cache but can tell cheaply that a folder changed (`Stamps`), as long as its stamp is the same, and never
+longer than TRUST times the time it took to read. Every write through this process drops what it touches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import orjson
 
+from mangrove.config import config
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry, Stamps
 from mangrove.paths import TreePath
@@ -130,13 +131,22 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
+class _Reading:
+    """One folder that several wait for: what was `found` serves all who asked before it was begun to be read."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.found: Folder | None = None
+        self.began = 0.0
+
+
 class Listings:
     """The cache: least recently used folders go when the estimate passes LARGEST_CACHE."""
 
     def __init__(self, largest: int = LARGEST_CACHE) -> None:
         self._largest = largest
         self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
-        self._reading: dict[tuple[int, str], asyncio.Lock] = {}
+        self._reading: dict[tuple[int, str], _Reading] = {}
         self._singles: dict[tuple[int, str], tuple[Mount, Entry, float]] = {}
         self._changes = 0
         self.weight = 0
@@ -147,16 +157,19 @@ class Listings:
         if not refresh and (folder := self._folders.get(key)) and await _good(folder, mount, driver, inner):
             self._folders.move_to_end(key)
             return folder
-        lock = self._reading.setdefault(key, asyncio.Lock())
+        reading = self._reading.setdefault(key, _Reading())
         asked = time.monotonic()
         try:
-            async with lock:
+            async with reading.turn:
                 folder = self._folders.get(key)
-                if folder is None or folder.read < asked:
-                    folder = await self._read(key, mount, driver, inner)
-                return folder
+                if folder is not None and folder.read >= asked:
+                    return folder
+                if reading.found is None or reading.found.mount is not mount or reading.began < asked:
+                    began = time.monotonic()
+                    reading.found, reading.began = await self._read(key, mount, driver, inner), began
+                return reading.found
         finally:
-            if not lock.locked():
+            if not reading.turn.locked():
                 self._reading.pop(key, None)
 
     async def single(self, mount: Mount, driver: Driver, inner: TreePath) -> Entry:
@@ -218,9 +231,9 @@ class Listings:
     def forget_below(self, storage_id: int, inner: TreePath | None = None) -> None:
         """The folder `inner` (None: the storage) and everything below it changed."""
         self._changed()
-        for key in [key for key in self._folders if key[0] == storage_id]:
-            if inner is None or TreePath(key[1]).within(inner):
-                self._drop(key)
+        below = "/" if inner is None or inner == "/" else f"{inner}/"
+        for key in [key for key in self._folders if key[0] == storage_id and f"{key[1]}/".startswith(below)]:
+            self._drop(key)
 
     def clear(self) -> None:
         """Forget every folder."""
@@ -257,10 +270,10 @@ def _lifetime(mount: Mount, driver: Driver, inner: TreePath) -> float:
         return 30.0
     if driver.config.no_cache:
         return 0.0
-    for pattern, minutes in _policies(mount.storage.custom_cache_policies):
-        if pattern.match(str(inner)):
-            return minutes * 60
-    return mount.storage.cache_expiration * 60.0
+    policies = _policies(mount.storage.custom_cache_policies)
+    minutes = next((one for pattern, one in policies if pattern.match(str(inner))), mount.storage.cache_expiration)
+    trusted = config().snapshot_seconds  # in the cloud other functions write without our hearing of it
+    return minutes * 60.0 if trusted is None or config().on_one_machine else min(minutes * 60.0, trusted)
 
 
 @lru_cache(maxsize=64)

@@ -80,9 +80,13 @@ async def _started(driver: Driver) -> str:
 
 
 def _mounting(mount: Mount) -> Mounting:
+    def stored(addition: str) -> None:
+        mount.storage = storages.replace_addition(mount.storage.id, mount.storage.addition, addition)
+        snapshot.changed()
+
     async def keep(options: Options) -> None:
-        await asyncio.to_thread(storages.change, mount.storage.id, addition=options.model_dump_json())
-        await asyncio.to_thread(snapshot.changed)
+        await asyncio.to_thread(stored, options.model_dump_json())
+        await ready()  # before the driver's next change: a table that follows later would take this one for another's
 
     return Mounting(
         mount_path=mount.path,
@@ -131,6 +135,7 @@ async def ready() -> Table:
     now = await snapshot.fresh()
     if now.version != _table.version:
         async with _syncing:
+            now = snapshot.current()  # the one we came with may be behind the table by now
             if now.version != _table.version:
                 await _follow(now)
     return _table

@@ -20,8 +20,11 @@ def kind(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
 
 
 def moment(seconds: float) -> datetime | str:
-    """A time for the wire; the zero time when it is not known."""
-    return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
+    """A time for the wire; the zero time when it is not known, or before the year 1 or after 9999."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
+    except (ValueError, OverflowError, OSError):
+        return ZERO_TIME
 
 
 def row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "") -> dict[str, Any]:

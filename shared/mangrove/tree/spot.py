@@ -64,6 +64,11 @@ class Spot:
         if self.rules.keeps(self.caller.user, self.path, self.password, changes):
             raise Denied(NOT_READABLE)
 
+    def fillable(self) -> None:
+        """Denied where a rule at or below keeps the caller out: what is put here whole reaches all places below."""
+        if self.rules.keeps(self.caller.user, self.path, self.password, True):
+            raise Denied
+
     def spend(self, right: Right, folder: TreePath | None = None) -> None:
         """Refuse unless the route declared `right`, the caller has it, and the rules let him write in `folder`.
 

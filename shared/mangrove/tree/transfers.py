@@ -133,6 +133,8 @@ async def _checked(
         return None
     if target_dir.path.within(source_dir.path / name):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
+    if is_dir and not conflict.merge:
+        target_dir.within(name).fillable()
     if not (conflict.merge and right is Right.COPY):
         source_dir.within(name).takeable(right is Right.MOVE)
         _same_hiding(source_dir.within(name), target_dir.within(name), is_dir)
@@ -201,18 +203,20 @@ async def flatten(source_dir: Spot, target_dir: Spot, policy: str) -> int:
         items = [item async for item in _files(source_dir, driver, inner, into)]
     except StorageProblem as problem:
         raise explained_folder(target_dir, problem) from problem
-    chosen = _settled(items, taken, policy)
+    chosen = _settled(items, taken, policy, target_dir)
     await _carry(Plan(driver, mount, chosen), driver.move, "move")
     return len(chosen)
 
 
-def _settled(items: Sequence[Item], taken: set[str], policy: str) -> list[Item]:
+def _settled(items: Sequence[Item], taken: set[str], policy: str, target_dir: Spot) -> list[Item]:
     chosen: list[Item] = []
-    names = set(taken)
+    names = taken | set(target_dir.table.folders(target_dir.path))
     for item in items:
         if item.path == item.target:
             continue
-        if item.target.name in names and policy == "cancel":
+        there = target_dir.within(item.target.name)
+        kept = there.is_mount_way() or there.rules.hidden(there.caller.user, there.path)
+        if item.target.name in names and (policy == "cancel" or (kept and policy == "overwrite")):
             raise Collision(f"file [{item.target.name}] exists")
         if item.target.name in names and policy == "skip":
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
 from mangrove.drivers.base import Driver, Makes, Upload, Writes
 from mangrove.identity.rights import Right
@@ -27,7 +28,11 @@ async def write(
     driver, inner, mount = await admitted(spot, overwrite)
     assert isinstance(driver, Writes)
     try:
-        await driver.write(inner, checked(body, hashes), upload)
+        await driver.write(inner, checked(body, hashes), replace(upload, new=not overwrite))
+    except Exists:
+        if overwrite:
+            raise
+        raise Collision from None
     except StorageProblem as problem:
         raise problem.prefixed(f"failed to store [{spot.path.name}]") from problem
     finally:
@@ -47,7 +52,7 @@ async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount
     try:
         found = await look(driver, inner, mount)
     except NotFound:
-        await _parents(driver, inner, mount)
+        await _parents(spot.moved(spot.path.parent), driver, inner.parent, mount)
     else:
         if not overwrite or spot.rules.hidden(spot.caller.user, spot.path):
             raise Collision
@@ -65,8 +70,7 @@ def _storage(spot: Spot) -> tuple[Mount, TreePath]:
         raise problem.prefixed("failed get storage") from None
 
 
-async def _parents(driver: Driver, inner: TreePath, mount: Mount) -> None:
-    folder = inner.parent
+async def _parents(spot: Spot, driver: Driver, folder: TreePath, mount: Mount) -> None:
     if folder == "/":
         return
     try:
@@ -76,7 +80,7 @@ async def _parents(driver: Driver, inner: TreePath, mount: Mount) -> None:
     except NotFound:
         pass
     if isinstance(driver, Makes):
-        await check_missing(driver, folder, mount)
+        await check_missing(spot, driver, folder, mount)
         try:
             await driver.make(folder)
         except StorageProblem as problem:
@@ -84,14 +88,14 @@ async def _parents(driver: Driver, inner: TreePath, mount: Mount) -> None:
         forget_upwards(mount, folder)
 
 
-def refuse_form(spot: Spot) -> None:
+async def refuse_form(spot: Spot) -> None:
     """The two refusals that only the form upload words in its own way."""
     try:
         mount, _ = spot.mount()
     except StorageProblem as problem:
         raise BadRequest(problem.message) from None
-    driver = mount.driver
-    if driver is not None and (driver.config.no_upload or not isinstance(driver, Writes)):
+    driver = await mount.running()
+    if driver.config.no_upload or not isinstance(driver, Writes):
         raise UploadRefused
 
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mangrove import __version__
 from mangrove.problems import BadRequest, Missing, Problem, TooLarge
 from mangrove.telemetry import crash, tell
+from mangrove.web.binding import MUST
 from mangrove.web.envelope import failed
 from mangrove.web.gates import Gate
 from mangrove.web.pages import failure_page, masked
@@ -146,20 +147,30 @@ class Api:
             for method in route.methods or ():
                 operation = document["paths"][route.path_format][method.lower()]
                 operation["x-gate"] = str(route.gate)
+                operation["responses"].pop("422", None)  # what does not fit is an envelope with code 400
+                for parameter in operation.get("parameters", ()):
+                    if parameter["schema"].pop(MUST, False):
+                        parameter["required"] = True
+                        parameter["schema"].pop("default", None)
                 if route.gate.level != "anyone":
                     operation["security"] = [{"token": []}]
+        for unused in ("HTTPValidationError", "ValidationError"):
+            document.get("components", {}).get("schemas", {}).pop(unused, None)
         return document
 
     def route(self, method: str, path: str, gives: Any = None, **rest: Any) -> Callable[[Endpoint], Endpoint]:
-        """Register an endpoint; `gives` is the model of the envelope's `data` in the OpenAPI document."""
-        shown: dict[int | str, dict[str, Any]] = {200: {"model": Envelope[gives]}}
+        """Register an endpoint; `gives` is the model of the envelope's `data` in the OpenAPI document.
+
+        One that answers no envelope says so with FastAPI's `response_class` and `responses`.
+        """
+        if "response_class" not in rest:
+            rest["responses"] = {200: {"model": Envelope[gives]}}
 
         def register(endpoint: Endpoint) -> Endpoint:
             self.app.router.add_api_route(
                 path,
                 endpoint,
                 methods=[method],
-                responses=shown,
                 response_model=None,
                 tags=[self.group],
                 operation_id=method.lower() + "".join(letter if letter.isalnum() else "_" for letter in path),

@@ -1,14 +1,32 @@
-"""Small checks of input whose messages clients know (behaviour 1.4)."""
+"""What all bodies and queries share: `null`, ids, and small checks whose messages clients know (behaviour 1.4)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Query
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from mangrove.problems import BadRequest
 
 LARGEST_ID = 2**53
+MUST = "x-must"  # marks a query parameter that the handler itself asks for, so that the OpenAPI document says so
+
+Name = Annotated[str, Query(json_schema_extra={MUST: True})]
+Number = Annotated[str, Query(json_schema_extra={MUST: True, "type": "integer"})]
+
+
+class Body(BaseModel):
+    """A JSON body. Unknown keys are ignored, so that what a list gave can be sent back; `null` counts as absent."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            return {key: value for key, value in values.items() if value is not None}
+        return values
 
 
 def required(kind: str, **fields: str) -> None:
@@ -29,7 +47,7 @@ def whole(text: str) -> int:
     return int(text)
 
 
-async def _id(id: str = "") -> int:
+async def _id(id: Number = "") -> int:
     return whole(id)
 
 

@@ -1,21 +1,21 @@
-"""Bodies and answers of the file routes, as validated and as shown in the OpenAPI document."""
+"""Bodies and answers of the file routes, as validated and as shown in the OpenAPI document.
+
+An absent path is the root.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field, model_validator
+
+from mangrove.web.binding import Body
 
 PathText = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
-Names = Annotated[list[Text], Field(max_length=100_000)]
-
-
-class Body(BaseModel):
-    """Unknown keys are ignored; an absent path is the root."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
+Names = Annotated[list[Text], Field(default_factory=list, max_length=100_000)]
 
 
 class MkdirReq(Body):
@@ -36,7 +36,16 @@ class ListReq(Body):
     refresh: bool = False
 
 
-class ListQuery(BaseModel):
+class Asked(BaseModel):
+    """Query text; an empty value counts as absent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, values: Any) -> Any:
+        return {key: value for key, value in values.items() if value != ""} if isinstance(values, dict) else values
+
+
+class ListQuery(Asked):
     """The same as query text, for GET; `refresh` is JSON only."""
 
     path: PathText = ""
@@ -54,7 +63,7 @@ class DirsReq(Body):
     force_root: bool = False
 
 
-class DirsQuery(BaseModel):
+class DirsQuery(Asked):
     """The same as query text, for GET."""
 
     path: PathText = ""
@@ -72,7 +81,7 @@ class RenameObject(Body):
 
 class BatchRenameReq(Body):
     src_dir: PathText = ""
-    rename_objects: Annotated[list[RenameObject], Field(max_length=100_000)] = []
+    rename_objects: Annotated[list[RenameObject], Field(default_factory=list, max_length=100_000)]
 
 
 class RegexRenameReq(Body):
@@ -84,7 +93,7 @@ class RegexRenameReq(Body):
 class MoveCopyReq(Body):
     src_dir: PathText = ""
     dst_dir: PathText = ""
-    names: Names = []
+    names: Names
     overwrite: bool = False
     skip_existing: bool = False
     merge: bool = False
@@ -98,7 +107,7 @@ class RecursiveMoveReq(Body):
 
 class RemoveReq(Body):
     dir: PathText = ""
-    names: Names = []
+    names: Names
 
 
 class RemoveEmptyReq(Body):
@@ -125,8 +134,8 @@ class FileObject(BaseModel):
     name: str
     size: int
     is_dir: bool
-    modified: str
-    created: str
+    modified: datetime
+    created: datetime
     sign: str
     thumb: str
     type: int
@@ -155,7 +164,7 @@ class SingleObject(FileObject):
 
 class FolderName(BaseModel):
     name: str
-    modified: str
+    modified: datetime
 
 
 class Done(BaseModel):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from mangrove.web.binding import Body
 
 Row = TypeVar("Row")
 Text = Annotated[str, Field(max_length=4096)]
@@ -18,13 +20,12 @@ def _flag(value: Any) -> Any:
     return {"true": True, "false": False, "": False}.get(value, value) if isinstance(value, str) else value
 
 
+def _shown(*required: str) -> ConfigDict:
+    """Names in the OpenAPI document the fields whose absence the handler refuses in its own words."""
+    return ConfigDict(json_schema_extra={"required": list(required)})
+
+
 Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool | str)]
-
-
-class Body(BaseModel):
-    """Unknown keys are ignored, so that what a list gave can be sent back."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
 
 
 class Rows(BaseModel, Generic[Row]):
@@ -37,6 +38,8 @@ class Id(BaseModel):
 
 
 class LoginReq(Body):
+    model_config = _shown("username")
+
     username: Text = ""
     password: Text = ""
     otp_code: Annotated[str, Field(max_length=32)] = ""
@@ -47,6 +50,8 @@ class Token(BaseModel):
 
 
 class Verify2FAReq(Body):
+    model_config = _shown("code", "secret")
+
     code: Annotated[str, Field(max_length=32)] = ""
     secret: Annotated[str, Field(max_length=128)] = ""
 
@@ -57,12 +62,16 @@ class Enrolment(BaseModel):
 
 
 class UpdateMeReq(Body):
+    model_config = _shown("username")
+
     username: Text = ""
     password: Text = ""
     sso_id: Text = ""
 
 
 class AddKeyReq(Body):
+    model_config = _shown("title", "key")
+
     title: Annotated[str, Field(max_length=255)] = ""
     key: Annotated[str, Field(max_length=16_384)] = ""
 
@@ -76,6 +85,8 @@ class SshKeyRow(BaseModel):
 
 
 class UserReq(Body):
+    model_config = _shown("username")
+
     id: Number = 0
     username: Text = ""
     password: Text = ""
@@ -104,6 +115,8 @@ class Me(UserRow):
 
 
 class MetaReq(Body):
+    model_config = _shown("path")
+
     id: Number = 0
     path: Text = ""
     read_users: Annotated[list[Number], Field(max_length=10_000)] | None = None
@@ -122,9 +135,21 @@ class MetaReq(Body):
     header_sub: bool = False
 
 
+Passed = Annotated[Any, WithJsonSchema({"type": "string"})]
+PassedNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
+
+
 class SettingReq(Body):
+    """A setting as the list gave it; only `value` is taken, the rest is the service's own."""
+
     key: Annotated[str, Field(max_length=255)] = ""
     value: LongText = ""
+    help: Passed = ""
+    type: Passed = ""
+    options: Passed = ""
+    group: PassedNumber = 0
+    flag: PassedNumber = 0
+    index: PassedNumber = 0
 
 
 class SettingRow(BaseModel):
@@ -139,22 +164,29 @@ class SettingRow(BaseModel):
 
 
 class Aria2Req(Body):
+    model_config = _shown("uri", "secret")
+
     uri: Text = ""
     secret: Text = ""
 
 
 class QbitReq(Body):
+    model_config = _shown("url", "seedtime")
+
     url: Text = ""
     seedtime: Text = ""
 
 
 class StorageReq(Body):
+    model_config = _shown("mount_path", "driver")
+
     id: Number = 0
     mount_path: Text = ""
     order: Number = 0
     driver: Text = ""
-    cache_expiration: Annotated[int, Field(ge=0, le=10**9)] = 0
+    cache_expiration: Annotated[int, Field(ge=0, le=10**9)] = 30
     custom_cache_policies: LongText = ""
+    status: Passed = ""
     addition: Annotated[str, Field(max_length=300_000)] = ""
     remark: LongText = ""
     disabled: bool = False
@@ -164,13 +196,15 @@ class StorageReq(Body):
     order_direction: Text = ""
     extract_folder: Text = ""
     web_proxy: Flag = False
-    webdav_policy: Text = ""
+    webdav_policy: Text = "native_proxy"
     proxy_range: Flag = False
     down_proxy_url: Text = ""
     disable_proxy_sign: Flag = False
 
 
 class StorageRow(StorageReq):
+    model_config = ConfigDict(json_schema_extra={}, json_schema_serialization_defaults_required=True)
+
     status: str
     modified: datetime
 
@@ -184,7 +218,21 @@ class Option(BaseModel):
     help: str
 
 
+class DriverConfig(BaseModel):
+    name: str
+    local_sort: bool
+    only_local: bool
+    only_proxy: bool
+    no_cache: bool
+    no_upload: bool
+    need_ms: bool
+    default_root: str
+    alert: str
+    only_indices: bool
+    prefer_proxy: bool
+
+
 class Template(BaseModel):
     common: list[Option]
     additional: list[Option]
-    config: dict[str, Any]
+    config: DriverConfig

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 
+LATEST = 253_402_300_799.0  # the end of the year 9999, in seconds since the epoch
 MOST_RANGES = 32  # more parts than this are answered with the whole file
 
 
@@ -30,8 +31,8 @@ class Unsatisfiable(Exception):
 
 
 def http_date(seconds: float) -> str:
-    """An HTTP date."""
-    return formatdate(seconds, usegmt=True)
+    """An HTTP date, of the years 1970 to 9999."""
+    return formatdate(min(max(seconds, 0.0), LATEST), usegmt=True)
 
 
 def precondition(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:

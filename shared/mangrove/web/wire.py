@@ -36,6 +36,11 @@ def transferred(verb: Literal["Move", "Copy"], dialect: str) -> dict[str, Any] |
     return {"message": f"{verb} operations completed immediately"} if dialect == OPENLIST else None
 
 
+def flattened(count: int, dialect: str) -> str:
+    """The message of a recursive move; the document knows but one message of success."""
+    return f"Successfully moved {count} {'file' if count == 1 else 'files'}" if dialect == OPENLIST else "success"
+
+
 def user(one: User) -> dict[str, Any]:
     """A user's record, the same in both dialects; the password is never shown."""
     return {

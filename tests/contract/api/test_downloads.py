@@ -227,7 +227,7 @@ def test_a_storage_or_a_password_may_want_signatures_on_their_own(
     [
         ("{0}/none", 404, MISSING),
         ("{0}", 500, "failed link: not a file"),
-        ("/no-such-mount/x", 500, "failed link: storage not found; rawPath: /no-such-mount/x"),
+        ("/no-such-mount/x", 500, "storage not found; rawPath: /no-such-mount/x"),
     ],
 )
 @pytest.mark.parametrize("route", ["d", "p"])
@@ -615,10 +615,10 @@ def test_a_storage_that_is_gone_serves_no_more(admin: Client, visitor: Client, t
         rows = admin.get("/api/admin/storage/list")["data"]["content"]
         number = next(row["id"] for row in rows if row["mount_path"] == mounted)
         admin.ok("/api/admin/storage/disable", params={"id": number})
-        page(visitor.http.get(address), 500, f"failed link: storage not found; rawPath: {mounted}/f.txt")
+        page(visitor.http.get(address), 500, f"storage not found; rawPath: {mounted}/f.txt")
         admin.ok("/api/admin/storage/enable", params={"id": number})
         assert visitor.http.get(address).content == b"here"
-    page(visitor.http.get(address), 500, f"failed link: storage not found; rawPath: {mounted}/f.txt")
+    page(visitor.http.get(address), 500, f"storage not found; rawPath: {mounted}/f.txt")
 
 
 def test_a_client_that_leaves_in_the_middle_harms_nobody(admin: Client, visitor: Client, folder: str) -> None:

@@ -83,3 +83,66 @@ def test_a_folder_with_hidden_names_stays_within_the_rule(service: Service, admi
         assert user.post("/api/fs/move", src_dir=source, dst_dir=f"{source}/inside", names=["box"])["code"] == 200
         assert user.names(f"{source}/inside/box") == []
     assert admin.names(f"{folder}/outside") == []
+
+
+def test_a_folder_below_an_alias_that_only_looks_empty_stays(service: Service, admin: Client) -> None:
+    root = service.data / "files" / "looks-empty-from-afar"
+    (root / "box" / "sub").mkdir(parents=True)
+    (root / "box" / "sub" / ".git").write_text("kept")
+    (root / "box" / "empty" / "deep").mkdir(parents=True)
+    options = {"root_folder_path": str(root), "show_hidden": False}
+    with scenes.mount(admin, "Local", addition=options) as path:
+        alias = {"paths": path, "write_conflict_policy": "first", "put_conflict_policy": "first"}
+        with scenes.mount(admin, "Alias", addition=alias) as other:
+            admin.ok("/api/fs/remove_empty_directory", src_dir=f"{other}/box")
+            assert admin.names(f"{path}/box") == ["sub"]
+    assert (root / "box" / "sub" / ".git").read_text() == "kept"
+
+
+def test_a_folder_is_not_put_over_a_place_that_a_rule_closes(service: Service, admin: Client) -> None:
+    with scenes.virtual(admin) as path, scenes.user(service, admin, permission=ALL) as user:
+        for folder in ("src/x/closed", "dst/x/closed", "dst/y/closed"):
+            admin.ok("/api/fs/mkdir", path=f"{path}/{folder}")
+        with scenes.meta(admin, f"{path}/dst/x/closed", write_users=[1], write_users_sub=True):
+            for verb in ("copy", "move"):
+                answer = user.post(
+                    f"/api/fs/{verb}", src_dir=f"{path}/src", dst_dir=f"{path}/dst", names=["x"], overwrite=True
+                )
+                assert answer["code"] == 403, answer
+            assert user.post("/api/fs/rename", path=f"{path}/dst/y", name="x", overwrite=True)["code"] == 403
+        assert user.post("/api/fs/rename", path=f"{path}/dst/y", name="x", overwrite=True)["code"] == 200
+
+
+def test_flattening_overwrites_no_hidden_file(service: Service, admin: Client, folder: str) -> None:
+    for path, content in (("from/sub/secret.txt", b"new"), ("to/secret.txt", b"old")):
+        assert admin.put(f"{folder}/{path}", content)["code"] == 200
+    with scenes.meta(admin, f"{folder}/to", hide="^secret"), scenes.user(service, admin, permission=ALL) as user:
+        for policy in ("overwrite", "cancel"):
+            places = {"src_dir": f"{folder}/from", "dst_dir": f"{folder}/to", "conflict_policy": policy}
+            answer = user.post("/api/fs/recursive_move", **places)
+            assert (answer["code"], answer["message"]) == (403, "file [secret.txt] exists")
+    assert admin.bytes(f"{folder}/to/secret.txt").content == b"old"
+
+
+def test_flattening_puts_no_file_where_a_mount_is_seen(service: Service, admin: Client, folder: str) -> None:
+    assert admin.put(f"{folder}/from/sub/disk", b"kept")["code"] == 200
+    with scenes.virtual(admin, f"{folder}/disk"):
+        places = {"src_dir": f"{folder}/from", "dst_dir": folder, "conflict_policy": "overwrite"}
+        assert admin.post("/api/fs/recursive_move", **places)["message"] == "file [disk] exists"
+    assert admin.bytes(f"{folder}/from/sub/disk").content == b"kept"
+
+
+def test_missing_folders_are_made_only_where_the_caller_may_write(service: Service, admin: Client, folder: str) -> None:
+    admin.ok("/api/fs/mkdir", path=f"{folder}/there")
+    rule = scenes.meta(admin, folder, write_users=[1], write_users_sub=False)
+    with rule, scenes.user(service, admin, permission=ALL) as user:
+        assert user.post("/api/fs/mkdir", path=f"{folder}/new/deep")["code"] == 403
+        assert user.put(f"{folder}/new/file.txt", b"x")["code"] == 403
+        assert user.post("/api/fs/mkdir", path=f"{folder}/there/new/deep")["code"] == 200
+        assert user.put(f"{folder}/there/other/file.txt", b"x")["code"] == 200
+    assert admin.names(folder) == ["there"]
+    opened = scenes.meta(admin, f"{folder}/open/inside", write=True, w_sub=True)
+    with opened, scenes.user(service, admin, permission=0) as user:
+        assert user.put(f"{folder}/open/inside/deep/file.txt", b"x")["code"] == 403
+        admin.ok("/api/fs/mkdir", path=f"{folder}/open/inside")
+        assert user.put(f"{folder}/open/inside/deep/file.txt", b"x")["code"] == 200

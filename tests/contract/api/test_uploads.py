@@ -512,3 +512,21 @@ def test_names_of_unfinished_uploads_do_not_show(service: Service, admin: Client
     (scenes.disk(service, folder) / f"{PART}{'a' * 24}.part").write_text("unfinished")
     assert admin.names(folder) == []
     assert admin.post("/api/fs/get", path=f"{folder}/{PART}{'a' * 24}.part")["code"] == 500
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_of_two_uploads_at_once_that_overwrite_nothing_one_is_refused(
+    service: Service, admin: Client, folder: str, route: str
+) -> None:
+    for number in range(8):
+        path, contents = f"{folder}/{number}", [bytes([65 + one]) * 300_000 for one in range(2)]
+
+        def store(content: bytes, path: str = path) -> dict[str, Any]:
+            return send(Client(admin.address, admin.token), route, path, content, overwrite="false")
+
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(store, contents))
+        assert sorted(answer["code"] for answer in answers) == [200, 403]
+        assert {answer["message"] for answer in answers} == {"success", "file exists"}
+        assert stored(service, path) == contents[[answer["code"] for answer in answers].index(200)]
+    assert parts(service, folder) == []

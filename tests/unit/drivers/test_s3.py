@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -421,3 +422,44 @@ def test_parts_grow_with_the_announced_size() -> None:
         part = s3upload.Store(call, "k", Upload(size, 1.7e9))._part
         assert part >= s3upload.PART
         assert part * s3upload.MOST_PARTS >= size
+
+
+def test_an_empty_folder_goes_and_one_whose_names_cannot_be_shown_stays(bucket: Bucket) -> None:
+    bucket.put("odd/.mangrove", "odd/a\\b.txt", "empty/.mangrove", "empty/")
+
+    async def work(driver: s3.S3) -> list[bool]:
+        return [await driver.remove_empty(P(path)) for path in ("/odd", "/empty", "/missing")]
+
+    assert used(bucket.options(), work) == [False, True, True]
+    assert bucket.keys() == ["odd/.mangrove", "odd/a\\b.txt"]
+
+
+def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_threads_end(bucket: Bucket) -> None:
+    bucket.put("large", content=bytes(6 * MIB))
+    threads: list[threading.Thread] = []
+
+    async def work(driver: s3.S3) -> int:
+        async def body() -> AsyncIterator[bytes]:
+            async for block in many(18 * MIB):
+                if not threads:
+                    threads.extend(one for one in threading.enumerate() if one.name.startswith("s3"))
+                    await driver.stop()
+                yield block
+
+        read = 0
+        async for block in await driver.read(P("/large")):
+            if not read:
+                await driver.write(P("/new"), body(), Upload(None, 0.0))
+            read += len(block)
+        with pytest.raises(Unreachable):
+            await base.entries(driver, P("/"))
+        return read
+
+    assert used(bucket.options(), work) == 6 * MIB
+    assert bucket.client.head_object(Bucket=bucket.name, Key="new")["ContentLength"] == 18 * MIB
+    assert bucket.dangling() == 0
+    assert threads
+    gc.collect()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()

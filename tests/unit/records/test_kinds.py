@@ -96,3 +96,69 @@ def test_once_is_once() -> None:
         assert sum(pool.map(lambda _: counters.once("code", 60), range(16))) == 1
     assert counters.once("other", -1)
     assert counters.once("other", 60)
+
+
+def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
+    from mangrove.records import unique, users
+
+    for number in range(15):
+        user = users.create(username=f"u{number}", password_hash="x")
+        with ThreadPoolExecutor(2) as pool:
+            renamed = pool.submit(users.change, user.id, username=f"v{number}")
+            for done in (renamed, pool.submit(users.delete, user.id)):
+                if done.exception() is not None:
+                    assert str(done.exception()) in ("record not found", users.TAKEN)
+    names = {f"users#{user.username}" for user in users.all()}
+    assert {claim.name for claim in unique.Claim.scan()} == names
+
+
+def test_of_two_changes_that_start_from_one_addition_the_second_is_refused() -> None:
+    from datetime import UTC, datetime
+
+    from mangrove.records import storages
+    from mangrove.records.base import Conflict
+
+    made = storages.create(mount_path="/x", driver="UrlTree", addition="{}", modified=datetime.now(UTC))
+    assert storages.replace_addition(made.id, "{}", '{"a": 1}').addition == '{"a": 1}'
+    with pytest.raises(Conflict):
+        storages.replace_addition(made.id, "{}", '{"b": 1}')
+    assert storages.get(made.id).addition == '{"a": 1}'
+
+
+def test_what_has_ended_is_swept_and_nothing_else() -> None:
+    import time
+
+    from mangrove.records import counters, sessions
+
+    counters.add_failure("ended", -10)
+    counters.add_failure("lasting", 60)
+    counters.once("ended", -10)
+    counters.next_id("kind")
+    sessions.revoke("ended", int(time.time()) - 10)
+    sessions.revoke("lasting", int(time.time()) + 60)
+    counters.sweep()
+    sessions.sweep()
+    assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
+    assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
+    assert counters.failures("lasting") == 1
+    assert sessions.revoked("lasting")
+
+
+def test_new_names_given_at_once_to_one_record_all_count() -> None:
+    from mangrove.records import unique, users
+
+    user = users.create(username="u", password_hash="x")
+    for number in range(6):
+        names = [f"{number}-{one}" for one in range(3)]
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda name: users.change(user.id, username=name), names))
+        assert users.get(user.id).username in names
+    assert [claim.owner for claim in unique.Claim.scan()] == [user.id]
+
+
+def test_a_name_that_no_key_can_hold_is_refused_as_too_long() -> None:
+    from mangrove.records import metas
+
+    with pytest.raises(Problem, match="too long"):
+        metas.create(path="/" + "a" * 2048)
+    assert metas.create(path="/" + "a" * 2000).id

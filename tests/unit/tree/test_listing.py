@@ -130,6 +130,26 @@ def test_many_who_ask_at_once_share_one_reading() -> None:
     asyncio.run(go())
 
 
+def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
+    async def go() -> None:
+        cache, at, driver = Listings(), mount(cache_expiration=0), Shelf()
+        driver.folders["/"] = ["a"]
+        driver.go.clear()
+        early = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        driver.folders["/"] = ["a", "b"]
+        late = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        driver.go.set()
+        assert {tuple(found) for found in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
+        assert await asyncio.gather(*late) == [["a", "b"]] * 20
+        assert driver.reads == 2
+        assert await names(cache, at, driver) == ["a", "b"]
+        assert driver.reads == 3
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("change", ["forget", "forget_below", "clear"])
 def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
     async def go() -> None:

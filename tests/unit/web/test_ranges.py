@@ -53,3 +53,15 @@ def test_if_range() -> None:
 )  # fmt: skip
 def test_preconditions(headers: dict[str, str], status: int | None) -> None:
     assert precondition(headers, ETAG, MODIFIED, "GET") == status
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1e12, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (-1e12, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (784111777.9, "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ],
+)
+def test_any_time_of_a_file_has_an_http_date(seconds: float, text: str) -> None:
+    assert http_date(seconds) == text
