@@ -89,7 +89,8 @@ class S3(Driver):
             if options.custom_host and options.enable_custom_host_presign:
                 self._public = await self._threaded(partial(self._made, _address(options.custom_host)))
         headers = {"user-agent": options.user_agent} if options.user_agent else {}
-        self._http = httpx.AsyncClient(timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS), headers=headers)
+        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        self._http = await self._threaded(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
 
     def _made(self, endpoint: str | None, read_seconds: int = READ_SECONDS) -> Any:
         options = self.options

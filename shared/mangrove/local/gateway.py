@@ -21,6 +21,7 @@ from mangrove.telemetry import crash
 from mangrove.tree import mounts
 
 SWEEP_SECONDS = 3600
+FIRST_SWEEP_SECONDS = 60  # after the start, which has better things to do
 THREADS = 32  # for blocking work of drivers and records
 
 
@@ -64,6 +65,7 @@ class Gateway:
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
         self._work = [asyncio.create_task(_load()), asyncio.create_task(_sweep())]
+        gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
         for task in self._work:
@@ -78,6 +80,7 @@ def _length(spec: RouteSpec) -> int:
 
 async def _sweep() -> None:
     """Remove records that have ended, again and again."""
+    await asyncio.sleep(FIRST_SWEEP_SECONDS)
     while True:
         try:
             await asyncio.to_thread(counters.sweep)
@@ -94,5 +97,3 @@ async def _load() -> None:
         await mounts.load()
     except Exception:
         crash("storages could not be started")
-    gc.collect()
-    gc.freeze()  # what is there now stays: no collection needs to look through it again
