@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -32,19 +31,6 @@ from tests.contract.classified import ADDRESSES, ATTACKED, FILES, LINK, NOT_PATH
 from tests.service import Client, Service
 
 FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]
-
-
-@pytest.fixture(scope="module")
-def scene(service: Service, admin: Client) -> Iterator[Scene]:
-    scene = Scene(service, admin)
-    yield scene
-    scene.close()
-
-
-@pytest.fixture
-def fresh(scene: Scene) -> Scene:
-    scene.reset()
-    return scene
 
 
 def test_the_service_serves_the_document_that_these_attacks_are_made_from(service: Service) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -11,21 +10,7 @@ import pytest
 
 from tests.contract.attacks import Scene, answered, fields, placed, send
 from tests.contract.classified import FILES
-from tests.service import Client, Service
-
-
-@pytest.fixture(scope="module")
-def scene(service: Service, admin: Client) -> Iterator[Scene]:
-    scene = Scene(service, admin)
-    yield scene
-    scene.close()
-
-
-@pytest.fixture
-def fresh(scene: Scene) -> Scene:
-    scene.reset()
-    return scene
-
+from tests.service import Client
 
 FILE_BODIES = [
     (name, field.name)

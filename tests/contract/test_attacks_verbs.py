@@ -11,22 +11,9 @@ import pytest
 
 from mangrove.identity.rights import Right
 from tests.contract.attacks import EVERYTHING, Scene, answered, left, ruled, send
-from tests.service import Client, Service
+from tests.service import Client
 
 NOBODY = [10**9]  # a list of users that names none of ours
-
-
-@pytest.fixture(scope="module")
-def scene(service: Service, admin: Client) -> Iterator[Scene]:
-    scene = Scene(service, admin)
-    yield scene
-    scene.close()
-
-
-@pytest.fixture
-def fresh(scene: Scene) -> Scene:
-    scene.reset()
-    return scene
 
 
 @pytest.mark.parametrize("verb", ["move", "copy"])
