@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from bench import table
 from bench.place import Place
 
-LINES = ("answers", "folders", "transfers", "starts")  # the modules of measurements, in the order of the table
+LINES = ("answers", "folders", "transfers", "tasks", "starts")  # the modules of measurements, in the order of the table
 
 
 def main() -> int:

@@ -24,11 +24,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def records(engine: str) -> None:
     """Empty tables."""
-    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, unique, users
+    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, tasks, unique, users
 
     models = (
         users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
-        sessions.SessionRecord, counters.Counter, unique.Claim,
+        sessions.SessionRecord, counters.Counter, unique.Claim, tasks.TaskRecord,
     )  # fmt: skip
     for model in models:
         with model.batch_write() as batch:

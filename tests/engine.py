@@ -1,4 +1,4 @@
-"""A real records engine for tests: dynoxide in memory on a random loopback address, tables from the models."""
+"""A real records engine for tests: dynoxide in memory on a random loopback address, tables from the template."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def _wait(host: str, port: int) -> None:
 
 
 def create_tables() -> None:
-    """Make every table of the models; the environment must be set before the first import of `mangrove.records`."""
-    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, unique, users
+    """Make every table of the template; the environment must be set before the first import of `mangrove.records`."""
+    import boto3
 
-    models = (
-        users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
-        sessions.SessionRecord, counters.Counter, unique.Claim,
-    )  # fmt: skip
-    for model in models:
-        model.create_table(wait=True, billing_mode="PAY_PER_REQUEST")
+    from mangrove.config import config
+    from mangrove.local.template import tables
+
+    client = boto3.client("dynamodb")
+    for arguments in tables(config().tables):
+        client.create_table(**arguments)
 
 
 def enter(folder: Path, endpoint: str) -> None:

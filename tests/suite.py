@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -185,6 +186,115 @@ async def a_file_is_replaced_and_never_over_a_folder(driver: Any) -> None:
     await put(driver, "/f", b"a longer old content")
     await put(driver, "/f", b"new")
     assert await content(driver, "/f") == b"new"
+
+
+PIECE = 5 << 20  # bytes; the least that S3 takes for a part that is not the last
+
+
+def _pieces(written: bytes) -> list[tuple[int, int, bytes]]:
+    """Number, offset and content of each part."""
+    offsets = range(0, len(written), PIECE)
+    return [(number, offset, written[offset : offset + PIECE]) for number, offset in enumerate(offsets, 1)]
+
+
+@needs(base.Parts, base.Writes, base.Makes)
+async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None:
+    written = os.urandom(2 * PIECE + 12_345)
+    await driver.make(P("/d"))
+    token = await driver.begin(P("/d/f"), _of(written))
+    pieces = _pieces(written)
+    number, offset, torn = pieces[1]
+    await driver.part(P("/d/f"), token, number, offset, b"\0" * len(torn))
+    receipts: dict[int, str] = {}
+    for number, offset, piece in [pieces[2], pieces[0], pieces[1], pieces[0]]:
+        receipts[number] = await driver.part(P("/d/f"), token, number, offset, piece)
+    assert await names(driver, "/d") == []
+    assert not await there(driver, "/d/f")
+    entry = await driver.finish(P("/d/f"), token, [receipts[number] for number in sorted(receipts)], _of(written))
+    assert (entry.name, entry.size, entry.is_dir) == ("f", len(written), False)
+    assert await content(driver, "/d/f") == written
+    assert await names(driver, "/d") == ["f"]
+
+
+@needs(base.Parts, base.Writes)
+async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
+    written = os.urandom(3 * PIECE)
+    token = str(await driver.begin(P("/f"), _of(written)))
+    stored = await asyncio.gather(*(driver.part(P("/f"), token, *piece) for piece in _pieces(written)))
+    receipts = json.loads(json.dumps(stored))
+    await driver.finish(P("/f"), token, receipts, _of(written))
+    assert await content(driver, "/f") == written
+
+
+@needs(base.Parts, base.Writes)
+async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> None:
+    written = os.urandom(PIECE + 1)
+    await put(driver, "/f", b"old")
+    token = await driver.begin(P("/f"), _of(written))
+    receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
+    assert await content(driver, "/f") == b"old"
+    await driver.finish(P("/f"), token, receipts, _of(written))
+    assert await content(driver, "/f") == written
+
+
+@needs(base.Parts, base.Writes)
+async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
+    written = os.urandom(PIECE + 10)
+    await put(driver, "/f", b"old")
+    token = await driver.begin(P("/f"), Upload(len(written) + 1, 1.7e9))
+    receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
+    await fails(driver.finish(P("/f"), token, receipts, Upload(len(written) + 1, 1.7e9)), StorageProblem)
+    await fails(driver.finish(P("/f"), token, receipts[:1], _of(written)), StorageProblem)
+    assert await content(driver, "/f") == b"old"
+    await driver.finish(P("/f"), token, receipts, _of(written))
+    assert await content(driver, "/f") == written
+
+
+@needs(base.Parts, base.Writes, base.Makes)
+async def dropped_parts_leave_nothing(driver: Any) -> None:
+    written = os.urandom(PIECE + 1)
+    await driver.make(P("/d"))
+    token = await driver.begin(P("/d/f"), _of(written))
+    for piece in _pieces(written):
+        await driver.part(P("/d/f"), token, *piece)
+    await driver.drop(P("/d/f"), token)
+    await driver.drop(P("/d/f"), token)
+    await fails(driver.part(P("/d/f"), token, 1, 0, b"x"), StorageProblem)
+    assert await names(driver, "/d") == []
+    await left_over(driver, "/d")
+
+
+@needs(base.Parts, base.Writes)
+async def a_token_serves_once(driver: Any) -> None:
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
+    await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
+    await put(driver, "/f", b"later")
+    await driver.drop(P("/f"), token)
+    assert await content(driver, "/f") == b"later"
+    await left_over(driver, "/")
+
+
+@needs(base.Parts, base.Writes)
+async def parts_that_are_not_known_are_not_found(driver: Any) -> None:
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
+    await driver.drop(P("/f"), token)
+    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
+    await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
+    await put(driver, "/f", b"later")
+    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
+    assert await content(driver, "/f") == b"later"
+
+
+async def left_over(driver: Any, path: str) -> None:
+    """Nothing unfinished lies about: no file beside the ones that are listed, no upload that S3 still keeps."""
+    if driver.name == "S3":
+        assert not (await driver.call("list_multipart_uploads")).get("Uploads")
+    if driver.name == "Local":
+        assert sorted(os.listdir(driver.root.real + path)) == await names(driver, path)
 
 
 @needs(base.Makes)

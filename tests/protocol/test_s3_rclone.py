@@ -17,8 +17,13 @@ from mangrove.problems import Forbidden, Unreachable
 from tests import servers, suite
 from tests.contract.drivers.test_suite import started
 
-# rclone keeps no object at `d/` apart from its folder, and its folders stay or go as the local disk's do.
-NOT_ON_RCLONE = {"a_file_is_no_folder_and_a_folder_no_file", "a_folder_does_not_replace_a_file"}
+# rclone keeps no object at `d/` apart from its folder, and its folders stay or go as the local disk's do; it refuses
+# a part that it has already joined to the one before.
+NOT_ON_RCLONE = {
+    "a_file_is_no_folder_and_a_folder_no_file",
+    "a_folder_does_not_replace_a_file",
+    "a_file_is_made_of_parts_in_any_order_and_repeated",
+}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from fastapi import Query
 
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
+from mangrove.tasks import requests
 from mangrove.tree import browse, changes, spot, transfers
 from mangrove.web import fs_models as models
 from mangrove.web import wire
@@ -112,15 +113,15 @@ def _conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
 @api.post("/api/fs/move", gives=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
     places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
-    await transfers.move(*places, body.names, _conflict(body))
-    return ok(wire.transferred("Move", dialect))
+    tasks = await requests.move(*places, body.names, _conflict(body))
+    return ok(wire.transferred("Move", tasks, dialect))
 
 
 @api.post("/api/fs/copy", gives=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
     places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
-    await transfers.copy(*places, body.names, _conflict(body))
-    return ok(wire.transferred("Copy", dialect))
+    tasks = await requests.copy(*places, body.names, _conflict(body))
+    return ok(wire.transferred("Copy", tasks, dialect))
 
 
 @api.post("/api/fs/recursive_move")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
-from mangrove.identity.rights import Caller
-from mangrove.problems import NotSupported
+from mangrove.drivers.base import Upload
+from mangrove.tasks import requests
 from mangrove.tree import spot, uploads
 from mangrove.tree.spot import Spot
+from mangrove.web import fs_models as models
+from mangrove.web import wire
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Writer
+from mangrove.web.gates import Dialect, Writer
 from mangrove.web.incoming import Incoming, Sent
 
 api = Api("uploads")
@@ -41,29 +44,26 @@ RAW = _shown("application/octet-stream", FILE)
 FORM = _shown("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
 
 
-async def _place(who: Caller, sent: Incoming) -> Spot:
-    place = await spot.at(who, sent.path)
+async def _stored(place: Spot, sent: Incoming, body: AsyncIterator[bytes], upload: Upload, dialect: str) -> Reply:
     if sent.as_task:
-        raise NotSupported
-    return place
-
-
-@api.put("/api/fs/put", openapi_extra=RAW)
-async def put(who: Writer, sent: Sent) -> Reply:
-    place = await _place(who, sent)
-    body, upload = sent.raw()
+        task = await requests.upload(place, body, upload, sent.overwrite, sent.hashes)
+        return ok({"task": wire.created_task(task, dialect)})
     await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
     return ok()
 
 
-@api.put("/api/fs/form", openapi_extra=FORM)
-async def form(who: Writer, sent: Sent) -> Reply:
-    place = await _place(who, sent)
+@api.put("/api/fs/put", gives=models.Stored | None, openapi_extra=RAW)
+async def put(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
+    place = await spot.at(who, sent.path)
+    return await _stored(place, sent, *sent.raw(), dialect)
+
+
+@api.put("/api/fs/form", gives=models.Stored | None, openapi_extra=FORM)
+async def form(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
+    place = await spot.at(who, sent.path)
     await uploads.refuse_form(place)
     await uploads.admitted(place, sent.overwrite)
-    body, upload = await sent.form()
-    await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
-    return ok()
+    return await _stored(place, sent, *await sent.form(), dialect)
 
 
 app = api.app

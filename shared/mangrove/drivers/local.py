@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from mangrove.drivers import localcopy, thumbnails
-from mangrove.drivers.base import BLOCK, Capacity, Config, Driver, Entry, Mounting, Options, Upload, option
+from mangrove.drivers import localbytes, localcopy, thumbnails, unnamed
+from mangrove.drivers.base import Capacity, Config, Driver, Entry, Mounting, Options, Take, Upload, option
 from mangrove.drivers.confined import Root, told
+from mangrove.drivers.localbytes import threaded, unbroken
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, Problem, StorageProblem
 
@@ -42,23 +43,6 @@ class LocalOptions(Options):
     recycle_bin_path: str = option(
         KEEP_DELETED, help="path to recycle bin, delete permanently if empty or keep 'delete permanently'"
     )
-
-
-async def threaded(work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Run blocking work in a thread."""
-    if kwargs:
-        return await asyncio.to_thread(work, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(None, work, *args)
-
-
-async def unbroken(work: Callable[..., Result], *args: Any) -> Result:
-    """As `threaded`; when cancelled, first waits for the work to end, so that what it uses may be closed."""
-    running = asyncio.get_running_loop().run_in_executor(None, work, *args)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
 
 
 class Local(Driver):
@@ -148,15 +132,15 @@ class Local(Driver):
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         handle = await threaded(self.root.open, path)
-        return _blocks(handle, offset, length)
+        return localbytes.blocks(handle, offset, length)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         _free(path)
         part = f"{PART}{token_hex(12)}.part"
         held: list[int] = []
         try:
-            await unbroken(self._begin, path, part, held)
-            size = await _pour(body, held[0])
+            await unbroken(self._begin, path, part, held, False)
+            size = await localbytes.pour(body, held[0])
             if upload.size is not None and size != upload.size:
                 raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
             return await unbroken(self._finish, path, part, held[0], upload)
@@ -167,18 +151,17 @@ class Local(Driver):
             for handle in held:
                 os.close(handle)
 
-    def _begin(self, path: TreePath, part: str, held: Handles) -> None:
+    def _begin(self, path: TreePath, part: str, held: Handles, named: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self.root.target(path) as (folder, name):
             if _is_folder(name, folder):
                 raise Exists
-            held.append(os.open(part, flags, 0o666, dir_fd=folder))
+            held.append(os.open(part, flags, 0o666, dir_fd=folder) if named else unnamed.opened(folder, part))
 
     def _finish(self, path: TreePath, part: str, handle: int, upload: Upload) -> Entry:
         with self.root.target(path) as (folder, name):
             os.utime(handle, (time.time(), upload.modified))
-            if not (upload.new and _linked(part, name, folder)):
-                os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+            unnamed.put(handle, folder, part, name, new=upload.new)
         return self._entry(path.name, os.fstat(handle), path.parent, self.options.thumbnail)
 
     def _abandon(self, path: TreePath, part: str) -> None:
@@ -187,6 +170,52 @@ class Local(Driver):
                 os.unlink(part, dir_fd=folder)
         except Problem:
             pass  # it never came to be, or its folder is gone with it
+
+    async def begin(self, path: TreePath, upload: Upload) -> str:
+        _free(path)
+        part = f"{PART}{token_hex(12)}.part"
+        held: list[int] = []
+        try:
+            await unbroken(self._begin, path, part, held, True)
+        except BaseException:
+            await unbroken(self._abandon, path, part)
+            raise
+        finally:
+            for handle in held:
+                os.close(handle)
+        return part
+
+    async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
+        await threaded(self._part, path, token, offset, content)
+        return str(len(content))
+
+    def _part(self, path: TreePath, part: str, offset: int, content: bytes) -> None:
+        with self._opened(path, part) as handle, told():
+            view = memoryview(content)
+            while view:
+                done = os.pwrite(handle, view, offset)
+                view, offset = view[done:], offset + done
+
+    @contextmanager
+    def _opened(self, path: TreePath, part: str) -> Iterator[int]:
+        with self.root.target(path) as (folder, _):
+            handle = os.open(part, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
+        return await unbroken(self._finish_parts, path, token, sum(map(int, receipts)), upload)
+
+    def _finish_parts(self, path: TreePath, part: str, size: int, upload: Upload) -> Entry:
+        with self._opened(path, part) as handle:
+            if os.fstat(handle).st_size != size or size != upload.size:
+                raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
+            return self._finish(path, part, handle, upload)
+
+    async def drop(self, path: TreePath, token: str) -> None:
+        await threaded(self._abandon, path, token)
 
     async def make(self, path: TreePath) -> None:
         await threaded(self._make, path)
@@ -220,6 +249,24 @@ class Local(Driver):
     async def copy(self, path: TreePath, target: TreePath) -> None:
         _free(target)
         await threaded(localcopy.copy, self.root, path, target, f"{PART}{token_hex(12)}.part")
+
+    async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
+        if not isinstance(source, Local):
+            return None
+        for file in files:
+            _free(file.target)
+        return await threaded(localcopy.take, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
+
+    async def take_part(
+        self, source: Driver, path: TreePath, target: TreePath, token: str, offset: int, length: int
+    ) -> str | None:
+        if not isinstance(source, Local):
+            return None
+        return str(await threaded(self._take_part, source.root, path, target, token, offset, length))
+
+    def _take_part(self, source: Root, path: TreePath, target: TreePath, part: str, offset: int, length: int) -> int:
+        with localcopy.reading(source, path) as handle, self._opened(target, part) as copied, told():
+            return localcopy.part(handle, copied, offset, length)
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
@@ -280,18 +327,6 @@ def _free(path: TreePath) -> None:
         raise Forbidden(f"names that begin with {PART} are kept for unfinished files")
 
 
-def _linked(part: str, name: str, folder: int) -> bool:
-    """Give a finished file its name unless that is taken; False where the file system has no hard links."""
-    try:
-        os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
-            return False
-        raise
-    os.unlink(part, dir_fd=folder)
-    return True
-
-
 def _is_folder(name: str, folder: int) -> bool:
     try:
         return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -305,55 +340,6 @@ def _utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-async def _blocks(handle: int, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    """The file's bytes; closes the handle at the end, also of an iterator that is not read to it."""
-    loop = asyncio.get_running_loop()
-    left = length
-    try:
-        while left is None or left > 0:
-            wanted = BLOCK if left is None else min(BLOCK, left)
-            with told():
-                block = await loop.run_in_executor(None, os.pread, handle, wanted, offset)
-            if not block:
-                return
-            offset += len(block)
-            left = None if left is None else left - len(block)
-            yield block
-    finally:
-        os.close(handle)
-
-
-async def _pour(body: AsyncIterator[bytes], handle: int) -> int:
-    """Write a body in blocks, the next one gathered while one is written; answers its size."""
-    size, waiting, held = 0, [], 0
-    writing: asyncio.Future[Any] | None = None
-    loop = asyncio.get_running_loop()
-    try:
-        async for chunk in body:
-            waiting.append(chunk)
-            held += len(chunk)
-            if held >= BLOCK:
-                if writing is not None:
-                    await asyncio.shield(writing)
-                writing = loop.run_in_executor(None, _write, handle, waiting)
-                size, waiting, held = size + held, [], 0
-    finally:
-        if writing is not None:
-            await asyncio.wait([writing])
-    if writing is not None:
-        await writing
-    await unbroken(_write, handle, waiting)
-    return size + held
-
-
-def _write(handle: int, chunks: Sequence[bytes]) -> None:
-    with told():
-        for chunk in [b"".join(chunks)] if len(chunks) > 1 else chunks:
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(handle, view) :]
 
 
 def _octal(text: str) -> int:

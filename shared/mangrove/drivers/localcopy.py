@@ -1,4 +1,4 @@
-"""Copies inside one Local storage that are done at once: clones, and what is small enough."""
+"""Copies between folders of this machine that are done at once: clones, and what is small enough."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import errno
 import fcntl
 import os
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from mangrove.drivers import unnamed
+from mangrove.drivers.base import Take
 from mangrove.drivers.confined import Root
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotSupported, StorageProblem
+from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
 FICLONE = 0x40049409  # Linux: share the blocks of another file
 AT_ONCE = 64 << 20  # bytes; more is work for a task
@@ -21,9 +25,40 @@ def copy(root: Root, path: TreePath, target: TreePath, part: str) -> None:
     if stat.S_ISDIR(facts.st_mode):
         _folder(root, path, target)
     elif stat.S_ISREG(facts.st_mode):
-        _file(root, path, target, part, facts)
+        with reading(root, path) as handle:
+            _file(handle, root, target, part)
     else:
         raise StorageProblem("cannot copy a device")
+
+
+def take(source: Root, root: Root, files: Sequence[Take], part: str) -> list[StorageProblem | None]:
+    """Copy small files from another root; what happened to each."""
+    return [_taken(source, root, file, f"{part}-{index}") for index, file in enumerate(files)]
+
+
+def _taken(source: Root, root: Root, file: Take, part: str) -> StorageProblem | None:
+    try:
+        with reading(source, file.source) as handle:
+            facts = os.fstat(handle)
+            if (facts.st_size, facts.st_mtime) != (file.size, file.modified):
+                raise StorageProblem("the source changed since the task began")
+            if not file.overwrite and _standing(root, file):
+                return None
+            _file(handle, root, file.target, part)
+    except StorageProblem as problem:
+        return problem
+    return None
+
+
+def _standing(root: Root, file: Take) -> bool:
+    """Whether the file is there already; Exists when something else is."""
+    try:
+        facts = root.status(file.target)
+    except NotFound:
+        return False
+    if stat.S_ISREG(facts.st_mode) and facts.st_size == file.size:
+        return True
+    raise Exists
 
 
 def _folder(root: Root, path: TreePath, target: TreePath) -> None:
@@ -34,26 +69,46 @@ def _folder(root: Root, path: TreePath, target: TreePath) -> None:
         os.mkdir(name, dir_fd=folder)
 
 
-def _file(root: Root, path: TreePath, target: TreePath, part: str, facts: os.stat_result) -> None:
-    source = root.open(path)
+@contextmanager
+def reading(root: Root, path: TreePath) -> Iterator[int]:
+    """A handle of a regular file."""
+    handle = root.open(path)
     try:
-        with root.target(target) as (folder, name):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            copied = os.open(part, flags, stat.S_IMODE(facts.st_mode), dir_fd=folder)
-            try:
-                _bytes(source, copied, facts.st_size)
-                os.utime(copied, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-                os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except IsADirectoryError:
-                os.unlink(part, dir_fd=folder)
-                raise Exists from None
-            except BaseException:
-                os.unlink(part, dir_fd=folder)
-                raise
-            finally:
-                os.close(copied)
+        yield handle
     finally:
-        os.close(source)
+        os.close(handle)
+
+
+def _file(source: int, root: Root, target: TreePath, part: str) -> None:
+    """Copy what the handle holds, with its times, whole or not at all; refused when it changes meanwhile."""
+    facts = os.fstat(source)
+    with root.target(target) as (folder, name):
+        copied = unnamed.opened(folder, part, stat.S_IMODE(facts.st_mode))
+        try:
+            _bytes(source, copied, facts.st_size)
+            if os.fstat(source).st_mtime_ns != facts.st_mtime_ns:
+                raise StorageProblem("the source changed while it was copied")
+            os.utime(copied, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+            unnamed.put(copied, folder, part, name)
+        except IsADirectoryError:
+            unnamed.abandon(folder, part)
+            raise Exists from None
+        except BaseException:
+            unnamed.abandon(folder, part)
+            raise
+        finally:
+            os.close(copied)
+
+
+def part(source: int, copied: int, offset: int, length: int) -> int:
+    """Copy a range between two files; the bytes copied."""
+    left = length
+    while left > 0:
+        done = os.copy_file_range(source, copied, left, offset, offset)
+        if not done:
+            break
+        left, offset = left - done, offset + done
+    return length - left
 
 
 def _bytes(source: int, copied: int, size: int) -> None:

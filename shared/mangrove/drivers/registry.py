@@ -6,7 +6,8 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from mangrove.drivers.base import Driver, common_items
+from mangrove.drivers.base import Driver
+from mangrove.drivers.options import common_items
 from mangrove.problems import Missing
 
 MODULES = {

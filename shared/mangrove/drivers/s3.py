@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import boto3
 import httpx
@@ -16,6 +15,7 @@ from botocore.config import Config as ClientConfig
 
 from mangrove.drivers import s3pages
 from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, Upload, option
+from mangrove.drivers.s3links import at_host, disposition, without_bucket
 from mangrove.drivers.s3told import told
 from mangrove.drivers.s3upload import Store, aborted, begun
 from mangrove.paths import TreePath
@@ -241,6 +241,27 @@ class S3(Driver):
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         return await Store(self.call, self.key(path), upload).store(path.name, body)
 
+    async def begin(self, path: TreePath, upload: Upload) -> str:
+        return await begun(self.call, self.key(path), ContentType=upload.mime)
+
+    async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
+        answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)
+        return f"{len(content)} {answer['ETag']}"
+
+    async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
+        stored = [receipt.partition(" ") for receipt in receipts]
+        size = sum(int(length) for length, _, _ in stored)
+        if size != upload.size:
+            raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
+        parts = [{"PartNumber": number, "ETag": etag} for number, (_, _, etag) in enumerate(stored, 1)]
+        await self.call(
+            "complete_multipart_upload", Key=self.key(path), UploadId=token, MultipartUpload={"Parts": parts}
+        )
+        return await self.stat(path)
+
+    async def drop(self, path: TreePath, token: str) -> None:
+        await aborted(self.call, self.key(path), token)
+
     async def make(self, path: TreePath) -> None:
         for step in path.ancestors()[:-1]:
             if await self._is_file(step):
@@ -354,29 +375,15 @@ class S3(Driver):
         wanted = {
             "Bucket": options.bucket,
             "Key": self.key(path),
-            "ResponseContentDisposition": self._disposition(path),
+            "ResponseContentDisposition": disposition(path.name if options.add_filename_to_disposition else ""),
         }
         sign = partial(self._public.generate_presigned_url, "get_object", Params=wanted, ExpiresIn=seconds)
         with told():
             url = await self._threaded(sign)
         if options.custom_host:
-            url = self._at_custom_host(url)
+            url = without_bucket(url, options.bucket) if options.remove_bucket else url
+            url = at_host(url, _address(options.custom_host) or "", options.enable_custom_host_presign)
         return Link(url, lifetime=seconds)
-
-    def _disposition(self, path: TreePath) -> str:
-        if not self.options.add_filename_to_disposition:
-            return "attachment"
-        name = quote(path.name, safe="")
-        return f"attachment; filename=\"{name}\"; filename*=utf-8''{name}"
-
-    def _at_custom_host(self, url: str) -> str:
-        options, parts = self.options, urlsplit(url)
-        host = urlsplit(_address(options.custom_host) or "")
-        path = parts.path
-        if options.remove_bucket and path.startswith(f"/{options.bucket}/"):
-            path = path[len(options.bucket) + 1 :]
-        query = parts.query if options.enable_custom_host_presign else ""
-        return urlunsplit((host.scheme, host.netloc, host.path.rstrip("/") + path, query, ""))
 
 
 def _address(text: str) -> str | None:

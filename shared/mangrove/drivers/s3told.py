@@ -19,7 +19,7 @@ from botocore.exceptions import ConnectionError as TransportError
 
 from mangrove.problems import Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
-_ABSENT = {"NoSuchKey", "404", "NotFound"}
+_ABSENT = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 _DENIED = {
     "AccessDenied", "403", "Forbidden", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken",
     "AllAccessDisabled", "AccountProblem",

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import signal
 import sys
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mangrove.local import docs
+from mangrove.local import clock, docs
+from mangrove.local.machines import Runner
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
-from mangrove.problems import Problem
-from mangrove.records import counters, sessions
 from mangrove.site import snapshot
 from mangrove.telemetry import crash
 from mangrove.tree import mounts
 
-SWEEP_SECONDS = 3600
-FIRST_SWEEP_SECONDS = 60  # after the start, which has better things to do
 THREADS = 32  # for blocking work of drivers and records
 
 
@@ -33,12 +32,18 @@ def module_of(code: str) -> Any:
 
 
 class Gateway:
-    """Routes a request as API Gateway does: the exact path first, then the longest greedy one, then the default."""
+    """Routes a request as API Gateway does: the exact path first, then one with parameters, the longest greedy
+    one, the default."""
 
     def __init__(self) -> None:
         specs = routes()
         self._apps: dict[str, ASGIApp] = {code: module_of(code).app for code in {spec.code for spec in specs}}
         self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
+        self._patterns = [
+            (re.compile(re.sub(r"{\w+}", "[^/]+", spec.path)), spec.method, self._apps[spec.code])
+            for spec in specs
+            if "{" in spec.path and GREEDY not in spec.path
+        ]
         greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=_length, reverse=True)
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
@@ -54,6 +59,9 @@ class Gateway:
         found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.page(path)
         if found is not None:
             return found
+        for pattern, wanted, app in self._patterns:
+            if wanted in (method, "ANY") and pattern.fullmatch(path):
+                return app
         for prefix, wanted, app in self._greedy:
             if path.startswith(prefix) and wanted in (method, "ANY") and len(path) > len(prefix):
                 return app
@@ -64,7 +72,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        self._work = [asyncio.create_task(_load()), asyncio.create_task(_sweep())]
+        self._work = [asyncio.create_task(_kept(work)) for work in (_load(), Runner().live(), clock.run())]
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -78,22 +86,15 @@ def _length(spec: RouteSpec) -> int:
     return len(spec.path)
 
 
-async def _sweep() -> None:
-    """Remove records that have ended, again and again."""
-    await asyncio.sleep(FIRST_SWEEP_SECONDS)
-    while True:
-        try:
-            await asyncio.to_thread(counters.sweep)
-            await asyncio.to_thread(sessions.sweep)
-        except Problem:
-            crash("ended records could not be removed")
-        await asyncio.sleep(SWEEP_SECONDS)
+async def _kept(work: Coroutine[Any, Any, None]) -> None:
+    """Work beside the answers to requests; when it breaks, the log says so."""
+    try:
+        await work
+    except Exception:
+        crash("work in the background ended")
 
 
 async def _load() -> None:
     """Start the storages in the background: a dead one must not delay the service."""
-    try:
-        await asyncio.to_thread(snapshot.refresh)  # what changed before SIGHUP was listened to
-        await mounts.load()
-    except Exception:
-        crash("storages could not be started")
+    await asyncio.to_thread(snapshot.refresh)  # what changed before SIGHUP was listened to
+    await mounts.load()

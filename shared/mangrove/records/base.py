@@ -136,8 +136,9 @@ def again(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 def transaction(model: type[Model]) -> TransactWrite:
     """All writes made in its context happen, or none."""
-    return TransactWrite(connection=_connection(model))
+    return TransactWrite(connection=client(model))
 
 
-def _connection(model: type[Model]) -> Any:
+def client(model: type[Model]) -> Any:
+    """The connection of a model's table."""
     return model._get_connection().connection

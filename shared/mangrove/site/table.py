@@ -167,6 +167,7 @@ TABLE = (
     Setting("move_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("decompress_download_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("decompress_upload_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
+    Setting("task_retention_days", "number", "7", TRAFFIC, PRIVATE, help="Days for which finished tasks are kept"),
     Setting("max_client_download_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_client_upload_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_server_download_speed", "number", "-1", TRAFFIC, PRIVATE),

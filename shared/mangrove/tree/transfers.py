@@ -1,12 +1,12 @@
-"""The verbs that carry things from one folder to another inside one storage.
+"""The verbs that carry things from one folder to another.
 
-What the storage cannot do by itself at once is work for a task.
+What a storage cannot do by itself at once is answered, as work for a task.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mangrove.drivers.base import Copies, Driver, Moves
 from mangrove.identity.rights import Right
@@ -40,45 +40,55 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was checked and can be done at once by one driver."""
+    """What was checked: the items, and the storages they go from and to."""
 
     driver: Driver
     mount: Mount
+    target: Driver
+    target_mount: Mount
     items: Sequence[Item]
 
+    @property
+    def within_one(self) -> bool:
+        """Whether one driver serves both ends."""
+        return self.driver is self.target
 
-async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> None:
-    """Move entries into another folder of the same storage; NotSupported when that needs a task."""
+
+async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> Sequence[Item]:
+    """Move entries into another folder; answers those that need a task."""
     plan = await _planned(source_dir, target_dir, names, conflict, Right.MOVE)
     driver = plan.driver
-    if not isinstance(driver, Moves):
-        raise NotSupported
-    await _carry(plan, driver.move, "move")
+    if not plan.within_one or not isinstance(driver, Moves):
+        return plan.items
+    return await _carry(plan, driver.move, "move")
 
 
-async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> None:
-    """Copy entries into another folder of the same storage; NotSupported when that needs a task."""
+async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> Sequence[Item]:
+    """Copy entries into another folder; answers those that need a task."""
     plan = await _planned(source_dir, target_dir, names, conflict, Right.COPY)
     driver = plan.driver
-    if not isinstance(driver, Copies):
-        raise NotSupported
+    if not plan.within_one or not isinstance(driver, Copies):
+        return plan.items
     if conflict.merge:
         merged = [one for item in plan.items for one in await _merged(plan, item, source_dir, target_dir)]
-        plan = Plan(driver, plan.mount, merged)
-    await _carry(plan, driver.copy, "copy")
+        plan = replace(plan, items=merged)
+    return await _carry(plan, driver.copy, "copy")
 
 
-async def _carry(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None]], word: str) -> None:
+async def _carry(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None]], word: str) -> Sequence[Item]:
+    """Do what the driver can do at once; the items that it cannot."""
+    left = []
     for item in plan.items:
         try:
             await verb(item.path, item.target)
         except NotSupported:
-            raise
+            left.append(item)
         except StorageProblem as problem:
             raise problem.prefixed(f"{word} [{item.name}]") from problem
         finally:
             forget(plan.mount, item.path)
             forget(plan.mount, item.target)
+    return left
 
 
 async def _planned(
@@ -95,50 +105,45 @@ async def _planned(
     for name in names:
         source_dir.within(name).readable()
     driver, inner, mount = await running(source_dir, "src")
-    _, into, target_mount = await running(target_dir, "dst")
-    if mount.path != target_mount.path:
-        raise NotSupported
+    target, into, target_mount = await running(target_dir, "dst")
+    if mount.path == target_mount.path:
+        target, target_mount = driver, mount  # balanced mounts hold the same: one of them does it all
+    plan = Plan(driver, mount, target, target_mount, ())
     items = []
     for name in dict.fromkeys(names):
-        item = await _checked(source_dir, target_dir, name, conflict, right, driver, mount, inner, into)
-        if item is not None:
-            items.append(item)
-    await _folder(driver, into, mount)
-    return Plan(driver, mount, items)
+        item = Item(name, inner / name, into / name, False)
+        checked = await _checked(plan, item, source_dir, target_dir, conflict, right)
+        if checked is not None:
+            items.append(checked)
+    await _folder(target, into, target_mount)
+    return replace(plan, items=items)
 
 
 async def _checked(
-    source_dir: Spot,
-    target_dir: Spot,
-    name: str,
-    conflict: OnConflict,
-    right: Right,
-    driver: Driver,
-    mount: Mount,
-    inner: TreePath,
-    into: TreePath,
+    plan: Plan, item: Item, source_dir: Spot, target_dir: Spot, conflict: OnConflict, right: Right
 ) -> Item | None:
-    """One item, or None when it is to be skipped."""
+    """The item, knowing whether it is a folder; None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"
-    taken = await exists(driver, into / name, mount) or target_dir.within(name).is_mount_way()
+    place, into = source_dir.within(item.name), target_dir.within(item.name)
+    taken = await exists(plan.target, item.target, plan.target_mount) or into.is_mount_way()
     if taken and conflict.skip:
         return None
-    hidden = target_dir.rules.hidden(target_dir.caller.user, target_dir.path / name)
+    hidden = into.rules.hidden(into.caller.user, into.path)
     if taken and (hidden or not (conflict.overwrite or conflict.merge)):
-        raise Collision(f"file [{name}] exists")
+        raise Collision(f"file [{item.name}] exists")
     if source_dir.path == target_dir.path:
         raise StorageProblem(f"{word} in place")
-    is_dir = await source(source_dir.within(name), driver, inner / name, mount)
+    is_dir = await source(place, plan.driver, item.path, plan.mount)
     if taken and conflict.merge and not is_dir:
         return None
-    if target_dir.path.within(source_dir.path / name):
+    if target_dir.path.within(place.path):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
     if is_dir and not conflict.merge:
-        target_dir.within(name).fillable()
+        into.fillable()
     if not (conflict.merge and right is Right.COPY):
-        source_dir.within(name).takeable(right is Right.MOVE)
-        _same_hiding(source_dir.within(name), target_dir.within(name), is_dir)
-    return Item(name, inner / name, into / name, is_dir)
+        place.takeable(right is Right.MOVE)
+        _same_hiding(place, into, is_dir)
+    return replace(item, is_dir=is_dir)
 
 
 def _same_hiding(item: Spot, target: Spot, is_dir: bool) -> None:
@@ -204,7 +209,9 @@ async def flatten(source_dir: Spot, target_dir: Spot, policy: str) -> int:
     except StorageProblem as problem:
         raise explained_folder(target_dir, problem) from problem
     chosen = _settled(items, taken, policy, target_dir)
-    await _carry(Plan(driver, mount, chosen), driver.move, "move")
+    left = await _carry(Plan(driver, mount, driver, mount, chosen), driver.move, "move")
+    if left:
+        raise NotSupported
     return len(chosen)
 
 

@@ -167,8 +167,22 @@ class FolderName(BaseModel):
     modified: datetime
 
 
+class CreatedTask(BaseModel):
+    id: str
+    name: str
+    state: int
+    status: str
+    progress: float
+    error: str
+
+
+class Stored(BaseModel):
+    task: CreatedTask
+
+
 class Done(BaseModel):
     message: str
+    tasks: list[CreatedTask] | None = None
 
 
 class DirectLink(BaseModel):

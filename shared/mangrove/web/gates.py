@@ -17,7 +17,7 @@ from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
 from mangrove.site import snapshot
 
-Level = Literal["anyone", "visitor", "admin"]
+Level = Literal["anyone", "visitor", "member", "admin"]
 
 
 class Gate:
@@ -34,6 +34,8 @@ class Gate:
         if self.level == "anyone":
             return None
         user = await _user(request)
+        if self.level == "member" and user.role == GUEST:
+            raise Denied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:
             raise Denied("You are not an admin")
         return Caller(user, self.door)
@@ -59,6 +61,7 @@ def _guest(now: snapshot.Snapshot) -> User:
 
 Anyone = Annotated[None, Depends(Gate("anyone"))]
 Visitor = Annotated[Caller, Depends(Gate("visitor"))]
+Member = Annotated[Caller, Depends(Gate("member"))]
 Admin = Annotated[Caller, Depends(Gate("admin"))]
 Reader = Annotated[Caller, Depends(Gate("visitor", Right.READ))]
 Writer = Annotated[Caller, Depends(Gate("visitor", Right.WRITE))]

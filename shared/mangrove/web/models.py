@@ -209,6 +209,20 @@ class StorageRow(StorageReq):
     modified: datetime
 
 
+class TaskRow(BaseModel):
+    id: str
+    name: str
+    creator: str
+    creator_role: int
+    state: str | int
+    status: str
+    progress: float
+    start_time: datetime | None
+    end_time: datetime | None
+    total_bytes: int
+    error: str
+
+
 class Option(BaseModel):
     name: str
     type: str

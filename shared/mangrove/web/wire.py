@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from mangrove.records.sshkeys import SshKey
+from mangrove.records.tasks import Task
 from mangrove.records.users import User
+from mangrove.tasks.kinds import State
 
 OPENLIST = "openlist"
 
@@ -31,9 +34,33 @@ def deleted_setting(dialect: str) -> dict[str, Any] | None:
     return None if dialect == OPENLIST else {}
 
 
-def transferred(verb: Literal["Move", "Copy"], dialect: str) -> dict[str, Any] | None:
-    """What a move or copy that was done at once answers."""
-    return {"message": f"{verb} operations completed immediately"} if dialect == OPENLIST else None
+def transferred(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: str) -> dict[str, Any] | None:
+    """What a move or copy answers that was done at once, or put on the board."""
+    if dialect != OPENLIST:
+        return None
+    if not tasks:
+        return {"message": f"{verb} operations completed immediately"}
+    message = f"Successfully created {len(tasks)} {verb.lower()} task(s)"
+    return {"message": message, "tasks": [one.shown for one in tasks]}
+
+
+def task(shown: dict[str, Any], dialect: str) -> dict[str, Any]:
+    """A task's record: its state a number for existing clients, a word by the document."""
+    if dialect == OPENLIST:
+        return shown
+    return shown | {"state": State(shown["state"]).name.lower()}
+
+
+def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[str, Any]]:
+    """What task/info answers."""
+    return row if dialect == OPENLIST else [row]
+
+
+def created_task(one: Task, dialect: str) -> dict[str, Any]:
+    """A task in the answer of what opened it."""
+    if dialect == OPENLIST:
+        return one.shown
+    return {key: one.shown[key] for key in ("id", "name", "state", "status", "progress", "error")}
 
 
 def flattened(count: int, dialect: str) -> str:

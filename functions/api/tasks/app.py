@@ -1,0 +1,186 @@
+"""Tasks: what is under way and what is done, cancelled, retried and removed by their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import Field
+
+from mangrove.identity.rights import Caller
+from mangrove.problems import Missing, Problem
+from mangrove.tasks import board
+from mangrove.tasks.kinds import KINDS, State
+from mangrove.web import models, wire
+from mangrove.web.api import Api, lambda_handler
+from mangrove.web.envelope import Reply, ok
+from mangrove.web.gates import Admin, Dialect, Member, Page
+
+api = Api("tasks")
+Ids = Annotated[list[str], Field(max_length=100_000)]
+Verb = Callable[[str, str, Caller], None]
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise Missing(f"there is no kind of tasks {kind[:40]}")
+    return kind
+
+
+def _rows(kind: str, done: bool, who: Caller, page: Page, dialect: str) -> Reply:
+    return ok(page.cut([wire.task(row, dialect) for row in board.listed(_known(kind), done, who)]))
+
+
+def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
+    """Do it to every task; the ones that failed, with the reason."""
+    failed: dict[str, str] = {}
+    for id in dict.fromkeys(ids):
+        try:
+            verb(_known(kind), id, who)
+        except Problem as problem:
+            failed[id] = problem.message
+    return ok(failed)
+
+
+def _all(kind: str, who: Caller, states: set[State], verb: Verb) -> Reply:
+    for row in list(board.listed(_known(kind), True, who)):
+        if row["state"] in states:
+            verb(kind, row["id"], who)
+    return ok()
+
+
+def _info(kind: str, tid: str, who: Caller, dialect: str) -> Reply:
+    row = wire.task(board.shown(board.get(_known(kind), tid, who)), dialect)
+    return ok(wire.task_info(row, dialect))
+
+
+def _one(kind: str, tid: str, who: Caller, verb: Verb) -> Reply:
+    verb(_known(kind), tid, who)
+    return ok()
+
+
+DONE = {State.SUCCEEDED, State.CANCELED, State.FAILED}
+
+
+@api.get("/api/task/{kind}/undone", gives=list[models.TaskRow])
+def undone(who: Member, kind: str, page: Page, dialect: Dialect) -> Reply:
+    return _rows(kind, False, who, page, dialect)
+
+
+@api.get("/api/task/{kind}/done", gives=list[models.TaskRow])
+def done(who: Member, kind: str, page: Page, dialect: Dialect) -> Reply:
+    return _rows(kind, True, who, page, dialect)
+
+
+@api.post("/api/task/{kind}/info", gives=list[models.TaskRow] | models.TaskRow)
+def info(who: Member, kind: str, dialect: Dialect, tid: str = "") -> Reply:
+    return _info(kind, tid, who, dialect)
+
+
+@api.post("/api/task/{kind}/cancel")
+def cancel(who: Member, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.cancel)
+
+
+@api.post("/api/task/{kind}/cancel_some", gives=dict[str, str])
+def cancel_some(who: Member, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.cancel)
+
+
+@api.post("/api/task/{kind}/delete")
+def delete(who: Member, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.delete)
+
+
+@api.post("/api/task/{kind}/delete_some", gives=dict[str, str])
+def delete_some(who: Member, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.delete)
+
+
+@api.post("/api/task/{kind}/retry")
+def retry(who: Member, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.retry)
+
+
+@api.post("/api/task/{kind}/retry_some", gives=dict[str, str])
+def retry_some(who: Member, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.retry)
+
+
+@api.post("/api/task/{kind}/clear_done")
+def clear_done(who: Member, kind: str) -> Reply:
+    return _all(kind, who, DONE, board.delete)
+
+
+@api.post("/api/task/{kind}/clear_succeeded")
+def clear_succeeded(who: Member, kind: str) -> Reply:
+    return _all(kind, who, {State.SUCCEEDED}, board.delete)
+
+
+@api.post("/api/task/{kind}/retry_failed")
+def retry_failed(who: Member, kind: str) -> Reply:
+    return _all(kind, who, {State.FAILED}, board.retry)
+
+
+@api.get("/api/admin/task/{kind}/undone", gives=list[models.TaskRow])
+def admin_undone(who: Admin, kind: str, page: Page) -> Reply:
+    return _rows(kind, False, who, page, wire.OPENLIST)
+
+
+@api.get("/api/admin/task/{kind}/done", gives=list[models.TaskRow])
+def admin_done(who: Admin, kind: str, page: Page) -> Reply:
+    return _rows(kind, True, who, page, wire.OPENLIST)
+
+
+@api.post("/api/admin/task/{kind}/info", gives=models.TaskRow)
+def admin_info(who: Admin, kind: str, tid: str = "") -> Reply:
+    return _info(kind, tid, who, wire.OPENLIST)
+
+
+@api.post("/api/admin/task/{kind}/cancel")
+def admin_cancel(who: Admin, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.cancel)
+
+
+@api.post("/api/admin/task/{kind}/cancel_some", gives=dict[str, str])
+def admin_cancel_some(who: Admin, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.cancel)
+
+
+@api.post("/api/admin/task/{kind}/delete")
+def admin_delete(who: Admin, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.delete)
+
+
+@api.post("/api/admin/task/{kind}/delete_some", gives=dict[str, str])
+def admin_delete_some(who: Admin, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.delete)
+
+
+@api.post("/api/admin/task/{kind}/retry")
+def admin_retry(who: Admin, kind: str, tid: str = "") -> Reply:
+    return _one(kind, tid, who, board.retry)
+
+
+@api.post("/api/admin/task/{kind}/retry_some", gives=dict[str, str])
+def admin_retry_some(who: Admin, kind: str, ids: Ids) -> Reply:
+    return _each(kind, ids, who, board.retry)
+
+
+@api.post("/api/admin/task/{kind}/clear_done")
+def admin_clear_done(who: Admin, kind: str) -> Reply:
+    return _all(kind, who, DONE, board.delete)
+
+
+@api.post("/api/admin/task/{kind}/clear_succeeded")
+def admin_clear_succeeded(who: Admin, kind: str) -> Reply:
+    return _all(kind, who, {State.SUCCEEDED}, board.delete)
+
+
+@api.post("/api/admin/task/{kind}/retry_failed")
+def admin_retry_failed(who: Admin, kind: str) -> Reply:
+    return _all(kind, who, {State.FAILED}, board.retry)
+
+
+app = api.app
+handler = lambda_handler(app)

@@ -1,0 +1,6 @@
+"""The state Move of the machine transfer."""
+
+from mangrove.tasks import transfer
+from mangrove.tasks.steps import worker
+
+handler = worker(transfer.move)

@@ -1,0 +1,238 @@
+"""Task records: what a piece of long work is, how far it came, and who works on it now.
+
+A worker holds a lease under a token of its own; every write of progress names the token, so that a worker that
+wakes after its lease went to another one changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import DoesNotExist
+from pynamodb.expressions.update import Action
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
+
+from mangrove.records.base import Record, RecordMissing, Sealed, Table, client, table_name, told
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`shown` is what lists show; `facts` what the work is, sealed in the table; `cursor` how far it came.
+
+    `turn` counts the runs: 0 for the first, one more for each retry. `created` seconds since the epoch.
+    """
+
+    id: str
+    kind: str
+    owner: int
+    shown: dict[str, Any]
+    facts: dict[str, Any]
+    cursor: dict[str, Any]
+    cancel: bool
+    done: bool
+    gone: bool
+    turn: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A task as lists need it."""
+
+    id: str
+    owner: int
+    shown: dict[str, Any]
+    cancel: bool
+
+
+class ShelfIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+    """The tasks of a kind that are done, or that are not, oldest first."""
+
+    class Meta:
+        index_name = "shelf"
+        projection = IncludeProjection(["owner", "shown", "cancel"])
+
+    shelf = UnicodeAttribute(hash_key=True)
+    ordered = UnicodeAttribute(range_key=True)
+
+
+class TaskRecord(Record):
+    class Meta(Table):
+        table_name = table_name("tasks")
+
+    id = UnicodeAttribute(hash_key=True)
+    shelf = UnicodeAttribute()
+    ordered = UnicodeAttribute()
+    kind = UnicodeAttribute()
+    owner = NumberAttribute()
+    shown = UnicodeAttribute()
+    facts = Sealed()
+    cursor = UnicodeAttribute(default="{}")
+    cancel = BooleanAttribute(default=False)
+    turn = NumberAttribute(default=0)
+    created = NumberAttribute()
+    lease = UnicodeAttribute(default="")
+    until = NumberAttribute(default=0)
+
+    by_shelf = ShelfIndex()
+
+
+def _shelf(kind: str, done: bool) -> str:
+    return f"{kind}#{'done' if done else 'undone'}"
+
+
+def _gone(kind: str) -> str:
+    """The shelf of tasks that were removed while somebody worked on them."""
+    return f"{kind}#gone"
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _task(record: TaskRecord) -> Task:
+    return Task(
+        id=record.id,
+        kind=record.kind,
+        owner=int(record.owner),
+        shown=orjson.loads(record.shown),
+        facts=orjson.loads(record.facts),
+        cursor=orjson.loads(record.cursor),
+        cancel=bool(record.cancel),
+        done=record.shelf == _shelf(record.kind, True),
+        gone=record.shelf == _gone(record.kind),
+        turn=int(record.turn),
+        created=float(record.created),
+    )
+
+
+def create(id: str, kind: str, owner: int, shown: Mapping[str, Any], facts: Mapping[str, Any]) -> Task:
+    """A new task that nobody works on yet."""
+    created = time.time()
+    record = TaskRecord(
+        id, shelf=_shelf(kind, False), ordered=f"{int(created * 1000):015d}#{id}", kind=kind, owner=owner,
+        shown=_text(shown), facts=_text(facts), created=created,
+    )  # fmt: skip
+    with told():
+        record.save(condition=TaskRecord.id.does_not_exist())
+    return _task(record)
+
+
+def get(id: str) -> Task:
+    """One task; RecordMissing."""
+    with told():
+        try:
+            return _task(TaskRecord.get(id, consistent_read=True))
+        except DoesNotExist:
+            raise RecordMissing from None
+
+
+def rows(kind: str, done: bool) -> Iterator[Row]:
+    """The tasks of a kind that are done, or that are not, oldest first."""
+    yield from _on(_shelf(kind, done))
+
+
+def _on(shelf: str) -> Iterator[Row]:
+    """Read as they come: models of thousands of rows that are only shown cost more than the rows."""
+    table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
+    wanted, following = ["owner", "shown", "cancel"], None
+    while True:
+        with told():
+            page = connection.query(
+                table, shelf, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following
+            )
+        for item in page["Items"]:
+            shown = orjson.loads(item["shown"]["S"])
+            yield Row(shown["id"], int(item["owner"]["N"]), shown, item["cancel"]["BOOL"])
+        following = page.get("LastEvaluatedKey")
+        if not following:
+            return
+
+
+def take(id: str, token: str, seconds: float) -> Task:
+    """Work on the task under `token` for the next `seconds`; Conflict while somebody else does, or it is gone."""
+    now = time.time()
+    record = TaskRecord(id)
+    free = TaskRecord.id.exists() & ((TaskRecord.until < now) | (TaskRecord.lease == token))
+    with told():
+        record.update(actions=[TaskRecord.lease.set(token), TaskRecord.until.set(now + seconds)], condition=free)
+    return _task(record)
+
+
+def keep(
+    task: Task,
+    token: str,
+    seconds: float,
+    *,
+    shown: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    cursor: Mapping[str, Any] | None = None,
+    done: bool | None = None,
+) -> Task:
+    """Write what changed, as the holder of `token`, and hold it `seconds` more; 0 lets go. Conflict for others.
+
+    The answer tells whether a cancel mark was set meanwhile. `done` puts the task on the other shelf.
+    """
+    record = TaskRecord(task.id)
+    actions: list[Action] = [TaskRecord.until.set(time.time() + seconds if seconds else 0)]
+    for attribute, value in ((TaskRecord.shown, shown), (TaskRecord.cursor, cursor), (TaskRecord.facts, facts)):
+        if value is not None:
+            actions.append(attribute.set(_text(value)))
+    if done is not None:
+        actions.append(TaskRecord.shelf.set(_shelf(task.kind, done)))
+    with told():
+        record.update(actions=actions, condition=TaskRecord.lease == token)
+    return _task(record)
+
+
+def mark_cancelled(id: str) -> None:
+    """Ask whoever works on the task to stop."""
+    with told():
+        TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
+
+
+def again(task: Task, shown: Mapping[str, Any]) -> Task:
+    """Make a task undone once more, as its next run; who worked on it so far no longer does.
+
+    Conflict when somebody else has begun that run.
+    """
+    record = TaskRecord(task.id)
+    actions: list[Action] = [
+        TaskRecord.shown.set(_text(shown)),
+        TaskRecord.shelf.set(_shelf(task.kind, False)),
+        TaskRecord.cancel.set(False),
+        TaskRecord.turn.set(task.turn + 1),
+        TaskRecord.lease.set(""),
+        TaskRecord.until.set(0),
+    ]
+    with told():
+        record.update(actions=actions, condition=TaskRecord.turn == task.turn)
+    return _task(record)
+
+
+def release_all(kind: str) -> list[Row]:
+    """Let go of every lease of a kind, and answer the tasks that are to go on: for a machine that knows that nobody
+    else works on them."""
+    found = [*_on(_shelf(kind, False)), *_on(_gone(kind))]
+    for row in found:
+        with told():
+            TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
+    return found
+
+
+def take_down(task: Task) -> None:
+    """Ask whoever works on the task to stop, and show it to nobody; its machine deletes it at the end."""
+    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.shelf.set(_gone(task.kind))]
+    with told():
+        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
+
+
+def delete(id: str) -> None:
+    """Forget a task."""
+    with told():
+        TaskRecord(id).delete()

@@ -1,0 +1,110 @@
+"""The board of tasks: opening one, and what its owner and administrators may see and do (behaviour 6.4)."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mangrove.identity.rights import Caller
+from mangrove.problems import Missing, Problem
+from mangrove.records import tasks as records
+from mangrove.records.base import Conflict, RecordMissing
+from mangrove.records.tasks import Row, Task
+from mangrove.records.users import User
+from mangrove.tasks import machines
+from mangrove.tasks.kinds import State
+
+NOT_FOUND = "task not found"
+ID_LETTERS = string.ascii_letters + string.digits + "_-"
+ID_LENGTH = 21
+CANCELED = "context canceled"
+
+
+def new_id() -> str:
+    """An id for a task to be opened."""
+    return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
+
+
+def open(
+    kind: str, user: User, name: str, facts: Mapping[str, Any], size: int = 0, status: str = "", id: str = ""
+) -> Task:
+    """Put a new task on the board and start it. `size` in bytes, 0 when it is not known."""
+    id = id or new_id()
+    shown = {
+        "id": id,
+        "name": name,
+        "creator": user.username,
+        "creator_role": user.role,
+        "state": State.PENDING,
+        "status": status,
+        "progress": 0.0,
+        "start_time": None,
+        "end_time": None,
+        "total_bytes": size,
+        "error": "",
+    }
+    task = records.create(id, kind, user.id, shown, dict(facts))
+    try:
+        machines.start(task)
+    except Problem:
+        records.delete(id)  # nobody would ever work on it
+        raise
+    return task
+
+
+def shown(row: Row | Task) -> dict[str, Any]:
+    """What clients see of a task."""
+    found = dict(row.shown)
+    if row.cancel and found["end_time"] is None:
+        found["state"] = State.CANCELING
+    return found
+
+
+def listed(kind: str, done: bool, caller: Caller) -> Iterator[dict[str, Any]]:
+    """The tasks of a kind that the caller may see, oldest first."""
+    for row in records.rows(kind, done):
+        if caller.is_admin or row.owner == caller.user.id:
+            yield shown(row)
+
+
+def get(kind: str, id: str, caller: Caller) -> Task:
+    """One task; Missing when there is none that the caller may see."""
+    if len(id) != ID_LENGTH:
+        raise Missing(NOT_FOUND)
+    try:
+        task = records.get(id)
+    except RecordMissing:
+        raise Missing(NOT_FOUND) from None
+    if task.kind != kind or task.gone or not (caller.is_admin or task.owner == caller.user.id):
+        raise Missing(NOT_FOUND)
+    return task
+
+
+def cancel(kind: str, id: str, caller: Caller) -> None:
+    """Stop a task; one that is done stays as it is."""
+    task = get(kind, id, caller)
+    if not task.done:
+        records.mark_cancelled(task.id)
+
+
+def retry(kind: str, id: str, caller: Caller) -> None:
+    """Run a task that is done once more; one that is under way goes on."""
+    task = get(kind, id, caller)
+    if not task.done:
+        return
+    fresh = {"state": State.WAITING_RETRY, "error": "", "end_time": None, "status": ""}
+    try:
+        machines.start(records.again(task, task.shown | fresh))
+    except Conflict:
+        pass  # somebody else retried it at the same time
+
+
+def delete(kind: str, id: str, caller: Caller) -> None:
+    """Take a task off the board; one that is under way is cancelled first and cleans up after itself."""
+    task = get(kind, id, caller)
+    if task.done:
+        records.delete(task.id)
+    else:
+        records.take_down(task)

@@ -1,0 +1,52 @@
+"""Kinds of tasks, their states, and their names as clients read them (behaviour 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from mangrove.paths import TreePath
+
+
+class State(IntEnum):
+    """Behaviour 6.3; the text of a state is its name in lower case."""
+
+    PENDING = 0
+    RUNNING = 1
+    SUCCEEDED = 2
+    CANCELING = 3
+    CANCELED = 4
+    ERRORED = 5
+    FAILING = 6
+    FAILED = 7
+    WAITING_RETRY = 8
+    BEFORE_RETRY = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`machine` is the state machine that does it; `workers` the setting with how many run at once on one machine."""
+
+    name: str
+    machine: str
+    workers: str
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("upload", "transfer", "upload_task_threads_num"),
+        Kind("copy", "transfer", "copy_task_threads_num"),
+        Kind("move", "transfer", "move_task_threads_num"),
+    )
+}
+
+
+def upload_name(file: str, mount: TreePath, folder: TreePath) -> str:
+    """`folder` inside the storage."""
+    return f"upload {file} to [{mount}]({folder})"
+
+
+def transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:
+    """`verb`: copy, merge or move; paths inside the storages."""
+    return f"{verb} [{mount}]({path}) to [{to_mount}]({to_folder})"

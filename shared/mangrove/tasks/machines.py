@@ -1,0 +1,43 @@
+"""Starting a state machine: Step Functions in the cloud, the runner of `mangrove.local` on one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+
+from mangrove.config import config
+from mangrove.problems import Problem
+from mangrove.records.tasks import Task
+from mangrove.tasks.kinds import KINDS
+
+Starter = Callable[[Task], None]
+_starter: Starter | None = None
+
+
+def use(starter: Starter) -> None:
+    """Start machines with `starter` from now on."""
+    global _starter
+    _starter = starter
+
+
+def start(task: Task) -> None:
+    """Start the run `task.turn` of a task. Starting one twice is one run."""
+    if _starter is not None:
+        _starter(task)
+        return
+    if config().on_one_machine:
+        return  # this machine is about to look for all that is left undone
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    machine = os.environ[f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"]
+    try:
+        client = boto3.client("stepfunctions")
+        name, given = f"{task.id}-{task.turn}", json.dumps({"tid": task.id})
+        client.start_execution(stateMachineArn=machine, name=name, input=given)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+            raise Problem("the task cannot be started") from error
+    except BotoCoreError as error:
+        raise Problem("the task cannot be started") from error

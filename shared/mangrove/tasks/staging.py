@@ -1,0 +1,67 @@
+"""Bytes in waiting: uploads to be stored, manifests of folders. A folder on one machine, a bucket in the cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+
+from mangrove.config import config
+from mangrove.drivers import registry
+from mangrove.drivers.base import Driver, Mounting, Removes, Upload, Writes
+from mangrove.paths import TreePath
+from mangrove.problems import Problem
+
+_driver: Driver | None = None
+_starting = asyncio.Lock()
+
+
+async def driver() -> Driver:
+    """The storage of staging, started at the first call."""
+    global _driver
+    async with _starting:
+        if _driver is None:
+            _driver = await _started()
+        return _driver
+
+
+async def _started() -> Driver:
+    data, bucket = config().data, os.environ.get("MANGROVE_STAGING_BUCKET", "")
+    if data is not None:
+        folder = data / "staging"
+        folder.mkdir(exist_ok=True)
+        name, options = "Local", {"root_folder_path": str(folder), "show_hidden": True}
+    elif bucket:
+        region = os.environ.get("AWS_REGION", "us-east-1")
+        name, options = "S3", {"bucket": bucket, "region": region, "root_folder_path": "/"}
+    else:
+        raise Problem("there is no place for staging")
+    kind = registry.load(name)
+    made = kind(kind.Options.parse(json.dumps(options)), Mounting())
+    await made.start()
+    return made
+
+
+def place(task_id: str, name: str) -> TreePath:
+    """Where a task keeps something."""
+    return TreePath(f"/{task_id}") / name
+
+
+async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
+    """Store a body for a task, whole or not at all; its size in bytes."""
+    store = await driver()
+    assert isinstance(store, Writes)
+    path = place(task_id, name)
+    await store.make(path.parent)  # type: ignore[attr-defined]
+    return (await store.write(path, body, upload)).size
+
+
+async def clear(task_id: str) -> None:
+    """Remove everything a task has kept."""
+    store = await driver()
+    assert isinstance(store, Removes)
+    try:
+        await store.remove(TreePath(f"/{task_id}"))
+    except Problem:
+        pass  # nothing was kept, or the sweep will find it

@@ -1,0 +1,239 @@
+"""The frame of every worker: take the lease, work a slice of time, keep what came of it, tell whether there is more.
+
+A step is idempotent: what it did since it last saved may be done again by the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, TypeVar
+
+from mangrove.problems import Problem
+from mangrove.records import tasks as records
+from mangrove.records.base import Conflict, RecordMissing
+from mangrove.records.tasks import Task
+from mangrove.tasks.board import CANCELED
+from mangrove.tasks.kinds import State
+from mangrove.telemetry import crash
+
+LEASE_SECONDS = 30.0
+BEAT_SECONDS = 2.0  # how often a long piece of work looks for its cancel mark and renews its lease
+SLICE_SECONDS = 3.0  # of one step on one machine
+MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
+
+Result = TypeVar("Result")
+
+
+class Cancelled(Problem):
+    """Somebody asked the task to stop."""
+
+    text = CANCELED
+
+
+class Busy(Problem):
+    """Another worker holds the task; worth a retry."""
+
+    text = "another worker is at this task"
+
+
+class Superseded(Problem):
+    """The lease went to another worker, or the task is gone."""
+
+    text = "another worker took this task over"
+
+
+class Run:
+    """A task while this worker holds it. `shown` and `cursor` are to be changed, then saved."""
+
+    def __init__(self, task: Task, token: str, seconds: float) -> None:
+        self.task = task
+        self.shown = dict(task.shown)
+        self.cursor = dict(task.cursor)
+        self._token = token
+        self._end = time.monotonic() + seconds
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self.task.facts
+
+    def has_time(self) -> bool:
+        """Whether the slice is not over yet."""
+        return time.monotonic() < self._end
+
+    def progress(self, done: int) -> None:
+        """Say that `done` bytes are there."""
+        total = self.shown["total_bytes"]
+        self.shown["progress"] = round(min(done / total, 1.0) * 100, 4) if total else 0.0
+
+    async def save(self, **changes: Any) -> None:
+        """Write `shown` and `cursor`; Cancelled when that was asked for, Superseded when the task is not ours."""
+        await self.keep(LEASE_SECONDS, shown=self.shown, cursor=self.cursor, **changes)
+        if self.task.cancel:
+            raise Cancelled
+
+    async def keep(self, seconds: float, **changes: Any) -> None:
+        """Write `changes` and hold the lease `seconds` more; when cancelled, first waits for the write to end."""
+        writing = asyncio.ensure_future(asyncio.to_thread(records.keep, self.task, self._token, seconds, **changes))
+        try:
+            self.task = await asyncio.shield(writing)
+        except Conflict:
+            raise Superseded from None
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
+
+    async def beat(self) -> None:
+        """Renew the lease for ever; ends with Cancelled or Superseded."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            await self.keep(LEASE_SECONDS)
+            if self.task.cancel:
+                raise Cancelled
+
+
+async def held(id: str, seconds: float) -> Run:
+    """The task, held by us; Busy while somebody else holds it, Superseded when it is gone."""
+    token = token_hex(12)
+    try:
+        return Run(await asyncio.to_thread(records.take, id, token, LEASE_SECONDS), token, seconds)
+    except Conflict:
+        pass
+    try:
+        await asyncio.to_thread(records.get, id)
+    except RecordMissing:
+        raise Superseded from None
+    raise Busy
+
+
+async def step(id: str, seconds: float, work: Callable[[Run], Awaitable[bool]]) -> bool:
+    """One slice of `work`; whether there is more. A Problem is kept in the record before it goes on."""
+    run = await held(id, seconds)
+    if run.task.done:
+        return False
+    if run.task.cancel:
+        await run.keep(0)
+        raise Cancelled
+    run.shown["error"] = ""  # of a slice that was tried again
+    if run.shown["state"] != State.RUNNING:
+        run.shown |= {"state": State.RUNNING, "start_time": now(), "end_time": None}
+    try:
+        more = await _beating(run, work)
+        await run.keep(0, shown=run.shown, cursor=run.cursor)
+    except (Superseded, Busy):
+        raise
+    except Cancelled:
+        await run.keep(0, shown=run.shown, cursor=run.cursor)
+        raise
+    except Problem as problem:
+        run.shown["error"] = problem.message
+        await run.keep(0, shown=run.shown, cursor=run.cursor)
+        raise
+    return more
+
+
+async def _beating(run: Run, work: Callable[[Run], Awaitable[bool]]) -> bool:
+    working = asyncio.ensure_future(work(run))
+    beating = asyncio.ensure_future(run.beat())
+    try:
+        await asyncio.wait([working, beating], return_when=asyncio.FIRST_COMPLETED)
+        if beating.done() and not working.done():
+            working.cancel()
+            await asyncio.wait([working])
+            beating.result()
+        return working.result()
+    except asyncio.CancelledError:
+        working.cancel()
+        await asyncio.wait([working])
+        raise
+    finally:
+        beating.cancel()
+        await asyncio.wait([beating])  # a beat that is being written must not renew what is let go afterwards
+
+
+def now() -> str:
+    """The present, as task records show times."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+_loop: asyncio.AbstractEventLoop | None = None
+_own: asyncio.AbstractEventLoop | None = None
+
+
+def live_in(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the workers of this process in `loop`, which runs already: drivers belong to one loop."""
+    global _loop
+    _loop = loop
+
+
+def here(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run asynchronous work from a worker's thread."""
+    global _own
+    if _loop is not None:
+        return asyncio.run_coroutine_threadsafe(work, _loop).result()
+    if _own is None:
+        _own = asyncio.new_event_loop()
+    return _own.run_until_complete(work)
+
+
+def worker(work: Callable[[Run], Awaitable[bool]]) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """The handler of a worker function: `{"tid"}` in, `{"tid", "more"}` out."""
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        seconds = SLICE_SECONDS
+        if context is not None:
+            seconds = max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0)
+        try:
+            return {"tid": event["tid"], "more": here(step(event["tid"], seconds, work))}
+        except Problem:
+            raise
+        except Exception:
+            crash("a worker failed", tid=event["tid"])
+            raise
+
+    return handler
+
+
+def settler(clean: Callable[[Run, bool], Awaitable[None]]) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """The handler of a machine's last state: whatever happened, the record says how it ended.
+
+    `clean(run, whole)` takes away what is not needed any more; `whole`: the task succeeded and cannot be retried.
+    """
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        here(_settle(event["tid"], event.get("failure") or {}, clean))
+        return {"tid": event["tid"], "more": False}
+
+    return handler
+
+
+async def _settle(id: str, failure: dict[str, Any], clean: Callable[[Run, bool], Awaitable[None]]) -> None:
+    name = str(failure.get("Error", ""))
+    if name in (Busy.__name__, Superseded.__name__):
+        return  # it is another worker's
+    try:
+        run = await held(id, LEASE_SECONDS)
+    except Superseded:
+        return
+    if run.task.done:
+        await run.keep(0)
+        return
+    state = State.SUCCEEDED
+    if name == Cancelled.__name__ or run.task.cancel:
+        state, run.shown["error"] = State.CANCELED, CANCELED
+    elif name or run.shown["error"]:
+        state, run.shown["error"] = State.FAILED, run.shown["error"] or "the worker failed, see the log"
+    try:
+        await clean(run, state is State.SUCCEEDED or run.task.gone)
+    except Problem as problem:
+        run.shown["error"] = run.shown["error"] or problem.message
+    if run.task.gone:
+        await asyncio.to_thread(records.delete, id)
+        return
+    run.shown |= {"state": state, "end_time": now()}
+    if state is State.SUCCEEDED:
+        run.shown["progress"] = 100.0
+    await run.keep(0, shown=run.shown, cursor=run.cursor, done=True)

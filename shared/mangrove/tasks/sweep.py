@@ -1,0 +1,54 @@
+"""What nobody needs any more: tasks done long ago, staging without a task, sessions and counters that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+from mangrove.drivers import base
+from mangrove.paths import TreePath
+from mangrove.records import counters, sessions
+from mangrove.records import tasks as records
+from mangrove.records.base import RecordMissing
+from mangrove.site import snapshot
+from mangrove.tasks import staging
+from mangrove.tasks.kinds import KINDS
+
+ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
+
+
+async def sweep() -> None:
+    """Safe to run at any time, and twice at once."""
+    days = int((await snapshot.fresh()).settings["task_retention_days"] or 0)
+    await asyncio.to_thread(_old_tasks, datetime.now(UTC) - timedelta(days=days))
+    await _orphans(time.time() - ORPHAN_SECONDS)
+    await asyncio.to_thread(sessions.sweep)
+    await asyncio.to_thread(counters.sweep)
+
+
+def _old_tasks(before: datetime) -> None:
+    for kind in KINDS:
+        for row in list(records.rows(kind, True)):
+            if datetime.fromisoformat(row.shown["end_time"]) < before:
+                records.delete(row.id)
+
+
+async def _orphans(before: float) -> None:
+    store = await staging.driver()
+    async for batch in store.list(base.ROOT):
+        for entry in batch:
+            if await _is_orphan(store, entry.name, before):
+                await staging.clear(entry.name)
+
+
+async def _is_orphan(store: base.Driver, id: str, before: float) -> bool:
+    try:
+        await asyncio.to_thread(records.get, id)
+        return False
+    except RecordMissing:
+        pass
+    newest = 0.0
+    async for batch in store.list(TreePath(f"/{id}")):
+        newest = max([newest, *(entry.modified for entry in batch)])
+    return newest < before

@@ -1,0 +1,305 @@
+"""The machine that brings bytes from here to there: uploads, copies and moves between storages.
+
+Plan writes down what there is to carry, Move carries it in order, Settle says how it ended. The rights of whoever
+asked are looked up anew by every slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mangrove.drivers.base import Driver, Entry, Makes, Removes, RemovesEmpty, Take, Takes
+from mangrove.identity.rights import Caller, Right
+from mangrove.paths import TreePath
+from mangrove.problems import Denied, Exists, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.site import snapshot
+from mangrove.tasks import carry, staging
+from mangrove.tasks.carry import End, File, Neighbours
+from mangrove.tasks.manifest import Manifest
+from mangrove.tasks.steps import Run
+from mangrove.tree import mounts, spot
+from mangrove.tree.changes import forget_upwards
+from mangrove.tree.mounts import Mount, pick
+from mangrove.tree.spot import Spot
+
+RIGHTS = {"copy": Right.COPY, "move": Right.MOVE, "upload": Right.WRITE}
+SMALL = 4 << 20  # bytes; smaller files are carried several at once
+AT_ONCE = 16
+BATCH = 256
+SAVE_SECONDS = 0.5
+KEPT_ERRORS = 3  # failed items named in the task's error
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Both ends of a transfer, as the one who asked may use them now. `place` is None when the source is staged."""
+
+    source: End
+    target: End
+    place: Spot | None
+    mount: Mount
+
+
+async def _route(run: Run) -> Route:
+    facts = run.facts
+    now = await snapshot.fresh()
+    user = next((one for one in now.users.values() if one.id == run.task.owner), None)
+    if user is None or user.disabled:
+        raise Denied("who asked for this has no account any more")
+    caller = Caller(user, RIGHTS[facts["verb"]])
+    into = await spot.at(caller, facts["target"], confined=False)
+    _confined(caller, into.path)
+    into.spend(caller.door)
+    driver, inner, mount = await into.driver()
+    target = End(driver, inner / facts["name"])
+    if facts["staged"]:
+        return Route(End(await staging.driver(), staging.place(run.task.id, facts["staged"])), target, None, mount)
+    place = await spot.at(caller, facts["source"], facts["password"], confined=False)
+    _confined(caller, place.path)
+    if caller.door is Right.MOVE:
+        place.moved(place.path.parent).spend(Right.MOVE)
+    place.takeable(caller.door is Right.MOVE)
+    reading, path, _ = await place.driver()
+    return Route(End(reading, path), target, place, mount)
+
+
+def _confined(caller: Caller, path: TreePath) -> None:
+    if not path.within(TreePath(caller.user.base_path)):
+        raise Denied
+
+
+async def plan(run: Run) -> bool:
+    """Write down every entry below the source, folders before what they hold; more while there are folders left."""
+    if run.cursor.get("turn") == run.task.turn and run.cursor.get("planned"):
+        return False
+    if run.cursor.get("planned"):
+        _again(run)
+        return False
+    route = await _route(run)
+    run.cursor = {"folders": 0, "walked": 0, "entries": 0, "bytes": 0} | run.cursor
+    entries = Manifest(run.task.id, "entries-0", run.cursor["entries"])
+    folders = Manifest(run.task.id, "folders", run.cursor["folders"])
+    if not run.cursor["entries"]:
+        run.shown["status"] = "getting src object"
+        await _first(run, route, entries, folders)
+    try:
+        while run.cursor["walked"] < folders.count:
+            for name in await folders.rows(run.cursor["walked"]):
+                total = run.cursor.get("total", 0) + await _walk(route, name, entries, folders)
+                run.cursor["walked"] += 1
+                run.cursor |= {"entries": entries.count, "folders": folders.count, "total": total}
+                if not run.has_time():
+                    return True
+    finally:
+        await entries.flush()
+        await folders.flush()
+    total = run.cursor.pop("total", 0)
+    run.shown["total_bytes"] = total
+    run.cursor |= {"planned": True, "turn": run.task.turn, "at": 0, "round": 0, "failed": 0, "bytes": 0, "total": total}
+    return False
+
+
+def _again(run: Run) -> None:
+    """The next run of a planned task: what failed, then what was not reached."""
+    run.cursor["turn"] = run.task.turn
+    if run.cursor["at"] >= run.cursor["entries"] and run.cursor["failed"]:
+        run.cursor |= {"round": run.cursor["round"] + 1, "entries": run.cursor["failed"], "at": 0, "failed": 0}
+    run.cursor["errors"] = []
+
+
+async def _first(run: Run, route: Route, entries: Manifest, folders: Manifest) -> None:
+    found = await route.source.driver.stat(route.source.path)
+    if route.place is not None and route.source.path == "/":
+        raise StorageProblem("the root of a storage cannot be carried")
+    total = await _note("", found, entries, folders)
+    run.cursor |= {"entries": entries.count, "folders": folders.count, "total": total}
+
+
+async def _note(name: str, entry: Entry, entries: Manifest, folders: Manifest) -> int:
+    """Write an entry down; its bytes."""
+    await entries.append([name, entry.size, entry.modified, entry.is_dir, entry.etag])
+    if entry.is_dir:
+        await folders.append(name)
+        return 0
+    return entry.size
+
+
+async def _walk(route: Route, name: str, entries: Manifest, folders: Manifest) -> int:
+    """Write down what a folder holds; its bytes."""
+    total = 0
+    place = route.place.within(name) if route.place is not None and name else route.place
+    visible = place.visible()[1] if place is not None else None
+    if place is not None and name and place.is_mount_way():
+        return 0
+    async for batch in route.source.driver.list((route.source / name).path):
+        for entry in batch:
+            if not entry.link and (visible is None or visible(entry)):
+                total += await _note(f"{name}/{entry.name}".lstrip("/"), entry, entries, folders)
+    return total
+
+
+async def move(run: Run) -> bool:
+    """Carry what is next; more while there is something left and, after a move, folders to take away."""
+    route = await _route(run)
+    cursor = run.cursor
+    run.shown["status"] = "uploading"
+    entries = Manifest(run.task.id, f"entries-{cursor['round']}", cursor["entries"])
+    failed = Manifest(run.task.id, f"entries-{cursor['round'] + 1}", cursor["failed"])
+    near = Neighbours(route.target.driver)
+    saved = time.monotonic()
+    while rows := await entries.rows(cursor["at"]):
+        for batch in _batches(rows):
+            await _carry(run, route, batch, failed, near)
+            cursor["at"] += len(batch)
+            if time.monotonic() - saved > SAVE_SECONDS or not run.has_time():
+                await _saved(run, failed)
+                saved = time.monotonic()
+            if not run.has_time():
+                forget_upwards(route.mount, route.target.path)
+                return True
+    await _saved(run, failed)
+    forget_upwards(route.mount, route.target.path)
+    if cursor["failed"]:
+        raise StorageProblem(_summary(run))
+    if run.facts["verb"] == "move":
+        return await _tidy(run, route)
+    return False
+
+
+async def _saved(run: Run, failed: Manifest) -> None:
+    await failed.flush()
+    run.cursor["failed"] = failed.count
+    run.progress(run.cursor["bytes"])
+    await run.save()
+
+
+def _summary(run: Run) -> str:
+    return f"{run.cursor['failed']} of {run.cursor['entries']} items failed: {'; '.join(run.cursor['errors'])}"
+
+
+def _batches(rows: list[Any]) -> list[list[Any]]:
+    """Small files together, as many as BATCH; folders and large files by themselves."""
+    batches: list[list[Any]] = []
+    open_batch = False
+    for row in rows:
+        small = not row[3] and row[1] <= SMALL
+        if small and open_batch and len(batches[-1]) < BATCH:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+        open_batch = small
+    return batches
+
+
+async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, near: Neighbours) -> None:
+    """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(row: Any) -> StorageProblem | None:
+        async with turn:
+            try:
+                await _item(run, route, row, near)
+            except Unreachable:
+                raise
+            except StorageProblem as problem:
+                await carry.drop(run, route.target.driver, (route.target / row[0]).path)
+                return problem
+        return None
+
+    results = await _taken(run, route, batch)
+    if results is None:
+        results = await carry.together(map(one, batch))
+    for row, problem in zip(batch, results, strict=True):
+        if problem is None:
+            run.cursor["bytes"] += 0 if row[3] else row[1]
+            continue
+        await failed.append(row)
+        errors = run.cursor.setdefault("errors", [])
+        if len(errors) < KEPT_ERRORS:
+            errors.append(f"{row[0] or run.facts['name']}: {problem.message}")
+
+
+async def _taken(run: Run, route: Route, batch: list[Any]) -> Sequence[StorageProblem | None] | None:
+    """Small files copied by the target itself; None when it cannot, or more is to be done than copying."""
+    driver, facts = route.target.driver, run.facts
+    if not isinstance(driver, Takes) or facts["verb"] != "copy" or facts["leave"] or batch[0][3] or batch[0][1] > SMALL:
+        return None
+    files = [
+        Take((route.source / name).path, (route.target / name).path, size, modified, facts["overwrite"])
+        for name, size, modified, _, _ in batch
+    ]
+    half = len(files) // 2 + 1
+    parts = await carry.together(driver.take(route.source.driver, part) for part in (files[:half], files[half:]))
+    return None if parts[0] is None or parts[1] is None else [*parts[0], *parts[1]]
+
+
+async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
+    name, size, modified, is_dir, etag = row
+    source, target = (route.source / name, route.target / name) if name else (route.source, route.target)
+    if is_dir:
+        if not isinstance(target.driver, Makes):
+            raise NotSupported
+        await target.driver.make(target.path)
+        return
+    facts = run.facts
+    try:
+        file = File(size, modified, etag)
+        ours = await carry.carry(run, source, target, file, near, overwrite=facts["overwrite"], leave=facts["leave"])
+    except NotFound:
+        standing = await target.entry()
+        if facts["verb"] != "move" or standing is None or standing.size != size or await source.entry() is not None:
+            raise
+        await carry.drop(run, target.driver, target.path)
+        return  # carried by a worker that died before it could say so
+    if facts["verb"] != "move" or not isinstance(source.driver, Removes):
+        return
+    if ours or await carry.alike(source, target):
+        await source.driver.remove(source.path)
+    elif not facts["leave"]:
+        raise Exists
+
+
+async def _tidy(run: Run, route: Route) -> bool:
+    """Take away the folders that a move has emptied, the deepest first; what is not empty stays."""
+    folders = Manifest(run.task.id, "folders", run.cursor["folders"])
+    left = run.cursor.setdefault("untidied", folders.count)
+    while left:
+        start = (left - 1) - (left - 1) % 1000
+        rows = (await folders.rows(start))[: left - start]
+        for name in reversed(rows):
+            await _remove_empty(route.source.driver, (route.source / name).path if name else route.source.path)
+            left -= 1
+            run.cursor["untidied"] = left
+            if not run.has_time():
+                return True
+    if route.place is not None:
+        _, inner, mount = await route.place.driver()
+        forget_upwards(mount, inner)
+    return False
+
+
+async def _remove_empty(driver: Driver, path: TreePath) -> None:
+    try:
+        if isinstance(driver, RemovesEmpty):
+            await driver.remove_empty(path)
+            return
+        async for batch in driver.list(path):
+            if batch:
+                return
+        if isinstance(driver, Removes):
+            await driver.remove(path)
+    except NotFound:
+        pass  # gone with what was below
+
+
+async def clean(run: Run, whole: bool) -> None:
+    """Drop the parts of an unfinished file; what is staged goes when nothing is left to be retried."""
+    if "file" in run.cursor:
+        mount, _ = pick(await mounts.ready(), TreePath(run.facts["target"]))  # whatever rights are left
+        await carry.drop(run, await mount.running())
+    if whole:
+        await staging.clear(run.task.id)

@@ -1,0 +1,184 @@
+"""The board on the real records engine: who sees and does what, and what each verb does to a task."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from mangrove.identity.rights import Caller
+from mangrove.problems import Missing, Problem
+from mangrove.records.tasks import Task
+from mangrove.tasks import board, machines
+from mangrove.tasks.kinds import State
+from tests.unit.tree import made
+
+pytestmark = pytest.mark.usefixtures("records")
+
+ANN = Caller(made.user(id=11, username="ann"))
+BOB = Caller(made.user(id=12, username="bob"))
+ADMIN = Caller(made.user(id=1, username="admin", role=2))
+FACTS = {"verb": "copy", "password": "open sesame"}
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """The tasks whose machines were started."""
+    found: list[Task] = []
+    monkeypatch.setattr(machines, "_starter", found.append)
+    return found
+
+
+def opened(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
+    return board.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", FACTS, **more)
+
+
+def settled(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
+    """The same task, done."""
+    from mangrove.records import tasks
+
+    token = secrets.token_hex(4)
+    held = tasks.take(task.id, token, 5)
+    end = {"state": state, "error": error, "start_time": "2024-01-01T00:00:00Z", "end_time": "2024-01-01T00:00:01Z"}
+    return tasks.keep(held, token, 0, shown=held.shown | end, done=True)
+
+
+def ids(kind: str, done: bool, caller: Caller) -> list[str]:
+    return [row["id"] for row in board.listed(kind, done, caller)]
+
+
+def missing(work: Any) -> None:
+    with pytest.raises(Missing) as caught:
+        work()
+    assert caught.value.message == "task not found"
+
+
+def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task]) -> None:
+    task = opened(kind="upload", size=7, status="uploading")
+    assert board.shown(task) == {
+        "id": task.id, "name": "copy [/a](/b) to [/c](/d)", "creator": "ann", "creator_role": 0, "state": 0,
+        "status": "uploading", "progress": 0.0, "start_time": None, "end_time": None, "total_bytes": 7, "error": "",
+    }  # fmt: skip
+    assert [(one.id, one.turn) for one in started] == [(task.id, 0)]
+    assert board.get("upload", task.id, ANN) == task
+
+
+def test_the_folder_password_lies_sealed_in_the_table() -> None:
+    from mangrove.records.tasks import TaskRecord
+
+    task = opened()
+    raw = str(TaskRecord._get_connection().get_item(task.id))
+    assert task.id in raw
+    assert "open sesame" not in raw
+    assert board.get("copy", task.id, ANN).facts == FACTS
+
+
+def test_the_owner_and_administrators_see_a_task_and_nobody_else() -> None:
+    of_ann, of_bob = opened(ANN), opened(BOB)
+    assert (ids("copy", False, ANN), ids("copy", False, BOB)) == ([of_ann.id], [of_bob.id])
+    assert ids("copy", False, ADMIN) == [of_ann.id, of_bob.id]
+    assert board.get("copy", of_ann.id, ADMIN) == of_ann
+    missing(lambda: board.get("copy", of_ann.id, BOB))
+    missing(lambda: board.get("copy", board.new_id(), ADMIN))
+    missing(lambda: board.get("move", of_ann.id, ANN))
+
+
+@pytest.mark.parametrize("verb", [board.cancel, board.retry, board.delete])
+def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> None:
+    undone, done = opened(), settled(opened())
+    before = [board.get("copy", one.id, ANN) for one in (undone, done)]
+    for one in (undone, done):
+        missing(lambda one=one: verb("copy", one.id, BOB))
+    assert [board.get("copy", one.id, ANN) for one in (undone, done)] == before
+    assert len(started) == 2
+
+
+def test_lists_are_by_kind_and_shelf_the_oldest_first() -> None:
+    tasks = [opened() for _ in range(5)]
+    other = opened(kind="move")
+    settled(tasks[1])
+    settled(tasks[3], State.FAILED, "no")
+    assert ids("copy", False, ANN) == [tasks[n].id for n in (0, 2, 4)]
+    assert ids("copy", True, ANN) == [tasks[n].id for n in (1, 3)]
+    assert (ids("move", False, ANN), ids("move", True, ANN)) == ([other.id], [])
+
+
+def test_cancelling_a_task_that_is_under_way_shows_it_canceling() -> None:
+    task = opened()
+    board.cancel("copy", task.id, ANN)
+    board.cancel("copy", task.id, ADMIN)
+    assert board.shown(board.get("copy", task.id, ANN))["state"] == State.CANCELING
+    assert [row["state"] for row in board.listed("copy", False, ANN)] == [State.CANCELING]
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
+def test_cancelling_a_task_that_is_done_changes_nothing(state: State) -> None:
+    task = settled(opened(), state, "why")
+    board.cancel("copy", task.id, ANN)
+    assert board.get("copy", task.id, ANN) == task
+    assert board.shown(task)["state"] == state
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
+def test_retrying_a_task_that_is_done_begins_its_next_run(state: State, started: list[Task]) -> None:
+    task = settled(opened(), state, "why")
+    board.retry("copy", task.id, ANN)
+    again = board.get("copy", task.id, ANN)
+    assert (again.turn, again.done, again.cancel) == (1, False, False)
+    shown = board.shown(again)
+    assert (shown["state"], shown["error"], shown["end_time"]) == (State.WAITING_RETRY, "", None)
+    assert [(one.id, one.turn) for one in started] == [(task.id, 0), (task.id, 1)]
+    assert ids("copy", False, ANN) == [task.id]
+    assert ids("copy", True, ANN) == []
+
+
+def test_retrying_a_cancelled_task_takes_its_mark_away() -> None:
+    task = opened()
+    board.cancel("copy", task.id, ANN)
+    settled(task, State.CANCELED, board.CANCELED)
+    board.retry("copy", task.id, ANN)
+    again = board.get("copy", task.id, ANN)
+    assert not again.cancel
+    assert board.shown(again)["state"] == State.WAITING_RETRY
+
+
+def test_retrying_a_task_that_is_under_way_changes_nothing(started: list[Task]) -> None:
+    task = opened()
+    board.retry("copy", task.id, ANN)
+    assert board.get("copy", task.id, ANN) == task
+    assert len(started) == 1
+
+
+def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
+    task = settled(opened(), State.FAILED, "why")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: board.retry("copy", task.id, ANN), range(8)))
+    assert board.get("copy", task.id, ANN).turn == 1
+    assert [one.turn for one in started] == [0, 1]
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_deleted_task_is_gone(done: bool) -> None:
+    task = settled(opened()) if done else opened()
+    board.delete("copy", task.id, ANN)
+    missing(lambda: board.get("copy", task.id, ANN))
+    for verb in (board.delete, board.cancel, board.retry):
+        missing(lambda verb=verb: verb("copy", task.id, ANN))
+    assert ids("copy", False, ADMIN) == ids("copy", True, ADMIN) == []
+
+
+@pytest.mark.parametrize("id", ["", "x", "x" * 21, "ä" * 21, "x" * 5000])
+def test_what_is_no_id_is_not_found(id: str) -> None:
+    missing(lambda: board.get("copy", id, ADMIN))
+
+
+def test_a_task_that_cannot_be_started_is_not_left_on_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(task: Task) -> None:
+        raise Problem("the task cannot be started")
+
+    monkeypatch.setattr(machines, "_starter", refuse)
+    with pytest.raises(Problem, match="cannot be started"):
+        opened()
+    assert ids("copy", False, ANN) == []

@@ -1,0 +1,156 @@
+"""Manifests: appended to over chunk borders, continued, read from any place, never held as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mangrove.drivers.base import Mounting
+from mangrove.drivers.local import Local
+from mangrove.tasks import manifest, staging
+from mangrove.tasks.manifest import Manifest
+
+CHUNK = 10
+Work = Callable[[str], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    driver = Local(Local.Options(root_folder_path=str(tmp_path)), Mounting())
+    monkeypatch.setattr(staging, "_driver", driver)
+    return tmp_path
+
+
+@pytest.fixture
+def small(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Chunks of ten rows; the id of a task."""
+    monkeypatch.setattr(manifest, "CHUNK", CHUNK)
+    return uuid4().hex
+
+
+async def fill(made: Manifest, start: int, stop: int) -> None:
+    for number in range(start, stop):
+        await made.append([f"näme\n{number}", number, 1.5, False, ""])
+    await made.flush()
+
+
+async def numbers(made: Manifest, start: int = 0) -> list[int]:
+    """The numbers of all rows from `start`, read chunk by chunk."""
+    found: list[int] = []
+    while rows := await made.rows(start + len(found)):
+        found += [row[1] for row in rows]
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 19, 20, 21, 35])
+def test_rows_come_back_from_any_place_also_over_chunk_borders(small: str, count: int) -> None:
+    async def work() -> None:
+        made = Manifest(small, "rows", 0)
+        await fill(made, 0, count)
+        assert made.count == count
+        for one in (made, Manifest(small, "rows", count)):
+            for start in range(count + 2):
+                assert await numbers(one, start) == list(range(start, count))
+        if count:
+            assert (await made.rows(count - 1))[-1] == [f"näme\n{count - 1}", count - 1, 1.5, False, ""]
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("first", [1, 9, 10, 11, 20])
+def test_another_worker_goes_on_where_the_last_chunk_ends(small: str, first: int) -> None:
+    async def work() -> None:
+        await fill(Manifest(small, "rows", 0), 0, first)
+        later = Manifest(small, "rows", first)
+        await fill(later, first, first + 13)
+        assert later.count == first + 13
+        assert await numbers(Manifest(small, "rows", first + 13)) == list(range(first + 13))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("counted", "stored"), [(3, 7), (0, 5), (9, 25), (10, 25), (12, 19)])
+def test_rows_that_were_stored_and_not_counted_are_written_over(small: str, counted: int, stored: int) -> None:
+    async def work() -> None:
+        await fill(Manifest(small, "rows", 0), 0, stored)
+        later = Manifest(small, "rows", counted)
+        assert await numbers(later) == list(range(counted))
+        await fill(later, 100, 105)
+        wanted = [*range(counted), *range(100, 105)]
+        assert await numbers(later) == await numbers(Manifest(small, "rows", counted + 5)) == wanted
+
+    asyncio.run(work())
+
+
+def test_rows_are_read_while_others_are_appended(small: str) -> None:
+    async def work() -> None:
+        made = Manifest(small, "rows", 0)
+        seen: list[int] = []
+        await made.append(["root", 0, 1.5, True, ""])
+        while rows := await made.rows(len(seen)):
+            for row in rows:
+                seen.append(row[1])
+                if made.count < 57:
+                    for _ in range(4):
+                        await made.append(["n", made.count, 1.5, True, ""])
+        assert seen == list(range(made.count))
+        assert made.count == 57
+
+    asyncio.run(work())
+
+
+def test_lists_of_one_task_and_of_others_do_not_mix(small: str) -> None:
+    async def work() -> None:
+        await fill(Manifest(small, "entries-0", 0), 0, 12)
+        await fill(Manifest(small, "entries-1", 0), 50, 51)
+        await fill(Manifest(f"{small}x", "entries-0", 0), 90, 92)
+        assert await numbers(Manifest(small, "entries-0", 12)) == list(range(12))
+        assert await numbers(Manifest(small, "entries-1", 1)) == [50]
+
+    asyncio.run(work())
+
+
+def test_clearing_a_task_leaves_nothing_of_it(small: str, place: Path) -> None:
+    async def work() -> None:
+        await fill(Manifest(small, "rows", 0), 0, 25)
+        await fill(Manifest("other", "rows", 0), 0, 1)
+        assert sorted(path.name for path in (place / small).iterdir()) == [f"rows-{n:06}" for n in range(3)]
+        await staging.clear(small)
+        await staging.clear(small)
+
+    asyncio.run(work())
+    assert [path.name for path in place.iterdir()] == ["other"]
+
+
+def test_ten_thousand_rows_take_no_more_memory_than_a_thousand(place: Path) -> None:
+    name = "folder/" * 60
+
+    async def work(task_id: str, count: int) -> None:
+        made = Manifest(task_id, "rows", 0)
+        for number in range(count):
+            await made.append([f"{name}{number}", number, 1.5, False, ""])
+        await made.flush()
+        seen = 0
+        while rows := await made.rows(seen):
+            assert len(rows) <= manifest.CHUNK
+            assert rows[0][1] == seen
+            seen += len(rows)
+        assert seen == count
+
+    def peak(task_id: str, count: int) -> int:
+        tracemalloc.start()
+        try:
+            asyncio.run(work(task_id, count))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak("warm", 1000)
+    assert peak("big", 10_000) < peak("small", 1000) + 1_000_000
+    assert sum(path.stat().st_size for path in (place / "big").iterdir()) > 4_000_000
