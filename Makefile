@@ -13,7 +13,7 @@ PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-d
 serve: .venv/serve node_modules/engine
 	exec .venv/bin/mangrove serve
 
-test: .venv/test node_modules/engine
+test: .venv/test .venv/tools node_modules/engine
 	.venv/bin/python -m pytest $(ARGS)
 
 check: .venv/test
@@ -42,6 +42,14 @@ bench: .venv/test node_modules/engine
 
 .venv/test: requirements/test.txt .venv/serve
 	$(PIP) -r requirements/test.txt
+	@touch $@
+
+# aria2 and qBittorrent, which tests talk to; where they cannot be installed, those tests are skipped by name.
+.venv/tools: export DEBIAN_FRONTEND = noninteractive
+.venv/tools: | .venv/bin/python
+	@{ command -v aria2c && command -v qbittorrent-nox; } >/dev/null \
+	  || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends aria2 qbittorrent-nox; } \
+	  >/dev/null 2>&1 </dev/null || echo "aria2c and qbittorrent-nox are not here: their tests are skipped"
 	@touch $@
 
 .venv-build/ready: requirements/build.txt

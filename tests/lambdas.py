@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -9,7 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,12 +20,20 @@ from typing import Any
 import boto3
 
 from mangrove.local import template
+from mangrove.local.machines import Machine
 from tests import engine as engines
 from tests import recorder, servers
 
 ROOT = Path(__file__).resolve().parent.parent
 ADMIN_PASSWORD = "the first password"
 SECONDS = 20
+STACK = "stack"
+REGION = "us-east-1"
+ROLE = "arn:aws:iam::123456789012:role/machine"
+KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
+KILLED = "killed"
+Aws = tuple[str, str]
+"""The addresses of the records engine and of all other services."""
 
 
 class _Runtime(BaseHTTPRequestHandler):
@@ -73,23 +82,43 @@ class _Server(ThreadingHTTPServer):
         self.results: queue.Queue[tuple[str, Any]] = queue.Queue()
 
 
-class Function:
-    """One deployed function, started at its first event and warm from then on. `used`: the rights it needed so far."""
+class Ended(Exception):
+    """A function ended in an error. `kind`: the name by which a state machine knows it."""
 
-    def __init__(self, code: str, environment: dict[str, str], services: tuple[str, str]) -> None:
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+        self.message = message
+
+
+class Function:
+    """One deployed function, started at its first event and warm from then on.
+
+    `used`: the rights it needed so far. `heed` is told what each of its calls needed before the function hears the
+    answer.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, Any], environment: Mapping[str, str], aws: Aws) -> None:
         self.used: set[recorder.Right] = set()
-        self._code = code
+        self.heed: Callable[[set[recorder.Right]], None] | None = None
+        self._name = name
+        self._code = properties["CodeUri"]
+        self._handler = properties.get("Handler", "app.handler")
         self._environment = environment
-        self._services = services
+        self._aws = aws
         self._stack = ExitStack()
         self._server: _Server | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __call__(self, event: dict[str, Any]) -> Any:
-        """What the handler answers; AssertionError when it ends in an error."""
+        """What the handler answers; Ended when it ends in an error."""
         server = self.start()
         server.events.put(event)
         kind, result = server.results.get(timeout=SECONDS)
-        assert kind == "response", (kind, result)
+        if kind == KILLED:
+            self.close()
+        if kind != "response":
+            raise Ended(result["errorType"], result["errorMessage"])
         return result
 
     def start(self) -> _Server:
@@ -97,6 +126,17 @@ class Function:
         if self._server is None:
             self._server = self._start()
         return self._server
+
+    def kill(self) -> None:
+        """End it in the middle of what it does, as Lambda does when its time is over; another event starts it anew."""
+        assert self._process is not None and self._server is not None
+        self._process.kill()
+        self._process.wait()
+        self._server.results.put((KILLED, {"errorType": "Sandbox.Timedout", "errorMessage": "killed"}))
+
+    def _done(self, needs: set[recorder.Right]) -> None:
+        if self.heed is not None:
+            self.heed(needs)
 
     def _serve(self, server: ThreadingHTTPServer) -> str:
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -106,39 +146,105 @@ class Function:
 
     def _start(self) -> _Server:
         server = _Server()
-        environment = self._environment | {
-            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._services, self.used))}",
+        environment = {
+            **self._environment,
+            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._aws, self.used, self._done))}",
             "AWS_LAMBDA_RUNTIME_API": self._serve(server),
-            "AWS_LAMBDA_FUNCTION_NAME": self._code.rpartition("/")[2],
+            "AWS_LAMBDA_FUNCTION_NAME": self._name,
             "PYTHONPATH": str(ROOT / "shared"),
         }
-        command = [sys.executable, "-m", "awslambdaric", "app.handler"]
-        process = subprocess.Popen(
+        command = [sys.executable, "-m", "awslambdaric", self._handler]
+        self._process = subprocess.Popen(
             command, cwd=ROOT / self._code, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
+        self._stack.callback(self._process.wait)
+        self._stack.callback(self._process.kill)
         return server
 
     def close(self) -> None:
         self._stack.close()
+        self._server = None
 
 
 class Cloud:
-    """A deployment: tables, buckets, secrets and every function of the template."""
+    """A deployment: tables, buckets, secrets, machines and every function of the template.
 
-    def __init__(self, environment: dict[str, str], services: tuple[str, str]) -> None:
-        self.environment = environment
-        codes = {spec.code for spec in template.routes()} | {"functions/workers/setup"}
-        self._functions = {code: Function(code, environment, services) for code in codes}
+    `places`: what `!Ref` says of each resource that has no Arn of its own in the tests.
+    """
 
-    def function(self, code: str) -> Function:
-        return self._functions[code]
+    def __init__(self, places: dict[str, str], aws: Aws, **environment: str) -> None:
+        self.places = places
+        self.aws = aws
+        common = template.document()["Globals"]["Function"]["Environment"]["Variables"]
+        self._functions: dict[str, Function] = {}
+        self._named: dict[str, Function] = {}
+        for name, resource in template.resources("AWS::Serverless::Function"):
+            properties = resource["Properties"]
+            variables = common | properties.get("Environment", {}).get("Variables", {})
+            known = {key: self._value(value) for key, value in variables.items()} | environment
+            function = self._named[name] = Function(name, properties, known, aws)
+            module = properties.get("Handler", "app.handler").partition(".")[0]
+            self._functions[f"{properties['CodeUri']}{module}".removesuffix("/app")] = function
+
+    def _value(self, value: Any) -> str:
+        """A value of the template in this deployment, which has no own domain."""
+        if isinstance(value, str):
+            return value
+        ((kind, rest),) = value.items()
+        if kind == "Ref":
+            return self.places[rest]
+        if kind == "Fn::If":
+            return self._value(rest[2])
+        assert kind == "Fn::FindInMap", value
+        found: str = template.document()["Mappings"][rest[0]]["prod"][rest[2]]
+        return found
+
+    def function(self, place: str) -> Function:
+        """The function of a folder, or of one of the modules in it that are no app."""
+        return self._functions[place]
+
+    def named(self, name: str) -> Function:
+        """The function that a resource of the template makes."""
+        return self._named[name]
+
+    def client(self, service: str) -> Any:
+        """The test's own way to the deployment's records and services."""
+        return boto3.client(service, endpoint_url=self.aws[service != "dynamodb"], region_name=REGION, **KEYS)
 
     def start(self) -> None:
         """Start all functions at once, for tests that need them all."""
         for function in self._functions.values():
             function.start()
+
+    def drive(self) -> None:
+        """Run every execution that was begun, and those that they begin, as Step Functions would have by now."""
+        client = self.client("stepfunctions")
+        arns = {name: self.places[name] for name, _ in template.resources("AWS::Serverless::StateMachine")}
+        while begun := [
+            (one["startDate"], one["executionArn"], name)
+            for name, arn in arns.items()
+            for one in client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
+        ]:
+            for _, arn, name in sorted(begun):
+                self._run(name, json.loads(client.describe_execution(executionArn=arn)["input"]))
+                client.stop_execution(executionArn=arn)
+
+    def _run(self, name: str, given: dict[str, Any]) -> None:
+        properties = template.document()["Resources"][name]["Properties"]
+        machine = Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text()))
+        workers = {
+            state: self._named[value["Fn::GetAtt"].removesuffix(".Arn")]
+            for state, value in properties["DefinitionSubstitutions"].items()
+        }
+
+        async def work(state: str, value: dict[str, Any]) -> dict[str, Any]:
+            try:
+                answer: dict[str, Any] = workers[state](value)
+            except Ended as error:
+                raise type(error.kind, (Exception,), {})(error.message) from error
+            return answer
+
+        asyncio.run(machine.run(given, work))
 
     def setup(self) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; what it tells CloudFormation."""
@@ -178,36 +284,43 @@ def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
 
     `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
     """
-    with engines.engine() as records, servers.moto_s3() as aws:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "AWS_ACCESS_KEY_ID": "role",
-            "AWS_SECRET_ACCESS_KEY": "role",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "MANGROVE_TABLES": "stack",
-            "MANGROVE_SNAPSHOT_SECONDS": snapshot_seconds,
-            **_secrets_and_buckets(aws),
-        }
-        client = boto3.client("dynamodb", endpoint_url=records, region_name="us-east-1", **_KEYS)
-        for table in template.tables("stack"):
+    with engines.engine() as records, servers.moto_s3() as services:
+        client = boto3.client("dynamodb", endpoint_url=records, region_name=REGION, **KEYS)
+        for table in template.tables(STACK):
             client.create_table(**table)
-        cloud = Cloud(environment, (records, aws))
+        cloud = Cloud(
+            _places(services),
+            (records, services),
+            PATH=os.environ["PATH"],
+            AWS_ACCESS_KEY_ID="role",
+            AWS_SECRET_ACCESS_KEY="role",
+            AWS_REGION=REGION,
+            AWS_DEFAULT_REGION=REGION,
+            MANGROVE_SNAPSHOT_SECONDS=snapshot_seconds,
+        )
         try:
             yield cloud
         finally:
             cloud.close()
 
 
-_KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
-
-
-def _secrets_and_buckets(aws: str) -> dict[str, str]:
-    """With names of their own: all of a process's moto servers share one account."""
+def _places(services: str) -> dict[str, str]:
+    """The resources, with names of their own: all of a process's moto servers share one account."""
     name = secrets.token_hex(8)
-    manager = boto3.client("secretsmanager", endpoint_url=aws, region_name="us-east-1", **_KEYS)
-    key = manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"]
-    admin = manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"]
-    store = boto3.client("s3", endpoint_url=aws, region_name="us-east-1", **_KEYS)
-    store.create_bucket(Bucket=f"files-{name}")
-    return {"MANGROVE_KEY_SECRET": key, "MANGROVE_ADMIN_SECRET": admin, "MANGROVE_FILES_BUCKET": f"files-{name}"}
+    manager, store, steps = (
+        boto3.client(service, endpoint_url=services, region_name=REGION, **KEYS)
+        for service in ("secretsmanager", "s3", "stepfunctions")
+    )
+    found = {
+        "AWS::StackName": STACK,
+        "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
+        "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
+    }
+    for bucket, _ in template.resources("AWS::S3::Bucket"):
+        found[bucket] = f"{bucket.lower()}-{name}"
+        store.create_bucket(Bucket=found[bucket])
+    for machine, resource in template.resources("AWS::Serverless::StateMachine"):
+        text = (ROOT / resource["Properties"]["DefinitionUri"]).read_text()
+        made = steps.create_state_machine(name=f"{machine}-{name}", definition=text, roleArn=ROLE)
+        found[machine] = made["stateMachineArn"]
+    return found

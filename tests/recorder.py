@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from xml.etree import ElementTree
 
 Right = tuple[str, str]
-"""An action, and the table, `bucket`, `bucket/key` or secret that it is for."""
+"""An action, and the table, `table/index/name`, `bucket`, `bucket/key`, secret or machine that it is for."""
 
 TRANSACTED = {
     "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
@@ -29,7 +30,12 @@ WITH_KEY = {  # method and subresources → action
     ("DELETE", "uploadId"): "AbortMultipartUpload",
     ("GET", "uploadId"): "ListMultipartUploadParts",
 }
-WITHOUT_KEY = {("GET", ""): "ListBucket", ("HEAD", ""): "ListBucket", ("POST", "delete"): "DeleteObject"}
+WITHOUT_KEY = {
+    ("GET", ""): "ListBucket",
+    ("HEAD", ""): "ListBucket",
+    ("GET", "uploads"): "ListBucketMultipartUploads",
+    ("POST", "delete"): "DeleteObject",
+}
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",
@@ -44,6 +50,8 @@ def needed(method: str, path: str, headers: dict[str, str], body: bytes) -> set[
         return _dynamodb(operation, json.loads(body))
     if service == "secretsmanager":
         return {(f"secretsmanager:{operation}", json.loads(body)["SecretId"])}
+    if service == "AWSStepFunctions":
+        return {(f"states:{operation}", json.loads(body)["stateMachineArn"])}
     return _s3(method, path, headers, body)
 
 
@@ -52,7 +60,8 @@ def _dynamodb(operation: str, body: dict[str, Any]) -> set[Right]:
         items = [pair for item in body["TransactItems"] for pair in item.items()]
         return {(f"dynamodb:{TRANSACTED[kind]}", item["TableName"]) for kind, item in items}
     tables = body.get("RequestItems") or [body.get("TableName", "*")]
-    return {(f"dynamodb:{operation}", table) for table in tables}
+    index = f"/index/{body['IndexName']}" if "IndexName" in body else ""
+    return {(f"dynamodb:{operation}", table + index) for table in tables}
 
 
 def _s3(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
@@ -81,13 +90,15 @@ class _Passing(BaseHTTPRequestHandler):
         assert "transfer-encoding" not in self.headers
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
-        self.server.used.update(needed(self.command, self.path, headers, body))
+        needs = needed(self.command, self.path, headers, body)
+        self.server.used.update(needs)
         to_records = headers.get("x-amz-target", "").startswith("DynamoDB")
         behind = urlsplit(self.server.records if to_records else self.server.aws).netloc
         with closing(HTTPConnection(behind, timeout=60)) as connection:
             handed_on = {name: value for name, value in headers.items() if name not in ("expect", "connection")}
             connection.request(self.command, self.path, body or None, handed_on)
             answer = connection.getresponse()
+            self.server.done(needs)
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in ("connection", "transfer-encoding"):
@@ -104,13 +115,17 @@ class _Passing(BaseHTTPRequestHandler):
 
 
 class Recorder(ThreadingHTTPServer):
-    """`used` gathers what was needed so far."""
+    """`used` gathers what was needed so far; `done` is told of each call before its caller hears the answer."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, records: str, aws: str, used: set[Right]) -> None:
+    def __init__(self, records: str, aws: str, used: set[Right], done: Callable[[set[Right]], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Passing)
         self.records = records
         self.aws = aws
         self.used = used
+        self.done = done
+
+    def handle_error(self, *_: Any) -> None:
+        """A caller that was killed does not take its answer."""

@@ -1,7 +1,9 @@
-"""Real servers on loopback for the tests: rclone's and moto's S3."""
+"""Real servers on loopback for the tests: rclone's and moto's S3, download tools."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import socket
 import subprocess
@@ -9,8 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from urllib.parse import quote
 from uuid import uuid4
 
 KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
@@ -52,14 +58,22 @@ def rclone_s3(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def moto_s3() -> Iterator[str]:
-    """moto's S3; its address."""
+    """moto's S3, and its other services; its address."""
+    from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
+
+    listed = S3Response.list_multipart_uploads
+
+    def dated(response: Any) -> Any:
+        status, headers, text = listed(response)
+        return status, headers, text.replace("2010-11-10T20:48:33", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
+        with patch.object(S3Response, "list_multipart_uploads", dated):  # moto says that all of them began in 2010
+            host, port = server.get_host_and_port()
+            yield f"http://{host}:{port}"
     finally:
         server.stop()
 
@@ -77,3 +91,52 @@ def make_bucket(endpoint: str) -> str:
 
 def s3_options(endpoint: str, bucket: str, **more: Any) -> dict[str, Any]:
     return {"endpoint": endpoint, "bucket": bucket, "root_folder_path": "/", "force_path_style": True, **KEYS, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Aria2:
+    """A running aria2c; `peers`: the port where it listens for other peers."""
+
+    uri: str
+    secret: str
+    peers: int
+
+
+@contextmanager
+def aria2(*more: str, secret: str = "hush hush") -> Iterator[Aria2]:
+    """aria2c, waiting for calls; further arguments are given on."""
+    port, peers = free_port(), free_port()
+    command = ["aria2c", "--no-conf", "--enable-rpc", f"--rpc-listen-port={port}", f"--rpc-secret={secret}", "--quiet"]
+    command += ["--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false", f"--listen-port={peers}"]
+    with subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        try:
+            wait_for(port)
+            yield Aria2(f"http://127.0.0.1:{port}/jsonrpc", secret, peers)
+        finally:
+            child.kill()
+
+
+@contextmanager
+def qbittorrent(folder: Path, password: str = "hush hush") -> Iterator[str]:
+    """qbittorrent-nox without a network of peers, its notice accepted; its address with user and password."""
+    port = free_port()
+    salt = os.urandom(16)
+    key = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, 100_000, 64)
+    sealed = b":".join((base64.b64encode(salt), base64.b64encode(key))).decode()
+    config = folder / "qBittorrent" / "config" / "qBittorrent.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        "[LegalNotice]\nAccepted=true\n[BitTorrent]\nSession\\DHTEnabled=false\nSession\\LSDEnabled=false\n"
+        f"Session\\PeXEnabled=false\nSession\\Port={free_port()}\n[Preferences]\nWebUI\\Address=127.0.0.1\n"
+        f'WebUI\\Username=me\nWebUI\\Password_PBKDF2="@ByteArray({sealed})"\nWebUI\\LocalHostAuth=true\n'
+    )
+    command = ["qbittorrent-nox", f"--profile={folder}", f"--webui-port={port}"]
+    environment = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    ) as child:
+        try:
+            wait_for(port)
+            yield f"http://me:{quote(password)}@127.0.0.1:{port}/"
+        finally:
+            child.kill()

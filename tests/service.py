@@ -17,6 +17,7 @@ import httpx
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 30.0
+PART = ".mangrove-"  # what names of unfinished files begin with
 
 
 class Client:
@@ -87,6 +88,20 @@ class Service:
     def nobody(self) -> Client:
         """A client without a token."""
         return Client(self.address)
+
+    def unfinished(self, folder: Path) -> list[str]:
+        """The files under way in a folder and below: those with a name of their own, and the open ones with none."""
+        named = [str(path) for path in folder.rglob(f"{PART}*")]
+        return named + [link for link in self._nameless() if link.startswith(f"{folder}/")]
+
+    def _nameless(self) -> Iterator[str]:
+        for handle in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                link = os.readlink(handle)
+            except FileNotFoundError:
+                continue  # closed meanwhile
+            if link.endswith(" (deleted)"):
+                yield link
 
     def kill(self) -> None:
         """End the process as a crash would."""

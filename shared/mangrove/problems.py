@@ -1,6 +1,7 @@
 """Every failure a caller can see, as one family.
 
 Problem                      500  the base: `code` goes into the envelope, the text is its message
+├── WrongArchivePassword     202  an archive needs a (different) password; clients ask for it on this code
 ├── BadRequest               400  not parseable, wrong type, out of bounds
 ├── Unauthorized             401  no, invalid or expired token; wrong user or password
 ├── SecondFactorRequired     402  the one-time code is missing or wrong
@@ -11,6 +12,8 @@ Problem                      500  the base: `code` goes into the envelope, the t
 ├── UploadRefused            405  the storage takes no uploads
 ├── TooLarge                 413  more bytes than this home can carry
 ├── TooMany                  429  too many failed sign-ins
+├── BrokenArchive            500  not an archive of its kind, damaged, or packed in a way that is not known here
+│   └── ArchiveTooLarge      500  it, or a file in it, unpacks to more than the limits allow
 └── StorageProblem           500  what a driver can say, in five words
     ├── NotFound                  `object not found`
     ├── Exists                    `file exists`
@@ -91,6 +94,19 @@ class TooMany(Problem):
         "Too many unsuccessful sign-in attempts have been made using an incorrect username or password, "
         "Try again later."
     )
+
+
+class WrongArchivePassword(Problem):
+    code = 202
+    text = "wrong archive password"
+
+
+class BrokenArchive(Problem):
+    text = "the archive is broken"
+
+
+class ArchiveTooLarge(BrokenArchive):
+    text = "the archive unpacks to more than is allowed"
 
 
 class StorageProblem(Problem):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -14,16 +15,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
+from zipfile import ZipFile, ZipInfo
 
 import httpx
 
 from mangrove.identity.rights import Right
 from mangrove.local import docs
+from mangrove.tasks.kinds import KINDS
 from tests.service import Client, Service
 
 PASSWORD = "wrong horse battery"
-EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE
+EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE | Right.READ_ARCHIVES
 SMALL = 1 << 16  # bytes; of larger files the size and the time are compared
+TASK_SECONDS = 15.0
 MINE = ("f.txt", "g.txt", "sub/h.txt")
 NEIGHBOURS = ("ab", "a.", "a ", "A", "b")
 
@@ -187,6 +191,17 @@ class Scene:
         (self.disk / "sub").mkdir()
         for name in MINE:
             (self.disk / name).write_text(f"mine: {name}")
+        with ZipFile(self.disk / "x.zip", "w") as archive:
+            for name in MINE:
+                archive.writestr(ZipInfo(name), f"packed: {name}")
+
+    def settle(self) -> None:
+        """Wait until no task of the user, or on his files, is under way."""
+        end = time.monotonic() + TASK_SECONDS
+        for kind in KINDS:
+            while self.id in self.admin.http.get(f"/api/task/{kind}/undone").text:
+                assert time.monotonic() < end, kind
+                time.sleep(0.01)
 
     def outside(self) -> Left:
         """All that the user must neither change nor see."""

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+ARCHIVE = {"path": "/x.zip", "inner_path": "/sub"}
 FILES: dict[str, tuple[set[str], Any]] = {
+    "GET /api/fs/archive/list": ({"path", "inner_path"}, ARCHIVE),
+    "GET /api/fs/archive/meta": ({"path"}, {"path": "/x.zip"}),
     "GET /api/fs/dirs": ({"path"}, {"path": "/"}),
     "GET /api/fs/get": ({"path"}, {"path": "/f.txt"}),
     "GET /api/fs/list": ({"path"}, {"path": "/sub"}),
+    "POST /api/fs/archive/list": ({"path", "inner_path"}, ARCHIVE),
+    "POST /api/fs/archive/meta": ({"path"}, {"path": "/x.zip"}),
     "POST /api/fs/batch_rename": (
         {"src_dir", "rename_objects[].src_name", "rename_objects[].new_name"},
         {"src_dir": "/", "rename_objects": [{"src_name": "f.txt", "new_name": "new.txt"}]},
@@ -51,6 +56,7 @@ RECORDS = {
     "POST /api/admin/user/update": {"base_path"},
 }
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
+MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 LINK = {"POST /api/fs/link": {"path"}}
 
 META = {"password", "hide", "readme", "header"}
@@ -88,6 +94,10 @@ NOT_PATHS: dict[str, set[str]] = {
     "POST /api/auth/2fa/verify": {"code", "secret"},
     "POST /api/auth/login": LOGIN,
     "POST /api/auth/login/hash": LOGIN,
+    "GET /api/fs/archive/list": {"password", "archive_pass"},
+    "GET /api/fs/archive/meta": {"password", "archive_pass"},
+    "POST /api/fs/archive/list": {"password", "archive_pass"},
+    "POST /api/fs/archive/meta": {"password", "archive_pass"},
     "POST /api/fs/dirs": {"password"},
     "GET /api/fs/dirs": {"password"},
     "POST /api/fs/get": {"password"},
@@ -100,6 +110,19 @@ NOT_PATHS: dict[str, set[str]] = {
     "POST /api/me/update": USER,
     "PUT /api/fs/form": UPLOAD,
     "PUT /api/fs/put": UPLOAD,
-} | {name: {"sign", "type"} for name in ADDRESSES}
+} | {name: {"sign", "type"} for name in ADDRESSES} | {name: {"pass", "sign"} for name in MEMBERS}
 
-ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | LINK
+TASKS: dict[str, set[str]] = {
+    f"{method} /api{area}/task/{{kind}}/{verb}": {"kind", *names}
+    for area in ("", "/admin")
+    for method, names, verbs in (
+        ("GET", PAGES, ("undone", "done")),
+        ("POST", {"tid"}, ("info", "cancel", "delete", "retry")),
+        ("POST", {"[]"}, ("cancel_some", "delete_some", "retry_some")),
+        ("POST", set(), ("clear_done", "clear_succeeded", "retry_failed")),
+    )
+    for verb in verbs
+}
+NOT_PATHS |= TASKS
+
+ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK

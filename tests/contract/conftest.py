@@ -19,5 +19,6 @@ def scene(service: Service, admin: Client) -> Iterator[Scene]:
 
 @pytest.fixture
 def fresh(scene: Scene) -> Scene:
+    scene.settle()
     scene.reset()
     return scene

@@ -27,7 +27,7 @@ from tests.contract.attacks import (
     ruled,
     send,
 )
-from tests.contract.classified import ADDRESSES, ATTACKED, FILES, LINK, NOT_PATHS, RECORDS
+from tests.contract.classified import ADDRESSES, ATTACKED, FILES, LINK, MEMBERS, NOT_PATHS, RECORDS
 from tests.service import Client, Service
 
 FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]
@@ -165,6 +165,26 @@ def test_a_signature_opens_its_own_file_only_however_the_path_is_written(
         status, body = _asked(service, method, f"{start}{written}?{url.query}")
         assert status in (400, 401, 403, 404), (written, status)
         assert fresh.secret.encode() not in body
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_signature_of_an_archive_opens_its_own_members_only(service: Service, fresh: Scene, name: str) -> None:
+    method, _, route = name.partition(" ")
+    meta = fresh.user.ok("/api/fs/archive/meta", path="/x.zip")
+    start = route.removesuffix("/{path}") + fresh.base
+    own = (200, b"" if method == "HEAD" else b"packed: f.txt")
+    sign = f"sign={quote(meta['sign'])}"
+    assert _asked(service, method, f"{start}/x.zip?inner=f.txt&{sign}") == own
+    plain = urlsplit(fresh.user.ok("/api/fs/get", path="/x.zip")["raw_url"])
+    assert _asked(service, method, f"{start}/x.zip?inner=f.txt&{plain.query}")[0] == 401
+    assert _asked(service, method, f"{plain.path}?{sign}")[0] == 401
+    for text in fresh.texts():
+        tail = quote(text.encode("utf-8", "surrogateescape"), safe="")
+        targets = [f"{start}/{tail}?inner=f.txt", f"{start}/x.zip/{tail}?inner=f.txt", f"{start}/x.zip?inner={tail}"]
+        for target in targets:
+            status, body = _asked(service, method, f"{target}&{sign}")
+            assert status in (400, 401, 403, 404) or (status, body) == own, (target, status, body[:200])
+            assert fresh.secret.encode() not in body
 
 
 def _records(admin: Client, kind: str) -> dict[int, str]:

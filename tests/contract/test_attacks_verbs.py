@@ -162,6 +162,7 @@ def test_a_link_in_a_circle_does_not_catch_what_walks_a_tree(fresh: Scene) -> No
     fresh.user.ok("/api/fs/recursive_move", src_dir="/", dst_dir="/empty", conflict_policy="cancel")
     assert fresh.user.names("/empty") == ["again", "f.txt", "g.txt", "h.txt", "round"]
     fresh.user.post("/api/fs/copy", src_dir="/", dst_dir="/empty", names=["sub", "neighbour"], merge=True)
+    fresh.settle()
     fresh.user.ok("/api/fs/remove", dir="/", names=["sub", "empty", "neighbour"])
     assert fresh.outside() == before
 

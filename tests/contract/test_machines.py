@@ -25,7 +25,7 @@ from mangrove.problems import Denied, StorageProblem, Unreachable
 from mangrove.tasks.steps import Busy, Cancelled, Superseded
 
 TRANSFER: dict[str, Any] = json.loads((ROOT / "state_machines" / "transfer.asl.json").read_text())
-GIVEN = {"tid": "t"}
+GIVEN = {"tid": "t", "seconds": 0}
 DONE: dict[str, Any] = {"tid": "t", "more": False}
 MORE: dict[str, Any] = {"tid": "t", "more": True}
 Step = dict[str, Any] | Exception
@@ -205,7 +205,7 @@ CHOICE = {
             "Choices": [{"Variable": "$.more", "BooleanEquals": False, "Next": "W"}],
             "Default": "F",
         },
-        "W": {"Type": "Wait", "Seconds": 0, "Next": "S"},
+        "W": {"Type": "Wait", "SecondsPath": "$.seconds", "Next": "S"},
         "S": {"Type": "Succeed"},
         "F": {"Type": "Fail", "Error": "Nothing", "Cause": "at all"},
     },

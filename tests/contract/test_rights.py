@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import httpx
 import pyotp
 import pytest
+from moto.s3.models import s3_backends
 
 from mangrove.drivers import s3upload
 from mangrove.local import template
+from mangrove.tasks import carry
 from mangrove.web.serving import LARGEST_CLOUD_ANSWER
-from tests import lambdas, recorder
+from tests import lambdas, recorder, servers
 from tests.contract.test_events import EVENTS, ORDER, Facts, run
 from tests.recorder import Right
 
 FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
 LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
 UNUSED = {  # rights for what is too dear for a test
-    ("FilesFunction", "s3:AbortMultipartUpload", "FILES/*"): "a copy above 5 GiB goes in parts and may fail",
+    ("FilesFunction", "s3:AbortMultipartUpload", "{Files}/*"): "a copy above 5 GiB goes in parts and may fail",
 }
 
 
@@ -36,6 +40,7 @@ class Person:
 
     def raw(self, sample: str, event: dict[str, Any]) -> dict[str, Any]:
         whole: dict[str, Any] = json.loads((EVENTS / f"{sample}.json").read_text())
+        whole["requestContext"]["http"] |= event.pop("http", {})
         headers = whole["headers"] | {"authorization": self.token} | event.pop("headers", {})
         answer: dict[str, Any] = self.cloud.function(f"functions/api/{sample.partition('/')[0]}")(
             whole | event | {"headers": headers}
@@ -56,11 +61,35 @@ class Person:
 
     def puts(self, path: str, content: bytes = b"bytes") -> int:
         """The code that an upload is answered with."""
-        headers = {"file-path": quote(path), "content-length": str(len(content))}
-        body = base64.b64encode(content).decode()
-        answer = self.raw("uploads/put", {"headers": headers, "body": body, "isBase64Encoded": True})
-        code: int = json.loads(answer["body"])["code"]
+        code: int = self.sends(path, content)["code"]
         return code
+
+    def sends(self, path: str, content: bytes, **headers: str) -> Any:
+        """The envelope that an upload is answered with; keywords are headers, `_` for `-`."""
+        sent = {"file-path": quote(path), "content-length": str(len(content))}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        body = base64.b64encode(content).decode()
+        return json.loads(self.raw("uploads/put", {"headers": sent, "body": body, "isBase64Encoded": True})["body"])
+
+    def tasks(self, kind: str, verb: str, **query: str) -> Any:
+        """What the board answers."""
+        path = f"/api/task/{kind}/{verb}"
+        answer = self.raw(f"tasks/{verb}", {"http": {"path": path}, "rawQueryString": urlencode(query)})
+        envelope = json.loads(answer["body"])
+        assert envelope["code"] == 200, (verb, envelope)
+        return envelope["data"]
+
+    def carries(self, verb: str, source: str, target: str, *names: str, **more: Any) -> list[str]:
+        """Ids of the tasks that a copy or move begins."""
+        before = self.tasks(verb, "undone") or []
+        self.gets(f"files/{verb}", src_dir=source, dst_dir=target, names=names, **more)
+        known = {row["id"] for row in before}
+        return [row["id"] for row in self.tasks(verb, "undone") if row["id"] not in known]
+
+    def told(self, kind: str, id: str) -> tuple[str, str]:
+        """State and error of a task."""
+        (row,) = self.tasks(kind, "info", tid=id)
+        return row["state"], row["error"]
 
     def downloads(self, path: str, sign: str) -> dict[str, Any]:
         event = json.loads((EVENTS / "downloads/d_get.json").read_text())
@@ -155,6 +184,141 @@ def files(admin: Person) -> None:
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
 
 
+class Outside:
+    """A bucket of somebody else's, which the functions reach with keys of its own and need no rights for."""
+
+    def __init__(self, admin: Person) -> None:
+        self.store = admin.cloud.client("s3")
+        self.name = f"outside-{uuid4().hex}"
+        self.store.create_bucket(Bucket=self.name)
+        addition = servers.s3_options(admin.cloud.aws[1], self.name)
+        admin.gets("storages/create", mount_path="/outside", driver="S3", addition=json.dumps(addition))
+
+    def __setitem__(self, key: str, content: bytes) -> None:
+        self.store.put_object(Bucket=self.name, Key=key, Body=content)
+
+
+LARGE = bytes(carry.WHOLE + 1)  # goes in parts
+
+
+def tasks(admin: Person, outside: Outside) -> None:
+    """Work in the background that succeeds: from elsewhere, to elsewhere, within the provider, from staging."""
+    cloud = admin.cloud
+    for path, content in (("a.txt", b"a"), ("sub/large", LARGE), ("sub/deep/b.txt", b"b")):
+        outside[f"tree/{path}"] = content
+    addition = json.dumps({"bucket": cloud.places["Files"], "region": "us-east-1", "root_folder_path": "/other root"})
+    admin.gets("storages/create", mount_path="/within", driver="S3", addition=addition)
+    wrong = admin.sends("/files/wrong.txt", b"staged", as_task="true", x_file_md5="0" * 32)
+    assert wrong["code"] == 400
+    done = [("upload", admin.sends("/files/staged.txt", b"staged", as_task="true")["data"]["task"]["id"])]
+    cloud.drive()
+    ways = (("copy", "/outside", "/files"), ("copy", "/files", "/within"), ("move", "/within", "/outside/back"))
+    admin.gets("files/mkdir", path="/outside/back")
+    for verb, source, target in ways:
+        done += [(verb, id) for id in admin.carries(verb, source, target, "tree")]
+        cloud.drive()
+    done += [("copy", id) for id in admin.carries("copy", "/outside", "/files", "tree", merge=True)]
+    structure = {"url_structure": "f:https://example.com/f", "writable": True}
+    admin.gets("storages/create", mount_path="/texts", driver="UrlTree", addition=json.dumps(structure))
+    outside["folders/empty/.mangrove"] = b""
+    done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
+    cloud.drive()
+    assert len(done) == 6
+    assert [admin.told(kind, id) for kind, id in done] == [("succeeded", "")] * len(done)
+    assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
+    assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
+
+
+def broken_tasks(admin: Person, outside: Outside) -> None:
+    """Work that is cancelled, fails, is cut off, retried or deleted."""
+    cloud = admin.cloud
+    move = cloud.named("TransferMove")
+    outside["whole"] = LARGE
+    files = cloud.places["Files"]
+
+    def once(happens: Callable[[], object]) -> None:
+        """Let it happen when the worker has begun to store a file in parts."""
+
+        def heed(needs: set[Right]) -> None:
+            if ("s3:PutObject", f"{files}/whole") in needs:
+                move.heed = None
+                happens()
+
+        move.heed = heed
+
+    def cancel() -> None:
+        admin.tasks("copy", "cancel", tid=id)
+
+    def cut() -> None:
+        """The worker ends before it knows the name of what it began; its lease ends with it."""
+        move.kill()
+        cloud.client("dynamodb").update_item(
+            TableName=f"{lambdas.STACK}-tasks", Key={"id": {"S": id}},
+            UpdateExpression="SET #until = :now", ExpressionAttributeNames={"#until": "until"},
+            ExpressionAttributeValues={":now": {"N": "0"}},
+        )  # fmt: skip
+
+    def change() -> None:
+        outside["whole"] = LARGE + b"changed"
+
+    for happens, told in (
+        (cancel, ("canceled", "context canceled")),
+        (change, ("failed", "1 of 1 items failed: whole: the source changed while it was copied")),
+        (cut, ("succeeded", "")),
+        (lambda: (cut(), cancel()), ("canceled", "context canceled")),
+    ):
+        outside["whole"] = LARGE
+        (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
+        once(happens)
+        cloud.drive()
+        assert admin.told("copy", id) == told
+        assert "Uploads" not in cloud.client("s3").list_multipart_uploads(Bucket=files)
+    admin.tasks("copy", "clear_succeeded")
+    admin.tasks("copy", "retry_failed")
+    (id,) = admin.carries("move", "/outside", "/files", "back")
+    admin.tasks("move", "delete", tid=id)
+    cloud.drive()
+    assert [row["state"] for row in admin.tasks("copy", "done")] == ["canceled", "succeeded", "canceled"]
+    assert id not in str([admin.tasks("move", shelf) for shelf in ("undone", "done")])
+
+
+def gone_tasks(admin: Person) -> None:
+    """A worker that is called for a task that is not there any more."""
+    for name in FUNCTIONS:
+        properties = FUNCTIONS[name]["Properties"]
+        if "Handler" in properties:
+            worker = admin.cloud.named(name)
+            if name.endswith("Settle"):
+                assert worker({"tid": "x" * 21})["more"] is False
+                continue
+            with pytest.raises(lambdas.Ended) as caught:
+                worker({"tid": "x" * 21})
+            assert caught.value.kind == "Superseded"
+
+
+def swept(admin: Person) -> None:
+    """What is old goes, what is young stays."""
+    cloud = admin.cloud
+    store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.places["Staging"]
+    store.put_object(Bucket=staging, Key="young/body", Body=b"x")
+    store.put_object(Bucket=staging, Key="old/body", Body=b"x")
+    s3_backends["123456789012"]["aws"].buckets[staging].keys["old/body"].last_modified -= timedelta(days=2)
+    for table, key in (("sessions", "jti"), ("counters", "key")):
+        records.put_item(TableName=f"{lambdas.STACK}-{table}", Item={key: {"S": "old"}, "expires": {"N": "1"}})
+    admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
+    cloud.named("SweepFunction")({})
+    kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
+    assert "young" in kept
+    assert not {"old"} & kept
+    for table, key in (("sessions", "jti"), ("counters", "key")):
+        assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
+    assert [admin.tasks(kind, "done") for kind in ("upload", "copy", "move")] == [[], [], []]
+
+
+def names(admin: Person, path: str) -> list[str]:
+    return sorted(entry["name"] for entry in admin.gets("files/list", path=path, refresh=True)["content"] or [])
+
+
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[lambdas.Cloud]:
     """A deployment in which every function has done all it does."""
@@ -167,11 +331,12 @@ def cloud() -> Iterator[lambdas.Cloud]:
         accounts(admin)
         configuration(admin)
         files(admin)
+        outside = Outside(admin)
+        tasks(admin, outside)
+        broken_tasks(admin, outside)
+        gone_tasks(admin)
+        swept(admin)
         yield cloud
-
-
-def used(cloud: lambdas.Cloud, name: str) -> set[Right]:
-    return cloud.function(FUNCTIONS[name]["Properties"]["CodeUri"].rstrip("/")).used
 
 
 def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
@@ -179,14 +344,20 @@ def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
     resources = template.document()["Resources"]
     ((kind, text),) = shown.items()
     if kind == "Ref":
-        return cloud.environment[{"MasterKey": "MANGROVE_KEY_SECRET", "AdminSecret": "MANGROVE_ADMIN_SECRET"}[text]]
+        return cloud.places[text]
     name, _, rest = text.removeprefix("${").replace("Arn}", "Arn").partition(".Arn")
-    assert kind in ("Fn::GetAtt", "Fn::Sub") and rest in ("", "/*"), shown
+    assert kind in ("Fn::GetAtt", "Fn::Sub"), shown
     if resources[name]["Type"] == "AWS::DynamoDB::Table":
+        assert rest in ("", *(f"/index/{index['IndexName']}" for index in indexes(resources[name]))), shown
         table: str = resources[name]["Properties"]["TableName"]["Fn::Sub"]
-        return table.replace("${AWS::StackName}", "stack")
-    assert name == "Files"
-    return cloud.environment["MANGROVE_FILES_BUCKET"] + rest
+        return table.replace("${AWS::StackName}", lambdas.STACK) + rest
+    assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
+    return cloud.places[name] + rest
+
+
+def indexes(table: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table["Properties"].get("GlobalSecondaryIndexes", [])
+    return found
 
 
 def granted(statements: list[dict[str, Any]], cloud: lambdas.Cloud) -> set[Right]:
@@ -220,21 +391,20 @@ def covers(right: Right, need: Right) -> bool:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
     rights = inline(name, cloud) | managed(name, cloud)
-    assert used(cloud, name)
-    assert not {need for need in used(cloud, name) if not any(covers(right, need) for right in rights)}
+    assert cloud.named(name).used
+    assert not {need for need in cloud.named(name).used if not any(covers(right, need) for right in rights)}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name: str) -> None:
-    idle = {right for right in inline(name, cloud) if not any(covers(right, need) for need in used(cloud, name))}
-    bucket = cloud.environment["MANGROVE_FILES_BUCKET"]
-    excused = {(action, place.replace("FILES", bucket)) for function, action, place in UNUSED if function == name}
+    idle = {right for right in inline(name, cloud) if not any(covers(right, need) for need in cloud.named(name).used)}
+    excused = {(action, place.format(**cloud.places)) for function, action, place in UNUSED if function == name}
     assert idle == excused
 
 
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:
     for right in {right for name in FUNCTIONS for right in managed(name, cloud)}:
-        assert sum(any(covers(right, need) for need in used(cloud, name)) for name in FUNCTIONS) > 1, right
+        assert sum(any(covers(right, need) for need in cloud.named(name).used) for name in FUNCTIONS) > 1, right
 
 
 def test_no_upload_through_a_function_is_long_enough_for_parts_that_it_would_have_to_abort() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -51,22 +55,102 @@ def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
 
 
 def test_tables_are_those_of_the_models(engine: str) -> None:
-    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, unique, users
+    from mangrove import records
+    from mangrove.records.base import Record
 
-    models: list[Any] = [
-        users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
-        sessions.SessionRecord, counters.Counter, unique.Claim,
-    ]  # fmt: skip
-    wanted = {}
-    for model in models:
-        key = next(attribute for attribute in model.get_attributes().values() if attribute.is_hash_key)
-        wanted[model.Meta.table_name] = (key.attr_name, key.attr_type)
-    found = {}
-    for table in template.tables("mangrove"):
-        (attribute,) = table["AttributeDefinitions"]
-        assert table["KeySchema"] == [{"AttributeName": attribute["AttributeName"], "KeyType": "HASH"}]
-        found[table["TableName"]] = (attribute["AttributeName"], attribute["AttributeType"])
-    assert found == wanted
+    for module in pkgutil.iter_modules(records.__path__):
+        importlib.import_module(f"mangrove.records.{module.name}")
+    models = {model.Meta.table_name: model._get_schema() for model in tabled(Record)}
+    tables = {table["TableName"]: table for table in template.tables("mangrove")}
+    assert {name: keys(table, AWS) for name, table in tables.items()} == {
+        name: keys(model, OURS) for name, model in models.items()
+    }
+    assert {name: indexes(table, AWS) for name, table in tables.items()} == {
+        name: indexes(model, OURS) for name, model in models.items()
+    }
+
+
+AWS = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "IndexName", "Projection")
+OURS = ("attribute_definitions", "key_schema", "global_secondary_indexes", "index_name", "projection")
+
+
+def tabled(record: Any) -> Iterator[Any]:
+    """Every kind of record that has a table of its own."""
+    if hasattr(record, "Meta"):
+        yield record
+    for one in record.__subclasses__():
+        yield from tabled(one)
+
+
+def keys(table: Mapping[str, Any], words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The types of the attributes that are in a key, and the part that each has in the table's own."""
+    attributes, schema, more, *_ = words
+    defined = [one for place in [table, *table.get(more, ())] for one in place.get(attributes, ())]
+    types = {one["AttributeName"]: one["AttributeType"] for one in defined}
+    return types, {one["AttributeName"]: one["KeyType"] for one in table[schema]}
+
+
+def indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tuple[dict[str, str], str, set[str]]]:
+    """Name → key, kind of projection and what is projected."""
+    _, schema, more, name, projection = words
+    return {
+        index[name]: (
+            {one["AttributeName"]: one["KeyType"] for one in index[schema]},
+            index[projection]["ProjectionType"],
+            set(index[projection].get("NonKeyAttributes") or ()),
+        )
+        for index in table.get(more, ())
+    }
+
+
+def kind(machine: str) -> str:
+    """The name of a machine in `state_machines/`."""
+    return str(MACHINES[machine]["Properties"]["DefinitionUri"]).split("/")[1].removesuffix(".asl.json")
+
+
+def states(machine: str) -> set[str]:
+    """The states that a worker does the work of."""
+    text = (template.ROOT / MACHINES[machine]["Properties"]["DefinitionUri"]).read_text()
+    return {name for name, state in json.loads(text)["States"].items() if state["Type"] == "Task"}
+
+
+MACHINES = dict(template.resources("AWS::Serverless::StateMachine"))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_state_has_one_name_in_its_machine_its_file_its_resource_and_its_substitution(machine: str) -> None:
+    name = kind(machine)
+    assert machine == f"{name.capitalize()}Machine"
+    definition = json.loads((template.ROOT / "state_machines" / f"{name}.asl.json").read_text())
+    for state in states(machine):
+        assert definition["States"][state]["Resource"] == f"${{{state}}}"
+        worker = FUNCTIONS[f"{name.capitalize()}{state}"]["Properties"]
+        assert (worker["CodeUri"], worker["Handler"]) == (f"functions/workers/{name}/", f"{state.lower()}.handler")
+    folder = template.ROOT / "functions" / "workers" / name
+    assert {file.stem for file in folder.glob("*.py")} == {state.lower() for state in states(machine)}
+    wanted = {state: {"Fn::GetAtt": f"{name.capitalize()}{state}.Arn"} for state in states(machine)}
+    assert MACHINES[machine]["Properties"]["DefinitionSubstitutions"] == wanted
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_machine_may_call_its_own_workers_and_nothing_else(machine: str) -> None:
+    (statement,) = statements(MACHINES[machine])
+    workers = [{"Fn::GetAtt": f"{kind(machine).capitalize()}{state}.Arn"} for state in states(machine)]
+    assert (statement["Effect"], actions(statement)) == ("Allow", ["lambda:InvokeFunction"])
+    assert sorted(map(str, places(statement))) == sorted(map(str, workers))
+
+
+def test_every_worker_is_a_state_of_a_machine_or_runs_by_itself() -> None:
+    workers = {name for name, one in FUNCTIONS.items() if one["Properties"]["CodeUri"].startswith("functions/workers/")}
+    of_machines = {f"{kind(machine).capitalize()}{state}" for machine in MACHINES for state in states(machine)}
+    alone = {name for name in workers if "Handler" not in FUNCTIONS[name]["Properties"]}
+    assert workers == of_machines | alone
+    assert not of_machines & alone
+    modules = {str(file.relative_to(template.ROOT)) for file in (template.ROOT / "functions").rglob("*.py")}
+    assert modules == {
+        f"{one['Properties']['CodeUri']}{one['Properties'].get('Handler', 'app.handler').partition('.')[0]}.py"
+        for one in FUNCTIONS.values()
+    }
 
 
 def statements(function: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,21 +165,50 @@ def statements(function: dict[str, Any]) -> list[dict[str, Any]]:
 FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
 
 
+def actions(statement: Mapping[str, Any]) -> list[str]:
+    return statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+
+
+def places(statement: Mapping[str, Any]) -> list[Any]:
+    """The resources of a statement."""
+    return statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_knows_exactly_the_machines_that_it_may_start(name: str) -> None:
+    variables = FUNCTIONS[name]["Properties"].get("Environment", {}).get("Variables", {})
+    known = {key: value for key, value in variables.items() if key.startswith("MANGROVE_MACHINE_")}
+    assert known == {f"MANGROVE_MACHINE_{kind(value['Ref']).upper()}": value for value in known.values()}
+    started = [
+        one for one in statements(FUNCTIONS[name]) if any(action.startswith("states:") for action in actions(one))
+    ]
+    assert {action for one in started for action in actions(one)} <= {"states:StartExecution"}
+    assert sorted(place["Ref"] for one in started for place in places(one)) == sorted(
+        value["Ref"] for value in known.values()
+    )
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     granted = statements(FUNCTIONS[name])
     for _, policy in template.resources("AWS::IAM::ManagedPolicy"):
         granted += policy["Properties"]["PolicyDocument"]["Statement"]
     for statement in granted:
-        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-        assert not any("*" in action for action in actions)
-        assert statement["Resource"] != "*"
+        assert not any("*" in action for action in actions(statement))
+        assert "*" not in places(statement)
 
 
-@pytest.mark.parametrize("name", ["SiteFunction", "DownloadsFunction", "UploadsFunction"])
-def test_functions_that_only_read_records_cannot_write_them(name: str) -> None:
-    actions = [action for statement in statements(FUNCTIONS[name]) for action in statement["Action"]]
-    assert not any(action.removeprefix("dynamodb:") in WRITES for action in actions)
+@pytest.mark.parametrize(
+    ("name", "written"), [("SiteFunction", []), ("DownloadsFunction", []), ("UploadsFunction", ["Tasks.Arn"])]
+)
+def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, written: list[str]) -> None:
+    found = [
+        place["Fn::GetAtt"]
+        for statement in statements(FUNCTIONS[name])
+        if any(action.removeprefix("dynamodb:") in WRITES for action in actions(statement))
+        for place in places(statement)
+    ]
+    assert found == written
 
 
 def test_secrets_do_not_stand_in_the_environment() -> None:

@@ -183,7 +183,7 @@ def _first(life: Life, closed: int) -> None:
         hanging(admin, "POST /api/fs/list", folder, content_length=len(folder)),
         hanging(admin, "POST /api/fs/mkdir", folder, content_length=len(folder)) as waiting,
     ):
-        assert within(5, lambda: any((life.data / "files").glob(".mangrove-*")))
+        assert within(5, lambda: bool(service.unfinished(life.data / "files")))
         began = time.monotonic()
         life.kept["meanwhile"] = admin.names("/files/kept"), admin.names("/")
         life.kept["seconds"] = time.monotonic() - began

@@ -1,20 +1,22 @@
-"""Downloads: `/d` redirects to the storage where it can, `/p` always passes the bytes through."""
+"""Downloads: `/d` redirects to the storage where it can, `/p` always passes the bytes through, `/ae` unpacks."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from mangrove.drivers.base import Thumbs
 from mangrove.problems import NotSupported
+from mangrove.tree import archives
 from mangrove.tree.downloads import Download, admitted
+from mangrove.tree.links import archive_key
 from mangrove.web.address import Address
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.gates import Anyone
-from mangrove.web.serving import picture, served
+from mangrove.web.serving import picture, served, unpacked
 
 api = Api("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
@@ -28,6 +30,12 @@ SHOWN: dict[int | str, dict[str, Any]] = {
     404: PAGE | {"description": "No such file"},
     412: {"description": "A condition does not hold"},
     416: {"description": "No wanted byte is there"},
+}
+UNPACKED: dict[int | str, dict[str, Any]] = {
+    200: BYTES | {"description": "The file, unpacked"},
+    401: SHOWN[401],
+    403: PAGE | {"description": "The archive needs a (different) password"},
+    404: PAGE | {"description": "No such archive, or no such file in it"},
 }
 NOT_KEPT = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 
@@ -73,6 +81,11 @@ async def _thumb(file: Download) -> Response:
     return picture(*await file.driver.thumb(file.inner))
 
 
+async def _unpacked(request: Request, path: str, inner: str, password: str, sign: str) -> Response:
+    file = await admitted(path, sign, archive_key)
+    return await unpacked(request, await archives.member(file, inner, password), NOT_KEPT)
+
+
 @api.get("/d/{path:path}", response_class=Response, responses=SHOWN)
 async def download(
     who: Anyone, request: Request, path: str, address: Address, sign: str = "", type: str = ""
@@ -95,6 +108,30 @@ async def proxy(who: Anyone, request: Request, path: str, sign: str = "", type: 
 @api.route("HEAD", "/p/{path:path}", response_class=Response)
 async def proxy_head(who: Anyone, request: Request, path: str, sign: str = "", type: str = "") -> Response:
     return await _proxied(request, path, sign, type)
+
+
+@api.get("/ae/{path:path}", response_class=Response, responses=UNPACKED)
+async def archive_member(
+    who: Anyone,
+    request: Request,
+    path: str,
+    inner: str = "",
+    password: Annotated[str, Query(alias="pass")] = "",
+    sign: str = "",
+) -> Response:
+    return await _unpacked(request, path, inner, password, sign)
+
+
+@api.route("HEAD", "/ae/{path:path}", response_class=Response)
+async def archive_member_head(
+    who: Anyone,
+    request: Request,
+    path: str,
+    inner: str = "",
+    password: Annotated[str, Query(alias="pass")] = "",
+    sign: str = "",
+) -> Response:
+    return await _unpacked(request, path, inner, password, sign)
 
 
 app = api.app

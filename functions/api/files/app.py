@@ -9,13 +9,25 @@ from fastapi import Query
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
 from mangrove.tasks import requests
-from mangrove.tree import browse, changes, spot, transfers
+from mangrove.tree import archives, browse, changes, spot, transfers
 from mangrove.web import fs_models as models
 from mangrove.web import wire
 from mangrove.web.address import Address
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, Copier, Dialect, Mover, Reader, Remover, Renamer, Writer
+from mangrove.web.gates import (
+    Admin,
+    ArchiveReader,
+    Copier,
+    Dialect,
+    Downloader,
+    Mover,
+    Reader,
+    Remover,
+    Renamer,
+    Unpacker,
+    Writer,
+)
 
 api = Api("files")
 
@@ -27,6 +39,16 @@ async def _list(who: Caller, body: models.ListReq, address: str) -> Reply:
 
 async def _get(who: Caller, body: models.ListReq, address: str) -> Reply:
     return ok(await browse.one(await spot.at(who, body.path, body.password), address))
+
+
+async def _archive(who: Caller, body: models.ArchiveReq, address: str) -> Reply:
+    return ok(await archives.meta(await spot.at(who, body.path, body.password), body.archive_pass, address))
+
+
+async def _archive_list(who: Caller, body: models.ArchiveListReq) -> Reply:
+    part = browse.Slice(body.page, body.per_page)
+    place = await spot.at(who, body.path, body.password)
+    return ok(await archives.listing(place, body.archive_pass, body.inner_path, part))
 
 
 async def _dirs(who: Caller, body: models.DirsReq) -> Reply:
@@ -129,6 +151,45 @@ async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Dia
     places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
     count = await transfers.flatten(*places, body.conflict_policy or "cancel")
     return ok(message=wire.flattened(count, dialect))
+
+
+@api.post("/api/fs/add_offline_download", gives=models.Opened)
+async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq, dialect: Dialect) -> Reply:
+    place = await spot.at(who, body.path)
+    tasks = await requests.download(place, body.urls, body.tool, body.delete_policy)
+    return ok({"tasks": [wire.created_task(task, dialect) for task in tasks]})
+
+
+@api.post("/api/fs/archive/meta", gives=models.ArchiveMeta)
+async def archive_meta(who: ArchiveReader, body: models.ArchiveReq, address: Address) -> Reply:
+    return await _archive(who, body, address)
+
+
+@api.get("/api/fs/archive/meta", gives=models.ArchiveMeta)
+async def archive_meta_by_query(
+    who: ArchiveReader, query: Annotated[models.ArchiveQuery, Query()], address: Address
+) -> Reply:
+    return await _archive(who, query.body(), address)
+
+
+@api.post("/api/fs/archive/list", gives=models.ArchiveListing)
+async def archive_list(who: ArchiveReader, body: models.ArchiveListReq) -> Reply:
+    return await _archive_list(who, body)
+
+
+@api.get("/api/fs/archive/list", gives=models.ArchiveListing)
+async def archive_list_by_query(who: ArchiveReader, query: Annotated[models.ArchiveListQuery, Query()]) -> Reply:
+    return await _archive_list(who, query.body())
+
+
+@api.post("/api/fs/archive/decompress", gives=models.Unpacking)
+async def decompress(who: Unpacker, body: models.DecompressReq, dialect: Dialect) -> Reply:
+    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    wanted = requests.Unpacking(
+        body.archive_pass, body.inner_path, body.cache_full, body.put_into_new_dir, body.overwrite
+    )
+    tasks = await requests.decompress(*places, body.name, wanted)
+    return ok({"task": [wire.created_task(task, dialect) for task in tasks]})
 
 
 @api.post("/api/fs/remove")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from mangrove.problems import BadRequest
-from mangrove.site import settings, snapshot, tools, values
+from mangrove.site import settings, snapshot, values
+from mangrove.tools import registry
 from mangrove.web import models, wire
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.binding import Name, whole
@@ -60,16 +62,25 @@ def reset_token(who: Admin) -> Reply:
 
 
 @api.post("/api/admin/setting/set_aria2", gives=str)
-def set_aria2(who: Admin, body: models.Aria2Req) -> Reply:
-    settings.save({"aria2_uri": body.uri, "aria2_secret": body.secret})
-    return ok(f"aria2 version: {tools.aria2_version(body.uri, body.secret)}")
+async def set_aria2(who: Admin, body: models.Aria2Req) -> Reply:
+    version = await _set_up("aria2", {"aria2_uri": body.uri, "aria2_secret": body.secret})
+    return ok(f"aria2 version: {version}")
 
 
 @api.post("/api/admin/setting/set_qbit", gives=str)
-def set_qbit(who: Admin, body: models.QbitReq) -> Reply:
-    settings.save({"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
-    tools.qbittorrent_login(body.url)
+async def set_qbit(who: Admin, body: models.QbitReq) -> Reply:
+    await _set_up("qBittorrent", {"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
     return ok("ok")
+
+
+async def _set_up(name: str, values: dict[str, str]) -> str:
+    """Store what a download tool needs, then ask its version; it is offered when it answered the last such call."""
+    stored = "offline_download_ready"
+    ready = set(snapshot.current().settings[stored].split(",")) - {name, ""}
+    await asyncio.to_thread(settings.save, values | {stored: ",".join(sorted(ready))})
+    version = await registry.tool(name, snapshot.current().settings).version()
+    await asyncio.to_thread(settings.save, {stored: ",".join(sorted(ready | {name}))})
+    return version
 
 
 app = api.app

@@ -7,8 +7,10 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
+from mangrove import archives
 from mangrove.problems import Missing
 from mangrove.site import snapshot
+from mangrove.tools import registry
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
@@ -34,12 +36,12 @@ async def settings(who: Anyone) -> Reply:
 
 @api.get("/api/public/archive_extensions", gives=list[str])
 async def archive_extensions(who: Anyone) -> Reply:
-    return ok([])
+    return ok(archives.EXTENSIONS)
 
 
 @api.get("/api/public/offline_download_tools", gives=list[str])
 async def offline_download_tools(who: Anyone) -> Reply:
-    return ok([])
+    return ok(registry.offered((await snapshot.fresh()).settings))
 
 
 @api.get("/favicon.ico", response_class=Response, responses={302: {"description": "Where the picture is"}})

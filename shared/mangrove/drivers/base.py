@@ -7,9 +7,11 @@ verb is async; whatever blocks goes to a thread inside the driver. Failures are 
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from mangrove.drivers.options import Config as Config
@@ -178,8 +180,15 @@ class Removes(Protocol):
 class Parts(Protocol):
     """A file that is stored part by part, over any time and by any process; nothing is seen of it until its end."""
 
-    async def begin(self, path: TreePath, upload: Upload) -> str:
-        """Begin a file whose folder exists; a token for the other calls, fit for a record."""
+    async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
+        """Begin a file whose folder exists; a token for the other calls, fit for a record.
+
+        `key` (of `parts_key`, kept before this call) names the attempt for `lost`.
+        """
+        ...
+
+    async def lost(self, path: TreePath, key: str) -> None:
+        """Forget what was begun under `key` by who did not live to keep the token; fine if there is nothing."""
         ...
 
     async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
@@ -196,8 +205,8 @@ class Parts(Protocol):
 
 
 class Take(NamedTuple):
-    """A small file of another storage that is to be copied: what it must still be, and what to do when `target` is
-    there (`overwrite`, else leave it)."""
+    """A small file of another storage that is to be copied: what it must still be, and whether it may take the place
+    of what stands at `target`."""
 
     source: TreePath
     target: TreePath
@@ -211,14 +220,18 @@ class Takes(Protocol):
     async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
         """Copy many small files from another storage whose bytes need not pass through us, each whole or not at all.
 
-        One result for each; Exists for what stands there with another size. None: `source` is not of that kind.
+        One result for each; Exists for what must not be replaced. None: `source` is not of that kind.
         """
         ...
 
+    def takes_parts(self, source: Driver) -> int:
+        """How many bytes of a file of `source` one `take_part` is to copy; 0 when `source` is not of that kind."""
+        ...
+
     async def take_part(
-        self, source: Driver, path: TreePath, target: TreePath, token: str, offset: int, length: int
-    ) -> str | None:
-        """As `Parts.part`, with the bytes of the file `path` of such a storage; the receipt, or None."""
+        self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
+    ) -> str:
+        """As `Parts.part`, with the bytes of the file `path` of such a storage; the receipt."""
         ...
 
 
@@ -262,6 +275,18 @@ class Stamps(Protocol):
     async def stamp(self, path: TreePath) -> int:
         """A cheap number that changes when a name appears in or vanishes from the folder."""
         ...
+
+
+@runtime_checkable
+class Sums(Protocol):
+    async def checksum(self, path: TreePath) -> str:
+        """`algorithm:value` of a file's bytes as the storage knows it without reading them; "" when it does not."""
+        ...
+
+
+def parts_key() -> str:
+    """A name for one attempt to store a file in parts: when it began, and a random part."""
+    return f"{int(time.time())}-{token_hex(12)}"
 
 
 async def entries(driver: Driver, path: TreePath) -> list[Entry]:

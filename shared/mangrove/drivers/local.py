@@ -171,9 +171,9 @@ class Local(Driver):
         except Problem:
             pass  # it never came to be, or its folder is gone with it
 
-    async def begin(self, path: TreePath, upload: Upload) -> str:
+    async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         _free(path)
-        part = f"{PART}{token_hex(12)}.part"
+        part = f"{PART}{key}.part"
         held: list[int] = []
         try:
             await unbroken(self._begin, path, part, held, True)
@@ -184,6 +184,9 @@ class Local(Driver):
             for handle in held:
                 os.close(handle)
         return part
+
+    async def lost(self, path: TreePath, key: str) -> None:
+        await threaded(self._abandon, path, f"{PART}{key}.part")
 
     async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         await threaded(self._part, path, token, offset, content)
@@ -257,11 +260,13 @@ class Local(Driver):
             _free(file.target)
         return await threaded(localcopy.take, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
 
+    def takes_parts(self, source: Driver) -> int:
+        return localcopy.PART if isinstance(source, Local) else 0
+
     async def take_part(
-        self, source: Driver, path: TreePath, target: TreePath, token: str, offset: int, length: int
-    ) -> str | None:
-        if not isinstance(source, Local):
-            return None
+        self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
+    ) -> str:
+        assert isinstance(source, Local)
         return str(await threaded(self._take_part, source.root, path, target, token, offset, length))
 
     def _take_part(self, source: Root, path: TreePath, target: TreePath, part: str, offset: int, length: int) -> int:

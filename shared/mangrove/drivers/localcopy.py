@@ -16,6 +16,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
 FICLONE = 0x40049409  # Linux: share the blocks of another file
+PART = 64 << 20  # bytes
 AT_ONCE = 64 << 20  # bytes; more is work for a task
 
 
@@ -42,23 +43,20 @@ def _taken(source: Root, root: Root, file: Take, part: str) -> StorageProblem | 
             facts = os.fstat(handle)
             if (facts.st_size, facts.st_mtime) != (file.size, file.modified):
                 raise StorageProblem("the source changed since the task began")
-            if not file.overwrite and _standing(root, file):
-                return None
+            if not file.overwrite and _standing(root, file.target):
+                raise Exists
             _file(handle, root, file.target, part)
     except StorageProblem as problem:
         return problem
     return None
 
 
-def _standing(root: Root, file: Take) -> bool:
-    """Whether the file is there already; Exists when something else is."""
+def _standing(root: Root, path: TreePath) -> bool:
     try:
-        facts = root.status(file.target)
+        root.status(path)
     except NotFound:
         return False
-    if stat.S_ISREG(facts.st_mode) and facts.st_size == file.size:
-        return True
-    raise Exists
+    return True
 
 
 def _folder(root: Root, path: TreePath, target: TreePath) -> None:

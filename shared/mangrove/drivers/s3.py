@@ -7,15 +7,16 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import boto3
 import httpx
 from botocore.config import Config as ClientConfig
 
-from mangrove.drivers import s3pages
-from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, Upload, option
+from mangrove.drivers import s3copy, s3pages, s3upload
+from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Take, Upload
 from mangrove.drivers.s3links import at_host, disposition, without_bucket
+from mangrove.drivers.s3options import S3Options, address
 from mangrove.drivers.s3told import told
 from mangrove.drivers.s3upload import Store, aborted, begun
 from mangrove.paths import TreePath
@@ -26,34 +27,12 @@ PLACEHOLDER = ".mangrove"
 AT_ONCE = 1000  # objects of a folder that are copied or moved without a task
 COPIES = 8  # object copies in flight
 THREADS = 16
-LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more goes part by part
-COPY_PART = 512 << 20
+SAME_SERVER = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
 LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
 CONNECT_SECONDS, READ_SECONDS = 3, 10
 COPY_SECONDS = 600  # some servers say nothing until the last byte of a copy is written
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
 Result = TypeVar("Result")
-
-
-class S3Options(Options):
-    root_folder_path: str = option("/", required=True)
-    bucket: str = option(required=True)
-    endpoint: str = option(required=True)
-    region: str = option()
-    access_key_id: str = option(required=True)
-    secret_access_key: str = option(required=True, secret=True)
-    session_token: str = option(secret=True)
-    custom_host: str = option()
-    enable_custom_host_presign: bool = option()
-    sign_url_expire: int = option(4)
-    placeholder: str = option()
-    force_path_style: bool = option()
-    list_object_version: Literal["", "v1", "v2"] = option("v1")
-    remove_bucket: bool = option(help="Remove bucket name from path when using custom host.")
-    add_filename_to_disposition: bool = option(help="Add filename to Content-Disposition header.")
-    enable_direct_upload: bool = option(False)
-    direct_upload_host: str = option()
-    user_agent: str = option(help="Custom User-Agent for S3 requests.")
 
 
 class S3(Driver):
@@ -83,11 +62,11 @@ class S3(Driver):
             raise StorageProblem("access_key_id and secret_access_key are required on this machine")
         self._pool = ThreadPoolExecutor(THREADS, "s3")
         with told():
-            self._client = await self._threaded(partial(self._made, _address(options.endpoint)))
-            self._patient = await self._threaded(partial(self._made, _address(options.endpoint), COPY_SECONDS))
+            self._client = await self._threaded(partial(self._made, address(options.endpoint)))
+            self._patient = await self._threaded(partial(self._made, address(options.endpoint), COPY_SECONDS))
             self._public = self._client
             if options.custom_host and options.enable_custom_host_presign:
-                self._public = await self._threaded(partial(self._made, _address(options.custom_host)))
+                self._public = await self._threaded(partial(self._made, address(options.custom_host)))
         headers = {"user-agent": options.user_agent} if options.user_agent else {}
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         self._http = await self._threaded(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
@@ -241,8 +220,14 @@ class S3(Driver):
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         return await Store(self.call, self.key(path), upload).store(path.name, body)
 
-    async def begin(self, path: TreePath, upload: Upload) -> str:
+    async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         return await begun(self.call, self.key(path), ContentType=upload.mime)
+
+    async def lost(self, path: TreePath, key: str) -> None:
+        await s3upload.aborted_since(self.call, self.key(path), float(key.partition("-")[0]))
+
+    async def checksum(self, path: TreePath) -> str:
+        return s3upload.checksum(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
 
     async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)
@@ -261,6 +246,32 @@ class S3(Driver):
 
     async def drop(self, path: TreePath, token: str) -> None:
         await aborted(self.call, self.key(path), token)
+
+    async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
+        if not isinstance(source, S3) or not self._shares(source):
+            return None
+        wanted = [(source.place(source.key(file.source)), self.key(file.target), file) for file in files]
+        return await s3copy.take(self.call, source.stat, self.stat, wanted)
+
+    async def take_part(
+        self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
+    ) -> str:
+        assert isinstance(source, S3)
+        place = source.place(source.key(path))
+        etag = await s3copy.part(self.call, place, self.key(target), token, number, offset, length)
+        return f"{length} {etag}"
+
+    def takes_parts(self, source: Driver) -> int:
+        return s3copy.PART if isinstance(source, S3) and self._shares(source) else 0
+
+    def _shares(self, other: S3) -> bool:
+        """Whether the server may read the other storage's objects with our keys."""
+        mine, theirs = self.options, other.options
+        return all(getattr(mine, name) == getattr(theirs, name) for name in SAME_SERVER)
+
+    def place(self, key: str) -> dict[str, str]:
+        """An object, as the source of a copy."""
+        return {"Bucket": self.options.bucket, "Key": key}
 
     async def make(self, path: TreePath) -> None:
         for step in path.ancestors()[:-1]:
@@ -296,7 +307,7 @@ class S3(Driver):
             raise StorageProblem("the destination folder is a subfolder of the source folder")
         entry = await self.stat(path)
         if not entry.is_dir:
-            await self._copy_object(self.key(path), self.key(target), entry.size)
+            await s3copy.copied(self.call, self.place(self.key(path)), self.key(target), entry.size)
             return [self.key(path)]
         found = await self._below(path)
         if found.get("IsTruncated"):
@@ -308,31 +319,11 @@ class S3(Driver):
 
         async def one(key: str, size: int) -> None:
             async with turn:
-                await self._copy_object(key, new + key.removeprefix(old), size)
+                await s3copy.copied(self.call, self.place(key), new + key.removeprefix(old), size)
 
         contents = found.get("Contents", [])
         await _all([one(item["Key"], item["Size"]) for item in contents])
         return [item["Key"] for item in contents]
-
-    async def _copy_object(self, key: str, target: str, size: int) -> None:
-        source = {"Bucket": self.options.bucket, "Key": key}
-        if size <= LARGEST_COPY:
-            await self.call("copy_object", Key=target, CopySource=source)
-            return
-        upload = await begun(self.call, target)
-        try:
-            parts = []
-            for number, start in enumerate(range(0, size, COPY_PART), 1):
-                span = f"bytes={start}-{min(start + COPY_PART, size) - 1}"
-                answer = await self.call(
-                    "upload_part_copy", Key=target, UploadId=upload, PartNumber=number, CopySource=source,
-                    CopySourceRange=span,
-                )  # fmt: skip
-                parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
-            await self.call("complete_multipart_upload", Key=target, UploadId=upload, MultipartUpload={"Parts": parts})
-        except BaseException:
-            await asyncio.shield(aborted(self.call, target, upload))
-            raise
 
     async def _delete(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), 1000):
@@ -382,14 +373,8 @@ class S3(Driver):
             url = await self._threaded(sign)
         if options.custom_host:
             url = without_bucket(url, options.bucket) if options.remove_bucket else url
-            url = at_host(url, _address(options.custom_host) or "", options.enable_custom_host_presign)
+            url = at_host(url, address(options.custom_host) or "", options.enable_custom_host_presign)
         return Link(url, lifetime=seconds)
-
-
-def _address(text: str) -> str | None:
-    """An endpoint with its scheme; None for AWS itself."""
-    text = text.strip().rstrip("/")
-    return None if not text else text if "://" in text else f"https://{text}"
 
 
 async def _nothing() -> AsyncIterator[bytes]:

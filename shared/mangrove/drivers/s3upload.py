@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mangrove.drivers.base import Entry, Upload
@@ -13,6 +14,8 @@ from mangrove.problems import BadRequest, StorageProblem
 PART = 8 << 20  # bytes
 IN_FLIGHT = 3
 MOST_PARTS = 10_000
+CLOCKS_DIFFER = 900.0  # seconds that a server's clock may be behind ours
+MD5 = re.compile("[0-9a-f]{32}")
 
 
 class Call(Protocol):
@@ -115,6 +118,25 @@ async def aborted(call: Call, key: str, upload_id: str, sending: Sequence[asynci
         await call("abort_multipart_upload", Key=key, UploadId=upload_id)
     except StorageProblem:
         pass  # the server is gone, or has dropped it; the bucket's lifecycle rule removes what is left
+
+
+async def aborted_since(call: Call, key: str, begun_at: float) -> None:
+    """Drop the uploads to this very key that began at `begun_at` (seconds since the epoch) or later."""
+    answer = await call("list_multipart_uploads", Prefix=key)
+    for one in answer.get("Uploads", []):
+        if one["Key"] == key and one["Initiated"].timestamp() >= begun_at - CLOCKS_DIFFER:
+            await aborted(call, key, one["UploadId"])
+
+
+def checksum(head: Mapping[str, Any]) -> str:
+    """What the answer of head_object says of the whole object's bytes; "" for nothing, or sums of sums."""
+    if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
+        for name in ("SHA256", "SHA1", "CRC64NVME", "CRC32C", "CRC32"):
+            if value := head.get(f"Checksum{name}", ""):
+                return f"{name.lower()}:{value}"
+    etag = head.get("ETag", "").strip('"')
+    plain = head.get("ServerSideEncryption", "AES256") == "AES256" and "SSECustomerAlgorithm" not in head
+    return f"md5:{etag}" if plain and MD5.fullmatch(etag) else ""
 
 
 async def _parts(body: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:

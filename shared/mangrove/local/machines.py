@@ -27,7 +27,7 @@ MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {
     "Task": {"Type", "Resource", "Retry", "Catch", "Next", "End", "Comment"},
     "Choice": {"Type", "Choices", "Default", "Comment"},
-    "Wait": {"Type", "Seconds", "Next", "Comment"},
+    "Wait": {"Type", "SecondsPath", "Next", "Comment"},
     "Succeed": {"Type", "Comment"},
     "Fail": {"Type", "Error", "Cause", "Comment"},
 }
@@ -84,7 +84,7 @@ class Machine:
             case "Choice":
                 return _choice(state, value), value
             case "Wait":
-                await asyncio.sleep(state["Seconds"])
+                await asyncio.sleep(value[state["SecondsPath"].removeprefix("$.")])
                 return state["Next"], value
             case "Succeed":
                 return None, value
@@ -101,7 +101,7 @@ def _check(name: str, state: dict[str, Any]) -> None:
     for rule, known in rules:
         if set(rule) - known:
             raise Unknown(f"the state {name} uses {', '.join(sorted(set(rule) - known))}, which is not run here")
-        for way in (rule[key] for key in ("Variable", "ResultPath") if key in rule):
+        for way in (rule[key] for key in ("Variable", "ResultPath", "SecondsPath") if key in rule):
             if not FIELD.fullmatch(way):
                 raise Unknown(f"the state {name} uses the path {way}, which is not run here")
 
@@ -170,11 +170,20 @@ class Runner:
         self._running: dict[str, set[asyncio.Task[None]]] = {name: set() for name in KINDS}
         self._begun: set[str] | None = set()  # what came while it is looked for what was left undone
         steps.live_in(self._loop)
-        machines.use(self.start)
+        machines.use(self.start, self.hurry)
 
     def start(self, task: Task) -> None:
         """Queue a task; from any thread."""
         self._loop.call_soon_threadsafe(self._queue, task.kind, task.id)
+
+    def hurry(self, task: Task) -> None:
+        """Begin a task now if it waits for a worker; from any thread."""
+        self._loop.call_soon_threadsafe(self._jump, task.kind, task.id)
+
+    def _jump(self, kind: str, id: str) -> None:
+        if id in self._waiting[kind]:
+            self._waiting[kind].remove(id)
+            self._begin(kind, id)
 
     def _queue(self, kind: str, id: str) -> None:
         if self._begun is not None:
@@ -183,11 +192,14 @@ class Runner:
         self._pump(kind)
 
     def _pump(self, kind: str) -> None:
-        most = int(snapshot.current().settings[KINDS[kind].workers] or 0)
+        most = snapshot.current().settings.number(KINDS[kind].workers)
         while self._waiting[kind] and len(self._running[kind]) < most:
-            running = asyncio.create_task(self._run(kind, self._waiting[kind].popleft()))
-            self._running[kind].add(running)
-            running.add_done_callback(lambda done: self._ended(kind, done))
+            self._begin(kind, self._waiting[kind].popleft())
+
+    def _begin(self, kind: str, id: str) -> None:
+        running = asyncio.create_task(self._run(kind, id))
+        self._running[kind].add(running)
+        running.add_done_callback(lambda done: self._ended(kind, done))
 
     def _ended(self, kind: str, done: asyncio.Task[None]) -> None:
         self._running[kind].discard(done)

@@ -176,17 +176,20 @@ def keep(
 ) -> Task:
     """Write what changed, as the holder of `token`, and hold it `seconds` more; 0 lets go. Conflict for others.
 
-    The answer tells whether a cancel mark was set meanwhile. `done` puts the task on the other shelf.
+    The answer tells whether a cancel mark was set meanwhile. `done` puts the task on the other shelf, unless it was
+    taken down: a Conflict, too.
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [TaskRecord.until.set(time.time() + seconds if seconds else 0)]
     for attribute, value in ((TaskRecord.shown, shown), (TaskRecord.cursor, cursor), (TaskRecord.facts, facts)):
         if value is not None:
             actions.append(attribute.set(_text(value)))
+    condition = TaskRecord.lease == token
     if done is not None:
         actions.append(TaskRecord.shelf.set(_shelf(task.kind, done)))
+        condition &= TaskRecord.shelf != _gone(task.kind)
     with told():
-        record.update(actions=actions, condition=TaskRecord.lease == token)
+        record.update(actions=actions, condition=condition)
     return _task(record)
 
 
@@ -196,16 +199,17 @@ def mark_cancelled(id: str) -> None:
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
-def again(task: Task, shown: Mapping[str, Any]) -> Task:
+def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
     """Make a task undone once more, as its next run; who worked on it so far no longer does.
 
-    Conflict when somebody else has begun that run.
+    `gone`: nobody sees it any more, and all that this run does is to clean up. Conflict when somebody else has begun
+    that run.
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [
         TaskRecord.shown.set(_text(shown)),
-        TaskRecord.shelf.set(_shelf(task.kind, False)),
-        TaskRecord.cancel.set(False),
+        TaskRecord.shelf.set(_gone(task.kind) if gone else _shelf(task.kind, False)),
+        TaskRecord.cancel.set(gone),
         TaskRecord.turn.set(task.turn + 1),
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
@@ -230,6 +234,24 @@ def take_down(task: Task) -> None:
     actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.shelf.set(_gone(task.kind))]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
+
+
+def shelve(task: Task, shown: Mapping[str, Any]) -> None:
+    """Put a task that nobody could begin to work on back among those that are done."""
+    actions: list[Action] = [TaskRecord.shown.set(_text(shown)), TaskRecord.shelf.set(_shelf(task.kind, True))]
+    with told():
+        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.turn == task.turn)
+
+
+def delete_gone(id: str) -> None:
+    """Forget a task if it was taken down."""
+    with told():
+        try:
+            record = TaskRecord.get(id, consistent_read=True)
+        except DoesNotExist:
+            return
+        if record.shelf == _gone(record.kind):
+            record.delete()
 
 
 def delete(id: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import re
 from collections.abc import Mapping
 
 import re2
@@ -64,10 +66,32 @@ def _hook(key: str, value: str) -> None:
         raise ValueError(f'hours from 0 to {LONGEST_LINK}, got "{value[:40]}"')
     if key == "multipart_chunk_size" and not (value.isdecimal() and int(value) > 0):
         raise ValueError(f'multipart chunk size must be a positive integer (MB), got "{value[:40]}"')
+    if key.startswith("archive_max_") and not (value.isascii() and value.isdecimal() and len(value) < 16):
+        raise ValueError(f'a whole number from 0 on, got "{value[:40]}"')
+    if key == "non_efs_zip_encoding" and not _is_text_encoding(value):
+        raise ValueError(f"not an encoding: {value[:40]}")
     if key == "search_index" and value not in BY_KEY[key].options.split(","):
         raise ValueError(f"not support index: {value[:40]}")
+    if key == "offline_download_allowed_hosts":
+        _hosts(value)
     if key == "token" and value and len(value) < 16:
         raise ValueError("a token needs at least 16 characters")
+
+
+def _is_text_encoding(name: str) -> bool:
+    try:
+        return b"a".decode(name, errors="replace") != ""
+    except (LookupError, UnicodeError):
+        return False
+
+
+def _hosts(text: str) -> None:
+    """ValueError unless every part is an address, a network or the name of a host."""
+    for part in filter(None, re.split(r"[\s,]+", text)):
+        if ":" in part or "/" in part:
+            ipaddress.ip_network(part.strip("[]"), strict=False)
+        elif not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", part):
+            raise ValueError(f"not a host: {part[:40]}")
 
 
 def delete(key: str) -> None:

@@ -35,6 +35,10 @@ class Settings(Mapping[str, str]):
         """A bool setting."""
         return self._values[key] in ("true", "1")
 
+    def number(self, key: str) -> int:
+        """A number setting; 0 for an empty one."""
+        return int(self._values[key] or 0)
+
     def extensions(self, key: str) -> frozenset[str]:
         """A comma-separated list of file name extensions, lower-case."""
         return frozenset(part.strip().lower() for part in self._values[key].split(",") if part.strip())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 import string
 from collections.abc import Iterator, Mapping
@@ -27,16 +29,51 @@ def new_id() -> str:
     return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
 
 
+def stage(task: Task) -> str:
+    """The name in staging of what this run of a task brings for the next one."""
+    return f"{task.id}.{task.turn}"
+
+
+def following(stage: str) -> str:
+    """The id of the task that goes on with what was brought under the name `stage`."""
+    return base64.urlsafe_b64encode(hashlib.sha256(stage.encode()).digest()).decode()[:ID_LENGTH]
+
+
 def open(
     kind: str, user: User, name: str, facts: Mapping[str, Any], size: int = 0, status: str = "", id: str = ""
 ) -> Task:
     """Put a new task on the board and start it. `size` in bytes, 0 when it is not known."""
-    id = id or new_id()
-    shown = {
+    shown = _fresh(id or new_id(), name, user.username, user.role, size, status)
+    task = records.create(shown["id"], kind, user.id, shown, facts)
+    try:
+        machines.start(task)
+    except Problem:
+        records.delete(task.id)  # nobody would ever work on it
+        raise
+    return task
+
+
+def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: int, status: str = "") -> None:
+    """Open the task that goes on with what `task` has brought; once, however often a worker comes to do it."""
+    id = following(stage(task))
+    shown = _fresh(id, name, task.shown["creator"], task.shown["creator_role"], size, status)
+    try:
+        opened = records.create(id, kind, task.owner, shown, facts)
+    except Conflict:
+        try:
+            opened = records.get(id)
+        except RecordMissing:
+            return  # opened before, and removed since
+    if not opened.done:
+        machines.start(opened)
+
+
+def _fresh(id: str, name: str, creator: str, role: int, size: int, status: str) -> dict[str, Any]:
+    return {
         "id": id,
         "name": name,
-        "creator": user.username,
-        "creator_role": user.role,
+        "creator": creator,
+        "creator_role": role,
         "state": State.PENDING,
         "status": status,
         "progress": 0.0,
@@ -45,13 +82,6 @@ def open(
         "total_bytes": size,
         "error": "",
     }
-    task = records.create(id, kind, user.id, shown, dict(facts))
-    try:
-        machines.start(task)
-    except Problem:
-        records.delete(id)  # nobody would ever work on it
-        raise
-    return task
 
 
 def shown(row: Row | Task) -> dict[str, Any]:
@@ -87,6 +117,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
+        machines.hurry(task)
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
@@ -96,15 +127,31 @@ def retry(kind: str, id: str, caller: Caller) -> None:
         return
     fresh = {"state": State.WAITING_RETRY, "error": "", "end_time": None, "status": ""}
     try:
-        machines.start(records.again(task, task.shown | fresh))
+        again = records.again(task, task.shown | fresh)
     except Conflict:
-        pass  # somebody else retried it at the same time
+        return  # somebody else retried it at the same time
+    try:
+        machines.start(again)
+    except Problem:
+        records.shelve(again, task.shown)
+        raise
 
 
 def delete(kind: str, id: str, caller: Caller) -> None:
     """Take a task off the board; one that is under way is cancelled first and cleans up after itself."""
     task = get(kind, id, caller)
-    if task.done:
+    if not task.done:
+        records.take_down(task)
+        machines.hurry(task)
+    elif task.shown["state"] == State.SUCCEEDED:
         records.delete(task.id)
     else:
-        records.take_down(task)
+        _clean_up(task)
+
+
+def _clean_up(task: Task) -> None:
+    """Run a task once more, only to remove what was kept for a retry."""
+    try:
+        machines.start(records.again(task, task.shown, gone=True))
+    except Conflict:
+        pass  # somebody else deletes or retries it at the same time

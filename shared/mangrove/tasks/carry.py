@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mangrove.drivers.base import Copies, Driver, Entry, Parts, Takes, Upload, Writes
+from mangrove.drivers.base import Copies, Driver, Entry, Parts, Sums, Takes, Upload, Writes, parts_key
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
@@ -95,20 +95,32 @@ async def carry(
 ) -> bool:
     """Copy a file and verify it. `leave` keeps what stands at the target; else, without `overwrite`, Exists.
 
-    What is there with the same size counts as ours: a worker that died may have stored it already. False: something
+    What is there with the same bytes counts as ours: a worker that died may have stored it already. False: something
     was left there and nobody compared it with the source.
     """
     if not file.same(await source.driver.stat(source.path)):
         raise StorageProblem("the source changed since the task began")
     standing = await near.find(target)
     if standing is not None and not overwrite and run.cursor.get("file", {}).get("path") != target.path:
-        if leave or (not standing.is_dir and standing.size == file.size):
+        if leave:
             return False
+        if await alike(source, target):
+            return True
         raise Exists
     stored = await _stored(run, source, target, file)
     if stored.size != file.size:
         raise StorageProblem(f"the target has {stored.size} bytes instead of {file.size}")
+    await _sums_agree(source, target)
     return True
+
+
+async def _sums_agree(source: End, target: End) -> None:
+    """Refuse when both storages know a checksum of the same kind and the two differ."""
+    if not (isinstance(source.driver, Sums) and isinstance(target.driver, Sums)):
+        return
+    one, other = await source.driver.checksum(source.path), await target.driver.checksum(target.path)
+    if one.partition(":")[0] == other.partition(":")[0] and one != other:
+        raise StorageProblem("the target's checksum differs from the source's")
 
 
 async def alike(source: End, target: End) -> bool:
@@ -118,7 +130,7 @@ async def alike(source: End, target: End) -> bool:
         return False
     for offset in range(0, one.size, PART):
         length = min(PART, one.size - offset)
-        if await _bytes(source, offset, length) != await _bytes(target, offset, length):
+        if await content(source, offset, length) != await content(target, offset, length):
             return False
     return True
 
@@ -130,7 +142,8 @@ async def together(works: Iterable[Awaitable[Result]]) -> list[Result]:
     return [one.result() for one in running]
 
 
-async def _bytes(end: End, offset: int, length: int) -> bytes:
+async def content(end: End, offset: int, length: int) -> bytes:
+    """A range of a file."""
     blocks: Any = await end.driver.read(end.path, offset, length)
     return b"".join([block async for block in blocks])
 
@@ -147,9 +160,10 @@ async def _verified(body: AsyncIterator[bytes], source: End, file: File) -> Asyn
     await _unchanged(source, file)
 
 
-def _length(size: int) -> int:
+def _length(source: Driver, target: Parts, size: int) -> int:
     """Bytes of a part."""
-    return max(PART, -(-size // MOST_PARTS))
+    length = target.takes_parts(source) if isinstance(target, Takes) else 0
+    return max(length or PART, -(-size // MOST_PARTS))
 
 
 async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
@@ -171,13 +185,9 @@ async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
 async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: Upload, file: File) -> Entry:
     """Store part by part; the record knows each stored one, so that whoever goes on begins at the next."""
     assert upload.size is not None
-    size, length = upload.size, _length(upload.size)
-    state = run.cursor.get("file")
-    if state is None or state["path"] != target.path:
-        state = {"path": target.path, "token": await driver.begin(target.path, upload), "receipts": []}
-        run.cursor["file"] = state
-        await run.save()
-    receipts: list[str] = state["receipts"]
+    size = upload.size
+    state = await _begun(run, target, driver, upload, _length(source.driver, driver, size))
+    length, receipts = int(state["length"]), state["receipts"]
     offsets = range(0, size, length)
     before = run.cursor["bytes"]
     while len(receipts) < len(offsets):
@@ -197,15 +207,26 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
     return stored
 
 
+async def _begun(run: Run, target: End, driver: Parts, upload: Upload, length: int) -> dict[str, Any]:
+    """What the record says of the file that is under way: begun by now, and by nobody unknown."""
+    state: dict[str, Any] | None = run.cursor.get("file")
+    if state is None or state["path"] != target.path or not state["token"]:
+        await drop(run, target.driver)
+        state = {"path": target.path, "key": parts_key(), "token": "", "length": length, "receipts": []}
+        run.cursor["file"] = state
+        await run.save()
+        state["token"] = await driver.begin(target.path, upload, state["key"])
+        await run.save()
+    return state
+
+
 async def _part(source: End, target: End, driver: Parts, token: str, index: int, length: int, size: int) -> str:
     offset = index * length
-    if isinstance(driver, Takes):
-        wanted = min(length, size - offset)
-        receipt = await driver.take_part(source.driver, source.path, target.path, token, offset, wanted)
-        if receipt is not None:
-            return receipt
-    content = await _bytes(source, offset, min(length, size - offset))
-    storing = asyncio.ensure_future(driver.part(target.path, token, index + 1, offset, content))
+    wanted = min(length, size - offset)
+    if isinstance(driver, Takes) and driver.takes_parts(source.driver):
+        return await driver.take_part(source.driver, source.path, target.path, token, index + 1, offset, wanted)
+    held = await content(source, offset, wanted)
+    storing = asyncio.ensure_future(driver.part(target.path, token, index + 1, offset, held))
     try:
         return await asyncio.shield(storing)
     except asyncio.CancelledError:
@@ -218,6 +239,8 @@ async def drop(run: Run, target: Driver, path: TreePath | None = None) -> None:
     state = run.cursor.get("file")
     if state is None or path not in (None, state["path"]):
         return
-    if isinstance(target, Parts):
+    if isinstance(target, Parts) and state["token"]:
         await target.drop(TreePath(state["path"]), state["token"])
+    elif isinstance(target, Parts):
+        await target.lost(TreePath(state["path"]), state["key"])
     run.cursor.pop("file", None)

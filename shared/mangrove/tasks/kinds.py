@@ -38,6 +38,10 @@ KINDS = {
         Kind("upload", "transfer", "upload_task_threads_num"),
         Kind("copy", "transfer", "copy_task_threads_num"),
         Kind("move", "transfer", "move_task_threads_num"),
+        Kind("offline_download", "download", "offline_download_task_threads_num"),
+        Kind("offline_download_transfer", "transfer", "offline_download_transfer_task_threads_num"),
+        Kind("decompress", "decompress", "decompress_download_task_threads_num"),
+        Kind("decompress_upload", "transfer", "decompress_upload_task_threads_num"),
     )
 }
 
@@ -45,6 +49,25 @@ KINDS = {
 def upload_name(file: str, mount: TreePath, folder: TreePath) -> str:
     """`folder` inside the storage."""
     return f"upload {file} to [{mount}]({folder})"
+
+
+def download_name(url: str, folder: TreePath) -> str:
+    """`folder` in the tree."""
+    return f"download {url} to ({folder})"
+
+
+def brought_name(path: TreePath, mount: TreePath, folder: TreePath) -> str:
+    """The transfer of what was downloaded; `path` in staging, `folder` inside the storage."""
+    return f"transfer []({path}) to [{mount}]({folder})"
+
+
+def decompress_name(
+    mount: TreePath, path: TreePath, inner: TreePath, to_mount: TreePath, folder: TreePath, password: str
+) -> str:
+    """Paths inside the storages, `inner` inside the archive; of the password only whether there is one."""
+    return (
+        f"decompress [{mount}]({path})[{inner}] to [{to_mount}]({folder}) with password <{'***' if password else ''}>"
+    )
 
 
 def transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:

@@ -13,12 +13,19 @@ from mangrove.tasks.kinds import KINDS
 
 Starter = Callable[[Task], None]
 _starter: Starter | None = None
+_hurrier: Starter | None = None
 
 
-def use(starter: Starter) -> None:
-    """Start machines with `starter` from now on."""
-    global _starter
-    _starter = starter
+def use(starter: Starter, hurrier: Starter) -> None:
+    """Start machines with `starter` from now on; `hurrier` puts one before those that wait for a worker."""
+    global _starter, _hurrier
+    _starter, _hurrier = starter, hurrier
+
+
+def hurry(task: Task) -> None:
+    """Let a task that was cancelled end now, also where it still waits for a worker."""
+    if _hurrier is not None:
+        _hurrier(task)
 
 
 def start(task: Task) -> None:

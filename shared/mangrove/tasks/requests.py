@@ -4,27 +4,55 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from mangrove.drivers.base import Upload
+import httpx
+
+from mangrove import archives
+from mangrove.drivers.base import Driver, TakesUrls, Upload, Writes
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath, existing_name
+from mangrove.problems import BadRequest, NotFound, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import board, kinds, staging
+from mangrove.tools import names as names_of
+from mangrove.tools import registry
+from mangrove.tools import urls as addresses
 from mangrove.tree import transfers, uploads
-from mangrove.tree.spot import Spot
+from mangrove.tree.changes import forget_upwards, running, source
+from mangrove.tree.spot import Spot, look
 from mangrove.tree.transfers import Item, OnConflict
 
-STAGED = "body"  # the name under which an upload waits
+KEEP_FOR_RETRY = "delete_on_upload_succeed"
+POLICIES = ("delete_on_upload_succeed", "delete_on_upload_failed", "delete_never", "delete_always")
+MOST_TASKS = 10_000  # opened by one request
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacking:
+    """How an archive is to be unpacked; `inner`: the folder or file in it that is wanted, `/` for all."""
+
+    password: str = ""
+    inner: str = "/"
+    cache_full: bool = False
+    into_new_dir: bool = False
+    overwrite: bool = False
 
 
 async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> list[Task]:
     """Move entries; the tasks for what could not be done at once."""
+    _few(names if _apart(source_dir, target_dir) else ())
     left = await transfers.move(source_dir, target_dir, names, conflict)
+    _few(left)
     return [await _opened("move", "move", source_dir, target_dir, item, conflict) for item in left]
 
 
 async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> list[Task]:
     """Copy entries; the tasks for what could not be done at once."""
+    _few(names if _apart(source_dir, target_dir) else ())
     left = await transfers.copy(source_dir, target_dir, names, conflict)
+    _few(left)
     word = "merge" if conflict.merge else "copy"
     return [await _opened("copy", word, source_dir, target_dir, item, conflict) for item in left]
 
@@ -35,7 +63,6 @@ async def _opened(kind: str, word: str, source_dir: Spot, target_dir: Spot, item
         word, source_dir.mount()[0].path, item.path, target_dir.mount()[0].path, item.target.parent
     )
     facts = {
-        "verb": kind,
         "source": place.path,
         "password": source_dir.password,
         "staged": "",
@@ -43,8 +70,108 @@ async def _opened(kind: str, word: str, source_dir: Spot, target_dir: Spot, item
         "name": into.path.name,
         "overwrite": conflict.overwrite,
         "leave": conflict.merge or conflict.skip,
+        "policy": KEEP_FOR_RETRY,
     }
     return await asyncio.to_thread(board.open, kind, source_dir.caller.user, name, facts)
+
+
+async def decompress(source_dir: Spot, target_dir: Spot, names: Sequence[str], wanted: Unpacking) -> list[Task]:
+    """Unpack archives of one folder into another: one task for each."""
+    _few(names)
+    target_dir.spend(Right.DECOMPRESS)
+    tasks = []
+    for name in dict.fromkeys(names):
+        existing_name(name)
+        tasks.append(await _unpacked(source_dir.within(name), target_dir, wanted))
+    return tasks
+
+
+async def _unpacked(place: Spot, target_dir: Spot, wanted: Unpacking) -> Task:
+    driver, inner, mount = await running(place.readable(), "src")
+    await source(place, driver, inner, mount)
+    target, into, target_mount = await running(target_dir, "dst")
+    if mount.path == target_mount.path:
+        await transfers.folder(target, into, target_mount)
+    _takes_files(target)
+    within = TreePath(wanted.inner or "/")
+    name = kinds.decompress_name(mount.path, inner, within, target_mount.path, into, wanted.password)
+    facts = {
+        "source": place.path,
+        "password": place.password,
+        "archive_pass": wanted.password,
+        "inner": within,
+        "cache_full": wanted.cache_full,
+        "target": target_dir.path,
+        "name": archives.base_name(place.path.name) if wanted.into_new_dir else "",
+        "overwrite": wanted.overwrite,
+    }
+    return await asyncio.to_thread(board.open, "decompress", place.caller.user, name, facts)
+
+
+async def download(target: Spot, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
+    """Bring files from addresses into a folder, one task for each; none where the storage keeps addresses itself.
+
+    All are checked before the first is begun.
+    """
+    registry.known(tool)
+    wanted = [addresses.checked(url.strip(), tool) for url in urls if url.strip()]
+    _few(wanted)
+    policy = policy or "delete_never"
+    if policy not in POLICIES:
+        raise BadRequest(f"delete_policy must be one of {', '.join(POLICIES)}")
+    target.spend(Right.OFFLINE_DOWNLOAD)
+    driver = await _receiving(target, tool)
+    if tool == registry.SIMPLE_HTTP and isinstance(driver, TakesUrls):
+        return await _referred(target, wanted)
+    if tool != registry.SIMPLE_HTTP:
+        await registry.opened(tool, target.settings)
+    tasks = []
+    for url in wanted:
+        facts = {"url": url, "tool": tool, "policy": policy, "target": target.path}
+        name = kinds.download_name(url, target.path)
+        opened = partial(board.open, "offline_download", target.caller.user, name, facts)
+        tasks.append(await asyncio.to_thread(opened))
+    return tasks
+
+
+async def _receiving(target: Spot, tool: str) -> Driver:
+    """The storage that downloads go to; a folder that is missing is made later."""
+    driver, inner, mount = await running(target)
+    if not (tool == registry.SIMPLE_HTTP and isinstance(driver, TakesUrls)):
+        _takes_files(driver)
+    try:
+        if not (await look(driver, inner, mount)).is_dir:
+            raise NotSupported("not a folder")
+    except NotFound:
+        pass
+    return driver
+
+
+def _takes_files(driver: Driver) -> None:
+    if driver.config.no_upload or not isinstance(driver, Writes):
+        raise StorageProblem("upload not supported")
+
+
+async def _referred(target: Spot, urls: Sequence[str]) -> list[Task]:
+    driver, inner, mount = await target.driver()
+    assert isinstance(driver, TakesUrls)
+    for url in urls:
+        await driver.put_url(inner / names_of.of(httpx.URL(url), ""), url)
+        forget_upwards(mount, inner)
+    return []
+
+
+def _apart(one: Spot, other: Spot) -> bool:
+    """Whether two places are in different storages, so that every item takes a task."""
+    try:
+        return one.mount()[0].path != other.mount()[0].path
+    except StorageProblem:
+        return False  # there is no storage: for others to say
+
+
+def _few(wanted: Sequence[object]) -> None:
+    if len(wanted) > MOST_TASKS:
+        raise BadRequest(f"{len(wanted)} tasks in one request, at most {MOST_TASKS} are opened")
 
 
 async def upload(
@@ -54,19 +181,19 @@ async def upload(
     _, inner, mount = await uploads.admitted(spot, overwrite)
     id = board.new_id()
     try:
-        size = await staging.keep(id, STAGED, uploads.checked(body, hashes), sent)
+        size = await staging.keep(id, staging.BODY, uploads.checked(body, hashes), sent)
     except BaseException:
         await asyncio.shield(staging.clear(id))
         raise
     facts = {
-        "verb": "upload",
         "source": "",
         "password": "",
-        "staged": STAGED,
+        "staged": staging.place(id, staging.BODY),
         "target": spot.path.parent,
         "name": spot.path.name,
         "overwrite": overwrite,
         "leave": False,
+        "policy": KEEP_FOR_RETRY,
     }
     name = kinds.upload_name(spot.path.name, mount.path, inner.parent)
     opened = partial(board.open, "upload", spot.caller.user, name, facts, size, "uploading", id)

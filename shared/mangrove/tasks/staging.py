@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator
 
 from mangrove.config import config
@@ -12,6 +13,9 @@ from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, Mounting, Removes, Upload, Writes
 from mangrove.paths import TreePath
 from mangrove.problems import Problem
+
+BODY = "body"  # where a task keeps what it brought for the next one
+LENT = "lent"  # stands beside what another program goes on to use: never to be cleared by us
 
 _driver: Driver | None = None
 _starting = asyncio.Lock()
@@ -43,6 +47,16 @@ async def _started() -> Driver:
     return made
 
 
+def folder(task_id: str, name: str) -> str:
+    """The same as a path of this machine, for programs that run beside us; Problem in the cloud."""
+    data = config().data
+    if data is None:
+        raise Problem("there is no folder that this service shares with other programs")
+    path = data.absolute() / "staging" / task_id / name
+    path.mkdir(parents=True, exist_ok=True)
+    return str(path)
+
+
 def place(task_id: str, name: str) -> TreePath:
     """Where a task keeps something."""
     return TreePath(f"/{task_id}") / name
@@ -52,16 +66,38 @@ async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Uplo
     """Store a body for a task, whole or not at all; its size in bytes."""
     store = await driver()
     assert isinstance(store, Writes)
-    path = place(task_id, name)
+    path = TreePath(f"/{task_id}/{name}")
     await store.make(path.parent)  # type: ignore[attr-defined]
     return (await store.write(path, body, upload)).size
 
 
+async def lend(task_id: str) -> None:
+    """Leave what a task has kept to another program for good."""
+    await keep(task_id, LENT, _nothing(), Upload(0, time.time()))
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""  # makes this a generator
+
+
 async def clear(task_id: str) -> None:
-    """Remove everything a task has kept."""
+    """Remove everything a task has kept, unless it is lent."""
+    try:
+        await (await driver()).stat(place(task_id, LENT))
+    except Problem:
+        await _remove(TreePath(f"/{task_id}"))
+
+
+async def forget(task_id: str, name: str) -> None:
+    """Remove one thing a task has kept."""
+    await _remove(place(task_id, name))
+
+
+async def _remove(path: TreePath) -> None:
     store = await driver()
     assert isinstance(store, Removes)
     try:
-        await store.remove(TreePath(f"/{task_id}"))
+        await store.remove(path)
     except Problem:
         pass  # nothing was kept, or the sweep will find it

@@ -53,6 +53,7 @@ class Run:
         self.task = task
         self.shown = dict(task.shown)
         self.cursor = dict(task.cursor)
+        self.wait = 0  # seconds until the next slice is of use
         self._token = token
         self._end = time.monotonic() + seconds
 
@@ -90,7 +91,7 @@ class Run:
         """Renew the lease for ever; ends with Cancelled or Superseded."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            await self.keep(LEASE_SECONDS)
+            await self.keep(LEASE_SECONDS, shown=self.shown)
             if self.task.cancel:
                 raise Cancelled
 
@@ -109,11 +110,18 @@ async def held(id: str, seconds: float) -> Run:
     raise Busy
 
 
-async def step(id: str, seconds: float, work: Callable[[Run], Awaitable[bool]]) -> bool:
-    """One slice of `work`; whether there is more. A Problem is kept in the record before it goes on."""
+Work = Callable[[Run], Awaitable[bool]]
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+
+async def step(id: str, seconds: float, work: Work) -> dict[str, Any]:
+    """One slice of `work`; whether there is `more`, and the `seconds` until then.
+
+    A Problem is kept in the record before it goes on.
+    """
     run = await held(id, seconds)
     if run.task.done:
-        return False
+        return {"tid": id, "more": False, "seconds": 0}
     if run.task.cancel:
         await run.keep(0)
         raise Cancelled
@@ -132,10 +140,10 @@ async def step(id: str, seconds: float, work: Callable[[Run], Awaitable[bool]]) 
         run.shown["error"] = problem.message
         await run.keep(0, shown=run.shown, cursor=run.cursor)
         raise
-    return more
+    return {"tid": id, "more": more, "seconds": run.wait}
 
 
-async def _beating(run: Run, work: Callable[[Run], Awaitable[bool]]) -> bool:
+async def _beating(run: Run, work: Work) -> bool:
     working = asyncio.ensure_future(work(run))
     beating = asyncio.ensure_future(run.beat())
     try:
@@ -179,15 +187,18 @@ def here(work: Coroutine[Any, Any, Result]) -> Result:
     return _own.run_until_complete(work)
 
 
-def worker(work: Callable[[Run], Awaitable[bool]]) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """The handler of a worker function: `{"tid"}` in, `{"tid", "more"}` out."""
+def worker(work: Work, slice: float = SLICE_SECONDS) -> Handler:
+    """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out.
+
+    `slice`: how many seconds it works on one machine before it lets others go first.
+    """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        seconds = SLICE_SECONDS
+        seconds = slice
         if context is not None:
             seconds = max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0)
         try:
-            return {"tid": event["tid"], "more": here(step(event["tid"], seconds, work))}
+            return here(step(event["tid"], seconds, work))
         except Problem:
             raise
         except Exception:
@@ -197,10 +208,13 @@ def worker(work: Callable[[Run], Awaitable[bool]]) -> Callable[[dict[str, Any], 
     return handler
 
 
-def settler(clean: Callable[[Run, bool], Awaitable[None]]) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+Clean = Callable[[Run, State], Awaitable[None]]
+
+
+def settler(clean: Clean) -> Handler:
     """The handler of a machine's last state: whatever happened, the record says how it ended.
 
-    `clean(run, whole)` takes away what is not needed any more; `whole`: the task succeeded and cannot be retried.
+    `clean(run, state)` takes away what is not needed any more, and hands on what was brought, before the task is done.
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -210,7 +224,7 @@ def settler(clean: Callable[[Run, bool], Awaitable[None]]) -> Callable[[dict[str
     return handler
 
 
-async def _settle(id: str, failure: dict[str, Any], clean: Callable[[Run, bool], Awaitable[None]]) -> None:
+async def _settle(id: str, failure: dict[str, Any], clean: Clean) -> None:
     name = str(failure.get("Error", ""))
     if name in (Busy.__name__, Superseded.__name__):
         return  # it is another worker's
@@ -227,8 +241,10 @@ async def _settle(id: str, failure: dict[str, Any], clean: Callable[[Run, bool],
     elif name or run.shown["error"]:
         state, run.shown["error"] = State.FAILED, run.shown["error"] or "the worker failed, see the log"
     try:
-        await clean(run, state is State.SUCCEEDED or run.task.gone)
+        await clean(run, state)
     except Problem as problem:
+        if state is State.SUCCEEDED:
+            state = State.FAILED
         run.shown["error"] = run.shown["error"] or problem.message
     if run.task.gone:
         await asyncio.to_thread(records.delete, id)
@@ -236,4 +252,7 @@ async def _settle(id: str, failure: dict[str, Any], clean: Callable[[Run, bool],
     run.shown |= {"state": state, "end_time": now()}
     if state is State.SUCCEEDED:
         run.shown["progress"] = 100.0
-    await run.keep(0, shown=run.shown, cursor=run.cursor, done=True)
+    try:
+        await run.keep(0, shown=run.shown, cursor=run.cursor, done=True)
+    except Superseded:
+        await asyncio.to_thread(records.delete_gone, id)  # taken off the board while it was settled

@@ -12,7 +12,7 @@ from mangrove.records import counters, sessions
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.site import snapshot
-from mangrove.tasks import staging
+from mangrove.tasks import board, staging
 from mangrove.tasks.kinds import KINDS
 
 ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
@@ -20,7 +20,7 @@ ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its tas
 
 async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
-    days = int((await snapshot.fresh()).settings["task_retention_days"] or 0)
+    days = (await snapshot.fresh()).settings.number("task_retention_days")
     await asyncio.to_thread(_old_tasks, datetime.now(UTC) - timedelta(days=days))
     await _orphans(time.time() - ORPHAN_SECONDS)
     await asyncio.to_thread(sessions.sweep)
@@ -42,13 +42,16 @@ async def _orphans(before: float) -> None:
                 await staging.clear(entry.name)
 
 
-async def _is_orphan(store: base.Driver, id: str, before: float) -> bool:
-    try:
-        await asyncio.to_thread(records.get, id)
-        return False
-    except RecordMissing:
-        pass
+async def _is_orphan(store: base.Driver, stage: str, before: float) -> bool:
+    for owner in (stage.partition(".")[0], board.following(stage)):
+        try:
+            await asyncio.to_thread(records.get, owner)
+            return False
+        except RecordMissing:
+            pass
     newest = 0.0
-    async for batch in store.list(TreePath(f"/{id}")):
+    async for batch in store.list(TreePath(f"/{stage}")):
+        if any(entry.name == staging.LENT for entry in batch):
+            return False
         newest = max([newest, *(entry.modified for entry in batch)])
     return newest < before

@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mangrove.drivers.base import Driver, Entry, Makes, Removes, RemovesEmpty, Take, Takes
-from mangrove.identity.rights import Caller, Right
+from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import Denied, Exists, NotFound, NotSupported, StorageProblem, Unreachable
-from mangrove.site import snapshot
-from mangrove.tasks import carry, staging
+from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.tasks import carry, staging, standing
 from mangrove.tasks.carry import End, File, Neighbours
+from mangrove.tasks.kinds import State
 from mangrove.tasks.manifest import Manifest
+from mangrove.tasks.standing import Goal
 from mangrove.tasks.steps import Run
-from mangrove.tree import mounts, spot
+from mangrove.tree import mounts
 from mangrove.tree.changes import forget_upwards
-from mangrove.tree.mounts import Mount, pick
+from mangrove.tree.mounts import pick
 from mangrove.tree.spot import Spot
 
-RIGHTS = {"copy": Right.COPY, "move": Right.MOVE, "upload": Right.WRITE}
+RIGHTS = {
+    "copy": Right.COPY,
+    "move": Right.MOVE,
+    "upload": Right.WRITE,
+    "offline_download_transfer": Right.OFFLINE_DOWNLOAD,
+    "decompress_upload": Right.DECOMPRESS,
+}
+STAGED_GOES = {
+    "delete_on_upload_succeed": (State.SUCCEEDED,),
+    "delete_on_upload_failed": (State.FAILED,),
+    "delete_always": (State.SUCCEEDED, State.FAILED),
+}  # when the bytes that were brought into staging go: behaviour 5.16
 SMALL = 4 << 20  # bytes; smaller files are carried several at once
 AT_ONCE = 16
 BATCH = 256
@@ -39,37 +50,26 @@ class Route:
     """Both ends of a transfer, as the one who asked may use them now. `place` is None when the source is staged."""
 
     source: End
-    target: End
+    goal: Goal
     place: Spot | None
-    mount: Mount
+
+    @property
+    def target(self) -> End:
+        return self.goal.end
 
 
 async def _route(run: Run) -> Route:
     facts = run.facts
-    now = await snapshot.fresh()
-    user = next((one for one in now.users.values() if one.id == run.task.owner), None)
-    if user is None or user.disabled:
-        raise Denied("who asked for this has no account any more")
-    caller = Caller(user, RIGHTS[facts["verb"]])
-    into = await spot.at(caller, facts["target"], confined=False)
-    _confined(caller, into.path)
-    into.spend(caller.door)
-    driver, inner, mount = await into.driver()
-    target = End(driver, inner / facts["name"])
+    who = await standing.caller(run.task, RIGHTS[run.task.kind])
+    goal = await standing.goal(who, facts["target"], facts["name"])
     if facts["staged"]:
-        return Route(End(await staging.driver(), staging.place(run.task.id, facts["staged"])), target, None, mount)
-    place = await spot.at(caller, facts["source"], facts["password"], confined=False)
-    _confined(caller, place.path)
-    if caller.door is Right.MOVE:
+        return Route(End(await staging.driver(), TreePath(facts["staged"])), goal, None)
+    place = await standing.place(who, facts["source"], facts["password"])
+    if who.door is Right.MOVE:
         place.moved(place.path.parent).spend(Right.MOVE)
-    place.takeable(caller.door is Right.MOVE)
+    place.takeable(who.door is Right.MOVE)
     reading, path, _ = await place.driver()
-    return Route(End(reading, path), target, place, mount)
-
-
-def _confined(caller: Caller, path: TreePath) -> None:
-    if not path.within(TreePath(caller.user.base_path)):
-        raise Denied
+    return Route(End(reading, path), goal, place)
 
 
 async def plan(run: Run) -> bool:
@@ -112,6 +112,8 @@ def _again(run: Run) -> None:
 
 
 async def _first(run: Run, route: Route, entries: Manifest, folders: Manifest) -> None:
+    if route.place is None:
+        await standing.prepare(route.goal)
     found = await route.source.driver.stat(route.source.path)
     if route.place is not None and route.source.path == "/":
         raise StorageProblem("the root of a storage cannot be carried")
@@ -159,13 +161,13 @@ async def move(run: Run) -> bool:
                 await _saved(run, failed)
                 saved = time.monotonic()
             if not run.has_time():
-                forget_upwards(route.mount, route.target.path)
+                forget_upwards(route.goal.mount, route.target.path)
                 return True
     await _saved(run, failed)
-    forget_upwards(route.mount, route.target.path)
+    forget_upwards(route.goal.mount, route.target.path)
     if cursor["failed"]:
         raise StorageProblem(_summary(run))
-    if run.facts["verb"] == "move":
+    if run.task.kind == "move":
         return await _tidy(run, route)
     return False
 
@@ -211,8 +213,9 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
         return None
 
     results = await _taken(run, route, batch)
-    if results is None:
-        results = await carry.together(map(one, batch))
+    left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
+    for index, result in zip(left, await carry.together(one(batch[index]) for index in left), strict=True):
+        results[index] = result
     for row, problem in zip(batch, results, strict=True):
         if problem is None:
             run.cursor["bytes"] += 0 if row[3] else row[1]
@@ -223,39 +226,52 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
             errors.append(f"{row[0] or run.facts['name']}: {problem.message}")
 
 
-async def _taken(run: Run, route: Route, batch: list[Any]) -> Sequence[StorageProblem | None] | None:
-    """Small files copied by the target itself; None when it cannot, or more is to be done than copying."""
-    driver, facts = route.target.driver, run.facts
-    if not isinstance(driver, Takes) or facts["verb"] != "copy" or facts["leave"] or batch[0][3] or batch[0][1] > SMALL:
-        return None
+async def _taken(run: Run, route: Route, batch: list[Any]) -> list[StorageProblem | None]:
+    """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
+    something stands there, or more is to be done than copying small files."""
+    driver, facts, rest = route.target.driver, run.facts, [Exists() for _ in batch]
+    plain = run.task.kind != "move" and not facts["leave"] and not run.cursor["round"]
+    if not plain or not isinstance(driver, Takes) or batch[0][3] or batch[0][1] > SMALL:
+        return list(rest)
+    refused = [route.goal.refusal(row[0]) for row in batch]
     files = [
         Take((route.source / name).path, (route.target / name).path, size, modified, facts["overwrite"])
-        for name, size, modified, _, _ in batch
+        for (name, size, modified, _, _), refusal in zip(batch, refused, strict=True)
+        if refusal is None
     ]
     half = len(files) // 2 + 1
     parts = await carry.together(driver.take(route.source.driver, part) for part in (files[:half], files[half:]))
-    return None if parts[0] is None or parts[1] is None else [*parts[0], *parts[1]]
+    if parts[0] is None or parts[1] is None:
+        return list(rest)
+    taken = iter([*parts[0], *parts[1]])
+    return [next(taken) if refusal is None else refusal for refusal in refused]
 
 
 async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
     name, size, modified, is_dir, etag = row
+    refusal = route.goal.refusal(name)
+    if refusal is not None:
+        raise refusal
     source, target = (route.source / name, route.target / name) if name else (route.source, route.target)
     if is_dir:
         if not isinstance(target.driver, Makes):
             raise NotSupported
         await target.driver.make(target.path)
         return
-    facts = run.facts
+    facts, moving = run.facts, run.task.kind == "move"
     try:
         file = File(size, modified, etag)
+        if run.cursor["round"]:  # what failed is tried again with the file as it is now
+            found = await source.driver.stat(source.path)
+            file = File(found.size, found.modified, found.etag)
         ours = await carry.carry(run, source, target, file, near, overwrite=facts["overwrite"], leave=facts["leave"])
     except NotFound:
-        standing = await target.entry()
-        if facts["verb"] != "move" or standing is None or standing.size != size or await source.entry() is not None:
+        there = await target.entry()
+        if not moving or there is None or there.size != size or await source.entry() is not None:
             raise
         await carry.drop(run, target.driver, target.path)
         return  # carried by a worker that died before it could say so
-    if facts["verb"] != "move" or not isinstance(source.driver, Removes):
+    if not moving or not isinstance(source.driver, Removes):
         return
     if ours or await carry.alike(source, target):
         await source.driver.remove(source.path)
@@ -296,10 +312,11 @@ async def _remove_empty(driver: Driver, path: TreePath) -> None:
         pass  # gone with what was below
 
 
-async def clean(run: Run, whole: bool) -> None:
-    """Drop the parts of an unfinished file; what is staged goes when nothing is left to be retried."""
+async def clean(run: Run, state: State) -> None:
+    """Drop the parts of an unfinished file; what is staged goes when its policy says so, or nobody can ask for more."""
     if "file" in run.cursor:
         mount, _ = pick(await mounts.ready(), TreePath(run.facts["target"]))  # whatever rights are left
         await carry.drop(run, await mount.running())
-    if whole:
-        await staging.clear(run.task.id)
+    if run.task.gone or state in STAGED_GOES.get(run.facts["policy"], ()):
+        for id in {run.task.id, run.facts["staged"].split("/")[1]} if run.facts["staged"] else {run.task.id}:
+            await staging.clear(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mangrove.drivers.base import Driver, Entry, Link, Links
@@ -66,17 +67,21 @@ class Download:
         return links.proxy_url(self.settings, self.mount, self.path, "", True)
 
 
-async def admitted(raw: str, signature: str) -> Download:
-    """The file at an absolute path, its signature checked before anything is looked up."""
+async def admitted(raw: str, signature: str, key_of: Callable[[str], str] = str) -> Download:
+    """The file at an absolute path, its signature checked before anything is looked up.
+
+    `key_of` makes the key of the signature out of the permanent token.
+    """
     path = TreePath(raw)
     table = await mounts.ready()
     now = snapshot.current()
+    key = key_of(now.settings.token)
     try:
         mount, inner = mounts.pick(table, path)
     except StorageProblem:
         if now.settings.sign_all:
-            links.verify(now.settings.token, path, signature)
+            links.verify(key, path, signature)
         raise
     if links.signed(now.settings, rules.of(now), mount, path):
-        links.verify(now.settings.token, path, signature)
+        links.verify(key, path, signature)
     return Download(path, await mount.running(), inner, mount, now.settings)

@@ -36,6 +36,11 @@ def verify(key: str, path: str, signature: str) -> None:
         raise Unauthorized("sign invalid")
 
 
+def archive_key(token: str) -> str:
+    """The key of links into archives; `""` when there is no token."""
+    return f"{token}-archive" if token else ""
+
+
 def expiry(settings: Settings) -> int:
     """When a link made now ends, in unix seconds; 0 for never."""
     hours = settings.link_expiration
@@ -50,6 +55,12 @@ def signed(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bo
 def signature(settings: Settings, path: TreePath) -> str:
     """The signature of a link made now; `""` when there is no key to sign with."""
     return sign(settings.token, path, expiry(settings)) if settings.token else ""
+
+
+def archive_signature(settings: Settings, path: TreePath) -> str:
+    """The signature of a link into an archive made now; `""` when there is no key to sign with."""
+    key = archive_key(settings.token)
+    return sign(key, path, expiry(settings)) if key else ""
 
 
 def encoded(path: str) -> str:

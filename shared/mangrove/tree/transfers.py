@@ -115,7 +115,7 @@ async def _planned(
         checked = await _checked(plan, item, source_dir, target_dir, conflict, right)
         if checked is not None:
             items.append(checked)
-    await _folder(target, into, target_mount)
+    await folder(target, into, target_mount)
     return replace(plan, items=items)
 
 
@@ -154,7 +154,8 @@ def _same_hiding(item: Spot, target: Spot, is_dir: bool) -> None:
         raise Denied(NOT_READABLE)
 
 
-async def _folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
+async def folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
+    """Refuse unless a folder stands there."""
     try:
         found = await look(driver, inner, mount)
     except NotFound as problem:

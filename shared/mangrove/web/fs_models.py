@@ -15,6 +15,7 @@ from mangrove.web.binding import Body
 PathText = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
+ArchivePassword = Annotated[str, Field(max_length=1000)]
 Names = Annotated[list[Text], Field(default_factory=list, max_length=100_000)]
 
 
@@ -105,6 +106,61 @@ class RecursiveMoveReq(Body):
     conflict_policy: Text = "cancel"
 
 
+class ArchiveReq(Body):
+    path: PathText = ""
+    password: Text = ""
+    refresh: bool = False
+    archive_pass: ArchivePassword = ""
+
+
+class ArchiveQuery(Asked):
+    """The same as query text, for GET."""
+
+    path: PathText = ""
+    password: Text = ""
+    archive_pass: ArchivePassword = ""
+
+    def body(self) -> ArchiveReq:
+        return ArchiveReq(**self.model_dump())
+
+
+class ArchiveListReq(ArchiveReq):
+    page: Count = 1
+    per_page: Count = 0
+    inner_path: PathText = "/"
+
+
+class ArchiveListQuery(ArchiveQuery):
+    """The same as query text, for GET."""
+
+    page: Count = 1
+    per_page: Count = 0
+    inner_path: PathText = "/"
+
+    def body(self) -> ArchiveListReq:
+        return ArchiveListReq(**self.model_dump())
+
+
+class OfflineDownloadReq(Body):
+    urls: Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(default_factory=list, max_length=100_000)]
+    path: PathText = ""
+    tool: Annotated[str, Field(max_length=100)] = ""
+    delete_policy: Annotated[str, Field(max_length=100)] = ""
+
+
+class DecompressReq(Body):
+    """The names of the archives are under the key `name`."""
+
+    src_dir: PathText = ""
+    dst_dir: PathText = ""
+    name: Names
+    archive_pass: ArchivePassword = ""
+    inner_path: PathText = "/"
+    cache_full: bool = False
+    put_into_new_dir: bool = False
+    overwrite: bool = False
+
+
 class RemoveReq(Body):
     dir: PathText = ""
     names: Names
@@ -162,6 +218,32 @@ class SingleObject(FileObject):
     related: list[FileObject] | None
 
 
+class ArchiveNode(FileObject):
+    children: list[ArchiveNode] | None
+
+
+class Order(BaseModel):
+    order_by: str
+    order_direction: str
+    extract_folder: str
+
+
+class ArchiveMeta(BaseModel):
+    """`content` null: ask for one folder at a time."""
+
+    comment: str
+    encrypted: bool
+    content: list[ArchiveNode] | None
+    sort: Order | None = None
+    raw_url: str
+    sign: str
+
+
+class ArchiveListing(BaseModel):
+    content: list[FileObject]
+    total: int
+
+
 class FolderName(BaseModel):
     name: str
     modified: datetime
@@ -178,6 +260,14 @@ class CreatedTask(BaseModel):
 
 class Stored(BaseModel):
     task: CreatedTask
+
+
+class Opened(BaseModel):
+    tasks: list[CreatedTask]
+
+
+class Unpacking(BaseModel):
+    task: list[CreatedTask]
 
 
 class Done(BaseModel):

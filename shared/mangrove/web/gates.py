@@ -68,6 +68,9 @@ Writer = Annotated[Caller, Depends(Gate("visitor", Right.WRITE))]
 Renamer = Annotated[Caller, Depends(Gate("visitor", Right.RENAME))]
 Mover = Annotated[Caller, Depends(Gate("visitor", Right.MOVE))]
 Copier = Annotated[Caller, Depends(Gate("visitor", Right.COPY))]
+Downloader = Annotated[Caller, Depends(Gate("visitor", Right.OFFLINE_DOWNLOAD))]
+Unpacker = Annotated[Caller, Depends(Gate("visitor", Right.DECOMPRESS))]
+ArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES))]
 Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 

@@ -10,13 +10,15 @@ from typing import Any
 import re2
 from starlette.responses import HTMLResponse, Response
 
-from mangrove.problems import Missing, NotFound, Problem
+from mangrove.problems import Missing, NotFound, Problem, WrongArchivePassword
 from mangrove.site import snapshot
 
 
 def failure_page(problem: Problem, head: bool = False) -> Response:
-    """The problem as a small page with its code as HTTP status; a missing object is 404."""
+    """The problem as a small page with its code as HTTP status; a missing object is 404, a wrong password 403."""
     status = 404 if isinstance(problem, NotFound | Missing) else problem.code
+    if isinstance(problem, WrongArchivePassword):
+        status = 403  # its code says success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{escape(masked(problem.message))}</p>"
     return HTMLResponse("" if head else page, status_code=status, headers={"x-content-type-options": "nosniff"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from secrets import token_hex
 from typing import Any
@@ -16,6 +16,7 @@ from mangrove.config import config
 from mangrove.drivers.base import Driver, Entry
 from mangrove.paths import TreePath
 from mangrove.problems import TooLarge
+from mangrove.tree.archives import Unpacking
 from mangrove.web.ranges import Span, Unsatisfiable, http_date, precondition, spans
 
 LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
@@ -74,6 +75,36 @@ async def served(request: Request, driver: Driver, inner: TreePath, entry: Entry
     if request.method == "HEAD" or not span.length:
         return Response(status_code=status, headers=headers)
     return Stream(await driver.read(inner, span.start, span.length), status, headers)
+
+
+async def unpacked(request: Request, body: Unpacking, headers: Mapping[str, str]) -> Response:
+    """The answer to GET or HEAD of one file of an archive: the whole of it, as no part of it can be had alone."""
+    name = body.member.path.rpartition("/")[2]
+    own = {"content-disposition": disposition(name), "content-type": mime_of(name), **CONTAINED, **headers}
+    size, streamed = body.member.size, False
+    try:
+        if size >= 0:
+            _fits(size, request)
+            own["content-length"] = str(size)
+        if request.method == "HEAD":
+            return Response(headers=own)
+        if size < 0 and not config().on_one_machine:
+            return Response(await _small(body), headers=own)
+        streamed = True
+        return Stream(body, 200, own)
+    finally:
+        if not streamed:
+            await body.aclose()
+
+
+async def _small(body: Unpacking) -> bytes:
+    """A body whose size only its end tells; TooLarge as soon as it cannot pass the function."""
+    found = bytearray()
+    async for block in body:
+        found += block
+        if len(found) > LARGEST_CLOUD_ANSWER:
+            raise TooLarge("this file is too large to pass through the function")
+    return bytes(found)
 
 
 def picture(content: bytes, mime: str) -> Response:

@@ -728,13 +728,25 @@ def test_a_transfer_that_cannot_be_changes_nothing(
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
-def test_what_needs_a_task_is_not_done_halfway(service: Service, admin: Client, folder: str, verb: str) -> None:
-    fill(admin, folder, "a")
+def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
+    service: Service, admin: Client, folder: str, verb: str
+) -> None:
+    fill(admin, folder, "a", "d/", "d/b")
     with scenes.virtual(admin) as elsewhere:
-        answer = admin.post(f"/api/fs/{verb}", src_dir=folder, dst_dir=elsewhere, names=["a"])
-        failed(answer, 500, "not implement")
+        body = {"src_dir": folder, "dst_dir": elsewhere, "names": ["a", "d"]}
+        failed(admin.post(f"/api/fs/{verb}", **(body | {"names": ["a", "missing"]})), 500, MISSING_SOURCE)
         assert admin.names(elsewhere) == []
-    assert tree(service, folder) == {"a": "a"}
+        tasks = {task["id"] for task in admin.ok(f"/openlist/api/fs/{verb}", **body)["tasks"]}
+        assert len(tasks) == 2
+        end = time.monotonic() + 10
+        while tasks & {row["id"] for row in admin.get(f"/api/task/{verb}/undone")["data"]}:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        done = [row for row in admin.get(f"/api/task/{verb}/done")["data"] if row["id"] in tasks]
+        assert [(row["state"], row["error"]) for row in done] == [("succeeded", "")] * 2
+        assert (admin.names(elsewhere), admin.names(f"{elsewhere}/d")) == (["a", "d"], ["b"])
+    assert tree(service, folder) == ({"a": "a", "d/b": "d/b"} if verb == "copy" else {})
+    assert admin.envelope(admin.http.post(f"/api/task/{verb}/delete_some", json=sorted(tasks)))["data"] == {}
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)

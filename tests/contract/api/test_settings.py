@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests import servers
 from tests.contract.api import scenes
 from tests.contract.api.people import Caller, guest, refusal, said, stranger
 from tests.service import Client, Service
@@ -138,7 +141,17 @@ TABLE: list[tuple[str, str, str, str | None, int, int]] = [
     ("transmission_seedtime", "number", "", "0", 5, 1),
     ("transmission_uri", "string", "", "http://localhost:9091/transmission/rpc", 5, 1),
 ]
-HELPED = {"ignore_paths", "max_index_depth", "ignore_system_files", "multipart_chunk_size"}
+OWN: list[tuple[str, str, str, str | None, int, int]] = [  # settings that clients do not know yet, each with a help
+    ("archive_max_members", "number", "", "100000", 11, 1),
+    ("archive_max_size", "number", "", "102400", 11, 1),
+    ("archive_max_ratio", "number", "", "1000", 11, 1),
+    ("task_retention_days", "number", "", "7", 11, 1),
+    ("offline_download_allowed_hosts", "text", "", "", 5, 1),
+    ("offline_download_max_size", "number", "", "102400", 5, 1),
+    ("offline_download_ready", "string", "", "", 0, 1),
+]
+OURS = {key for key, *_ in OWN}
+HELPED = OURS | {"ignore_paths", "max_index_depth", "ignore_system_files", "multipart_chunk_size"}
 NAMED_BY_THE_DOCUMENT = """
     allow_indexed allow_mounted announcement audio_autoplay audio_cover auto_update_index default_page_size
     external_previews favicon filename_char_mapping forward_direct_link_params hide_files home_container home_icon
@@ -184,8 +197,10 @@ def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) 
     known = [one for one in listed(admin) if one["flag"] != DEPRECATED]
     assert all(set(one) == FIELDS for one in known)
     got = [(one["key"], one["type"], one["options"], one["group"], one["flag"]) for one in known]
-    assert got == [(key, kind, options, group, flag) for key, kind, options, _, group, flag in TABLE]
-    assert [one["index"] for one in known] == list(range(len(TABLE)))
+    table, own = ([(*row[:3], *row[4:]) for row in rows] for rows in (TABLE, OWN))
+    assert [row for row in got if row[0] not in OURS] == table
+    assert {row for row in got if row[0] in OURS} == set(own)
+    assert [one["index"] for one in known] == list(range(len(TABLE) + len(OWN)))
     assert {one["key"] for one in known if one["help"]} == HELPED
     assert all(isinstance(one["value"], str) for one in known)
 
@@ -193,8 +208,8 @@ def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) 
 def test_the_defaults_are_those_clients_know(admin: Client) -> None:
     rows = said(admin.post("/api/admin/setting/default"))
     got = {one["key"]: one["value"] for one in rows}
-    assert list(got) == [key for key, *_ in TABLE]
-    wanted = {key: default for key, _, _, default, _, _ in TABLE if default is not None}
+    assert [key for key in got if key not in OURS] == [key for key, *_ in TABLE]
+    wanted = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN] if default is not None}
     assert {key: got[key] for key in wanted} == wanted
 
 
@@ -209,11 +224,13 @@ def test_the_default_token_is_a_new_one_each_time_and_never_the_real_one(admin: 
 
 def test_defaults_and_lists_are_given_by_group(admin: Client) -> None:
     for group in range(12):
-        keys = [key for key, _, _, _, own, _ in TABLE if own == group]
+        keys = [key for key, _, _, _, place, _ in TABLE if place == group]
+        own = {key for key, _, _, _, place, _ in OWN if place == group}
         known = [one["key"] for one in listed(admin, group=group) if one["flag"] != DEPRECATED]
-        assert known == keys
+        assert [key for key in known if key not in OURS] == keys
+        assert set(known) - set(keys) == own
         defaults = said(admin.post("/api/admin/setting/default", params={"group": group}))
-        assert [one["key"] for one in defaults] == keys
+        assert [one["key"] for one in defaults] == known
     both = [one["group"] for one in listed(admin, groups="2,3", group="1")]
     assert set(both) == {2, 3}
     assert listed(admin, group="99") == []
@@ -245,7 +262,7 @@ def test_one_or_several_settings_are_asked_by_key(admin: Client) -> None:
 
 def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service: Service) -> None:
     shown = said(stranger(service).get("/api/public/settings"))
-    assert set(shown) == {key for key, *_, flag in TABLE if flag in (PUBLIC, READONLY)}
+    assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN] if flag in (PUBLIC, READONLY)}
     assert set(NAMED_BY_THE_DOCUMENT.split()) <= set(shown)
     assert all(isinstance(one, str) for one in shown.values())
 
@@ -366,6 +383,9 @@ def test_only_a_deprecated_setting_can_be_deleted(admin: Client, unknown: str) -
         ("multipart_chunk_size", "-3", 'multipart chunk size must be a positive integer (MB), got "-3"'),
         ("search_index", "grep", "not support index: grep"),
         ("pagination_type", "endless", ""),
+        ("offline_download_allowed_hosts", "10.0.0.0/99", ""),
+        ("offline_download_allowed_hosts", "fine.example, http://not.example/", ""),
+        ("offline_download_allowed_hosts", "what host?", "not a host: host?"),
         ("link_expiration", "soon", ""),
         ("sign_all", "maybe", ""),
     ],
@@ -455,7 +475,7 @@ def test_a_permanent_token_that_could_be_guessed_is_refused(admin: Client) -> No
 
 
 def test_an_aria2_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with scenes.settings(admin, aria2_uri="http://before", aria2_secret="before"):
+    with scenes.settings(admin, aria2_uri="http://before", aria2_secret="before", offline_download_ready=""):
         uri = f"http://127.0.0.1:{closed_port()}/jsonrpc"
         code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=uri, secret="hush hush"))
         assert code == 500 and message.startswith("failed get aria2 version: ")
@@ -501,3 +521,38 @@ def test_a_server_that_is_no_qbittorrent_does_not_count_as_signed_in(service: Se
         assert code == 500
         assert message.startswith("failed to login into qBittorrent webui with url: ")
         assert "hush" not in message
+
+
+@pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2")
+def test_a_tool_is_offered_while_its_last_setting_up_went_well(service: Service, admin: Client) -> None:
+    def offered() -> list[str]:
+        names: list[str] = said(stranger(service).get("/api/public/offline_download_tools"))
+        return names
+
+    with scenes.settings(admin, offline_download_ready="", aria2_uri="http://before", aria2_secret=""):
+        assert offered() == ["SimpleHttp"]
+        with servers.aria2() as aria2:
+            body = {"uri": aria2.uri, "secret": aria2.secret}
+            assert re.fullmatch(r"aria2 version: 1\.[\d.]+", said(admin.post("/api/admin/setting/set_aria2", **body)))
+            assert offered() == ["SimpleHttp", "aria2"]
+            assert (value(admin, "aria2_uri"), value(admin, "aria2_secret")) == (aria2.uri, aria2.secret)
+        assert refusal(admin.post("/api/admin/setting/set_aria2", **body))[0] == 500
+        assert offered() == ["SimpleHttp"]
+        said(save(admin, row("offline_download_ready", "Nonsense,qBittorrent,SimpleHttp")))
+        assert offered() == ["SimpleHttp", "qBittorrent"]
+
+
+@pytest.mark.skipif(not shutil.which("qbittorrent-nox"), reason="qbittorrent-nox is not here: apt-get install it")
+def test_a_qbittorrent_that_answers_is_ok_and_its_password_is_told_to_nobody(
+    service: Service, admin: Client, tmp_path: Path
+) -> None:
+    password = f"mark{uuid4().hex}"
+    with scenes.settings(admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
+        with servers.qbittorrent(tmp_path, password) as url:
+            assert said(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="-1")) == "ok"
+            assert "qBittorrent" in said(stranger(service).get("/api/public/offline_download_tools"))
+            wrong = url.replace(password, f"{password}x")
+            assert password not in str(refusal(admin.post("/api/admin/setting/set_qbit", url=wrong, seedtime="0")))
+        assert password not in stranger(service).http.get("/api/public/settings").text
+    assert password not in (service.data.parent / f"{service.data.name}.log").read_text()
+    assert password.encode() not in (service.data / "records.db").read_bytes()

@@ -16,15 +16,14 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tests.contract.api import scenes
-from tests.service import Client, Service
+from tests.service import PART, Client, Service
 
-PART = ".mangrove-"
 ROUTES = ["put", "form"]
 
 
-def parts(service: Service, folder: str) -> list[Path]:
-    """What unfinished uploads left in a folder on disk."""
-    return [path for path in scenes.disk(service, folder).rglob("*") if path.name.startswith(PART)]
+def parts(service: Service, folder: str) -> list[str]:
+    """The unfinished uploads to a folder."""
+    return service.unfinished(scenes.disk(service, folder))
 
 
 def stored(service: Service, path: str) -> bytes:
@@ -357,10 +356,36 @@ def test_an_alias_that_may_not_be_written_refuses(service: Service, admin: Clien
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_an_upload_as_a_task_is_not_offered_yet(admin: Client, folder: str, route: str) -> None:
-    failed(send(admin, route, f"{folder}/f", b"x", as_task="true"), 500, "not implement")
+def test_an_upload_is_a_task_when_as_task_is_exactly_true(
+    service: Service, admin: Client, folder: str, route: str
+) -> None:
+    for number, as_task in enumerate(["", "false", "True", "1"]):
+        assert send(admin, route, f"{folder}/{number}", b"x", as_task=as_task)["data"] is None
+        assert stored(service, f"{folder}/{number}") == b"x"
+    task = send(admin, route, f"{folder}/f", b"later", as_task="true")["data"]["task"]
+    until(lambda: [row["state"] for row in shown(admin, task["id"])] == ["succeeded"])
+    assert stored(service, f"{folder}/f") == b"later"
+    admin.ok("/api/task/upload/delete", params={"tid": task["id"]})
+
+
+def shown(client: Client, id: str) -> Any:
+    return client.ok("/api/task/upload/info", params={"tid": id})
+
+
+@pytest.mark.parametrize("way", sorted(CUT))
+def test_a_body_of_a_task_that_is_cut_leaves_nothing_staged_and_no_task(
+    service: Service, admin: Client, folder: str, way: str
+) -> None:
+    route, lines, body = CUT[way]
+    staging = service.data / "staging"
+    known = set(staging.iterdir()) if staging.exists() else set()
+    with raw(admin, f"{folder}/f", "As-Task: true", *lines, route=route) as connection:
+        connection.sendall(body)
+        until(lambda: bool(service.unfinished(staging)))
+        assert parts(service, folder) == []
+    until(lambda: not service.unfinished(staging) and set(staging.iterdir()) == known)
+    assert folder not in str([admin.get(f"/api/task/upload/{shelf}") for shelf in ("done", "undone")])
     assert admin.names(folder) == []
-    assert send(admin, route, f"{folder}/f", b"x", as_task="false")["code"] == 200
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -446,7 +471,8 @@ def test_the_headers_of_a_form_part_are_bounded(admin: Client, folder: str) -> N
     ("lines", "code", "message"),
     [
         (["Overwrite: false"], 403, "file exists"),
-        (["As-Task: true"], 500, "not implement"),
+        (["As-Task: true", "Overwrite: false"], 403, "file exists"),
+        (["As-Task: true", "X-File-Sha1: zz"], 400, "X-File-Sha1 is not hexadecimal"),
         (["Last-Modified: soon"], 400, "Last-Modified is not a number of milliseconds since 1970"),
         (["X-File-Md5: zz"], 400, "X-File-Md5 is not hexadecimal"),
     ],

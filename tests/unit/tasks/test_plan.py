@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from mangrove.drivers.local import Local
 from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
 from mangrove.records.tasks import Task
-from mangrove.tasks import carry, manifest, staging, transfer
+from mangrove.tasks import carry, manifest, staging, standing, transfer
 from mangrove.tasks.carry import End
 from mangrove.tasks.manifest import Manifest
 from mangrove.tasks.steps import Run
@@ -43,9 +44,14 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source = End(local(tmp_path / "source"), TreePath("/tree"))
 
     async def route(run: Run) -> Any:
-        return transfer.Route(source, End(source.driver, TreePath("/to")), None, None)  # type: ignore[arg-type]
+        goal: Any = SimpleNamespace(end=End(source.driver, TreePath("/to")))
+        return transfer.Route(source, goal, None)
+
+    async def prepare(goal: Any) -> None:
+        """The target is no part of a plan."""
 
     monkeypatch.setattr(transfer, "_route", route)
+    monkeypatch.setattr(standing, "prepare", prepare)
     return root
 
 

@@ -1,0 +1,34 @@
+"""What an S3 storage is told: its form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mangrove.drivers.options import Options, option
+
+
+class S3Options(Options):
+    root_folder_path: str = option("/", required=True)
+    bucket: str = option(required=True)
+    endpoint: str = option(required=True)
+    region: str = option()
+    access_key_id: str = option(required=True)
+    secret_access_key: str = option(required=True, secret=True)
+    session_token: str = option(secret=True)
+    custom_host: str = option()
+    enable_custom_host_presign: bool = option()
+    sign_url_expire: int = option(4)
+    placeholder: str = option()
+    force_path_style: bool = option()
+    list_object_version: Literal["", "v1", "v2"] = option("v1")
+    remove_bucket: bool = option(help="Remove bucket name from path when using custom host.")
+    add_filename_to_disposition: bool = option(help="Add filename to Content-Disposition header.")
+    enable_direct_upload: bool = option(False)
+    direct_upload_host: str = option()
+    user_agent: str = option(help="Custom User-Agent for S3 requests.")
+
+
+def address(text: str) -> str | None:
+    """An endpoint with its scheme; None for AWS itself."""
+    text = text.strip().rstrip("/")
+    return None if not text else text if "://" in text else f"https://{text}"

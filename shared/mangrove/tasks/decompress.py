@@ -1,0 +1,214 @@
+"""The machine that unpacks an archive: Plan looks into it, Extract brings its members into staging, Settle cleans up.
+
+A transfer goes on with what is in staging. Entries that are refused are named in the task's error; the others are
+brought all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mangrove import archives
+from mangrove.archives import Archive, Limits, Member
+from mangrove.drivers.base import Entry, Makes, Upload
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath
+from mangrove.problems import NotFound, StorageProblem
+from mangrove.site import snapshot
+from mangrove.tasks import board, carry, kinds, staging, standing
+from mangrove.tasks.carry import End, File, Neighbours
+from mangrove.tasks.kinds import State
+from mangrove.tasks.steps import Run
+
+SLICE_SECONDS = 60.0  # on one machine: where late members are reached through all others, a slice begins at the first
+SAVE_SECONDS = 0.5
+KEPT_ERRORS = 3  # refused entries named in the task's error
+CACHED = "archive"  # the whole archive in staging
+
+
+class Packed:
+    """The bytes of an archive in a storage."""
+
+    def __init__(self, end: End, entry: Entry) -> None:
+        self._end = end
+        self.size = entry.size
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """At most `length` bytes from `offset`, fewer only at the end."""
+        return await carry.content(self._end, offset, max(min(length, self.size - offset), 0))
+
+
+async def plan(run: Run) -> bool:
+    """See that it is an archive that can be read, and how much comes out of it; bring it here first if so asked."""
+    if run.cursor.get("turn") != run.task.turn:
+        run.cursor = {"turn": run.task.turn, "at": 0, "bytes": 0, "files": 0, "refused": 0, "errors": []}
+    run.shown["status"] = "getting src object"
+    end, entry = await _source(run)
+    if run.facts["cache_full"] and not run.cursor.get("cached"):
+        await _cache(run, end, entry)
+    total, found = 0, False
+    async with _opened(run) as archive:
+        if archive.sequential:
+            return False  # to look into it is to unpack it
+        async for member in archive.members():
+            if not member.refused and _below(run, member) is not None:
+                found = True
+                total += max(member.size, 0) if not member.is_dir else 0
+    if not found and run.facts["inner"] != "/":
+        raise NotFound
+    run.shown["total_bytes"] = total
+    return False
+
+
+async def _source(run: Run) -> tuple[End, Entry]:
+    """The archive, as the one who asked may read it, and what it was when the work began."""
+    facts = run.facts
+    who = await standing.caller(run.task, Right.DECOMPRESS)
+    await standing.goal(who, facts["target"], facts["name"])
+    place = (await standing.place(who, facts["source"], facts["password"])).readable()
+    driver, inner, _ = await place.driver()
+    end = End(driver, inner)
+    entry = await driver.stat(inner)
+    if entry.is_dir:
+        raise StorageProblem("not a file")
+    was = run.cursor.setdefault("archive", [entry.size, entry.modified, entry.etag])
+    if not File(*was).same(entry):
+        raise StorageProblem("the source changed since the task began")
+    return end, entry
+
+
+async def _cache(run: Run, end: End, entry: Entry) -> None:
+    store = await staging.driver()
+    target = End(store, staging.place(board.stage(run.task), CACHED))
+    assert isinstance(store, Makes)
+    await store.make(target.path.parent)
+    file = File(entry.size, entry.modified, entry.etag)
+    await carry.carry(run, end, target, file, Neighbours(store), overwrite=True, leave=False)
+    run.cursor["cached"] = True
+
+
+@asynccontextmanager
+async def _opened(run: Run) -> AsyncIterator[Archive]:
+    end, entry = await _source(run)
+    if run.cursor.get("cached"):
+        end = End(await staging.driver(), staging.place(board.stage(run.task), CACHED))
+    settings = (await snapshot.fresh()).settings
+    name = TreePath(run.facts["source"]).name
+    limits = Limits(
+        settings.number("archive_max_members"),
+        settings.number("archive_max_size") << 20,
+        settings.number("archive_max_ratio"),
+    )
+    encoding = settings["non_efs_zip_encoding"]
+    async with archives.opened(name, Packed(end, entry), run.facts["archive_pass"], encoding, limits) as archive:
+        yield archive
+
+
+def _below(run: Run, member: Member) -> str | None:
+    """Where a member goes below the target: the folder that was asked for itself, with all it holds; None: nowhere."""
+    inner = run.facts["inner"].strip("/")
+    if not inner:
+        return member.path
+    if member.path != inner and not member.path.startswith(f"{inner}/"):
+        return None
+    above = inner.rpartition("/")[0]
+    return member.path.removeprefix(f"{above}/") if above else member.path
+
+
+async def extract(run: Run) -> bool:
+    """Bring what is next into staging; at the end, hand it on."""
+    cursor, saved = run.cursor, time.monotonic()
+    run.shown["status"] = "walking and decompressing"
+    async with _opened(run) as archive:
+        if not cursor.get("folders"):
+            await _folders(run, archive)
+        async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
+            await _keep(run, member, blocks)
+            cursor["at"] = index + 1
+            if time.monotonic() - saved > SAVE_SECONDS:
+                await run.save()
+                saved = time.monotonic()
+            if not run.has_time():
+                return True
+    await _hand_on(run)
+    if cursor["refused"]:
+        raise StorageProblem(f"{cursor['refused']} entries are not unpacked: {'; '.join(cursor['errors'])}")
+    return False
+
+
+def _wanted(run: Run, index: int, member: Member) -> bool:
+    return index >= run.cursor["at"] and _below(run, member) is not None
+
+
+async def _folders(run: Run, archive: Archive) -> None:
+    """Make the folders, also empty ones, and note what is refused: once, before the files."""
+    store = await staging.driver()
+    assert isinstance(store, Makes)
+    body = staging.place(board.stage(run.task), staging.BODY)
+    await store.make(body)
+    errors: list[str] = []
+    refused, found = 0, run.facts["inner"] == "/"
+    async for member in archive.members():
+        if member.refused:
+            refused += 1
+            if len(errors) < KEPT_ERRORS:
+                errors.append(f"{member.path}: {member.refused}")
+            continue
+        below = _below(run, member)
+        found = found or below is not None
+        if below and member.is_dir:
+            await store.make(TreePath(f"{body}/{below}"))
+    if not found:
+        raise NotFound
+    run.cursor |= {"folders": True, "refused": refused, "errors": errors}
+
+
+async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:
+    size = member.size if member.size >= 0 else None
+    upload = Upload(size, member.modified or time.time())
+    path = f"{staging.BODY}/{_below(run, member)}"
+    stored = await staging.keep(board.stage(run.task), path, _counted(run, blocks), upload)
+    run.cursor["bytes"] += stored
+    run.cursor["files"] += 1
+
+
+async def _counted(run: Run, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    have = run.cursor["bytes"]
+    async for block in blocks:
+        have += len(block)
+        run.progress(have)
+        yield block
+
+
+async def _hand_on(run: Run) -> None:
+    """Open the transfer of what was unpacked."""
+    facts = run.facts
+    goal = await standing.goal(await standing.caller(run.task, Right.DECOMPRESS), facts["target"], facts["name"])
+    handed = {
+        "source": "",
+        "password": "",
+        "staged": staging.place(board.stage(run.task), staging.BODY),
+        "target": facts["target"],
+        "name": facts["name"],
+        "overwrite": facts["overwrite"],
+        "leave": False,
+        "policy": "delete_on_upload_succeed",
+    }
+    base = archives.base_name(TreePath(facts["source"]).name)
+    folder = goal.end.path.parent if facts["name"] else goal.end.path
+    name = kinds.upload_name(base, goal.mount.path, folder)
+    await asyncio.to_thread(board.hand_on, "decompress_upload", run.task, name, handed, run.cursor["bytes"])
+    run.cursor["handed"] = True
+
+
+async def clean(run: Run, state: State) -> None:
+    """Drop what nobody goes on with."""
+    if "file" in run.cursor:
+        await carry.drop(run, await staging.driver())
+    if not run.cursor.get("handed"):
+        await staging.clear(board.stage(run.task))
+    elif run.cursor.get("cached"):
+        await staging.forget(board.stage(run.task), CACHED)

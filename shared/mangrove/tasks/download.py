@@ -1,0 +1,273 @@
+"""The machine that brings a file from an address: Begin asks the tool, Poll looks how far it is, Settle cleans up.
+
+What arrives waits in staging; a transfer goes on with it. SimpleHttp is this service itself: its Poll fetches, part
+by part, and continues where it was cut off when the server can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from mangrove.config import config
+from mangrove.drivers.base import Parts, Upload, entries, parts_key
+from mangrove.identity.rights import Right
+from mangrove.paths import TreePath
+from mangrove.problems import Problem, StorageProblem, Unreachable
+from mangrove.records import tasks as records
+from mangrove.records.base import RecordMissing
+from mangrove.records.tasks import Task
+from mangrove.site import snapshot
+from mangrove.tasks import board, carry, kinds, staging, standing
+from mangrove.tasks.carry import PART
+from mangrove.tasks.kinds import State
+from mangrove.tasks.steps import Run
+from mangrove.tasks.transfer import STAGED_GOES
+from mangrove.tools import http, registry
+from mangrove.tools.base import Status, Tool
+from mangrove.tools.registry import SIMPLE_HTTP
+
+SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
+PATIENCE = 5  # looks in a row that a tool may fail to answer
+SHORTEST, LONGEST = 3, 300  # seconds between two looks
+MIB = 1 << 20
+
+
+async def begin(run: Run) -> bool:
+    """Hand the address to its tool."""
+    await _goal(run)
+    if run.cursor.get("turn") != run.task.turn:
+        run.cursor = {"turn": run.task.turn, "begun": time.time()}
+    name = run.facts["tool"]
+    if name != SIMPLE_HTTP and "token" not in run.cursor:
+        tool = await _tool(name)
+        folder = await asyncio.to_thread(staging.folder, _stage(run), staging.BODY)
+        run.cursor["token"] = await tool.begin(run.facts["url"], folder, f"{run.task.id}-{run.task.turn}")
+    return True
+
+
+async def poll(run: Run) -> bool:
+    """See how far it is, or fetch on; when the file is there, hand it on."""
+    await _goal(run)
+    if run.facts["tool"] != SIMPLE_HTTP:
+        return await _look(run)
+    if not run.cursor.get("whole") and await _fetch(run):
+        return True
+    await _hand_on(run, run.facts["policy"])
+    return False
+
+
+def _stage(run: Run) -> str:
+    """The name under which this run keeps what arrives."""
+    return board.stage(run.task)
+
+
+async def _goal(run: Run) -> standing.Goal:
+    who = await standing.caller(run.task, Right.OFFLINE_DOWNLOAD)
+    return await standing.goal(who, run.facts["target"], "")
+
+
+async def _tool(name: str) -> Tool:
+    return registry.tool(name, (await snapshot.fresh()).settings)
+
+
+async def _look(run: Run) -> bool:
+    cursor, name = run.cursor, run.facts["tool"]
+    tool = await _tool(name)
+    try:
+        status = await tool.look(cursor["token"])
+    except Unreachable as problem:
+        cursor["missed"] = cursor.get("missed", 0) + 1
+        if cursor["missed"] > PATIENCE:
+            raise StorageProblem(f"failed to get status of {run.task.id}, retried {PATIENCE} times") from problem
+        return _later(run)
+    cursor |= {"missed": 0, "token": status.token}
+    if status.failed:
+        raise StorageProblem(f"[{name}]: {status.failed}")
+    run.shown |= {"status": status.text, "total_bytes": status.total}
+    run.progress(status.have)
+    if not status.done:
+        return _later(run)
+    return await _arrived(run, tool, status)
+
+
+def _later(run: Run) -> bool:
+    """Look again; the longer it takes, the less often, so that a cloud execution's history lasts for weeks."""
+    run.wait = SHORTEST
+    if not config().on_one_machine:
+        run.wait = min(max(SHORTEST, int((time.time() - run.cursor["begun"]) / 20)), LONGEST)
+    return True
+
+
+async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
+    """Every byte is there. While the tool still gives the files to others, they stay where they are."""
+    if status.stays:
+        await staging.lend(_stage(run))
+    shared = status.seeding or status.stays
+    await _hand_on(run, "delete_never" if shared or run.cursor.get("shared") else run.facts["policy"])
+    if status.seeding:
+        run.cursor["shared"] = True
+        run.shown["status"] = "offline download completed, waiting for seeding"
+        return _later(run)
+    if run.cursor.get("shared") and (following := await _following(run)) and not following.done:
+        return _later(run)
+    await tool.finish(run.cursor["token"])
+    return False
+
+
+async def _following(run: Run) -> Task | None:
+    """The transfer of what arrived, unless somebody took it off the board."""
+    try:
+        return await asyncio.to_thread(records.get, board.following(_stage(run)))
+    except RecordMissing:
+        return None
+
+
+async def _hand_on(run: Run, policy: str) -> None:
+    """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
+    goal = await _goal(run)
+    body = staging.place(_stage(run), staging.BODY)
+    arrived = await entries(await staging.driver(), body)
+    if not arrived:
+        raise StorageProblem("nothing arrived")
+    single = arrived[0].name if len(arrived) == 1 else ""
+    facts = {
+        "source": "",
+        "password": "",
+        "staged": body / single if single else body,
+        "target": run.facts["target"],
+        "name": single,
+        "overwrite": True,
+        "leave": False,
+        "policy": policy,
+    }
+    name = kinds.brought_name(TreePath("/") / (single or staging.BODY), goal.mount.path, goal.end.path)
+    size = sum(entry.size for entry in arrived)
+    run.shown["status"] = "offline download completed, maybe transferring"
+    await asyncio.to_thread(board.hand_on, "offline_download_transfer", run.task, name, facts, size)
+
+
+async def _fetch(run: Run) -> bool:
+    """Fetch with SimpleHttp until the end of the slice, when the server lets us continue; whether there is more."""
+    settings = (await snapshot.fresh()).settings
+    allowed = registry.allowed(settings)
+    most = settings.number("offline_download_max_size") * MIB
+    state: dict[str, Any] = run.cursor.get("file", {})
+    offset = len(state.get("receipts", ())) * PART
+    async with http.fetch(run.facts["url"], allowed, offset, state.get("validator", "")) as answer:
+        if most and (answer.size or 0) > most:
+            raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+        if not answer.offset and state:
+            await _drop(run)
+            state = {}
+        run.shown["total_bytes"] = answer.size or 0
+        pieces = _pieces(answer.blocks())
+        first = await anext(pieces, b"")
+        if not state and len(first) < PART:
+            await staging.keep(_stage(run), f"{staging.BODY}/{answer.name}", _once(first), _upload(len(first)))
+            run.cursor["whole"] = True
+            return False
+        return await _store(run, answer, first, pieces, most)
+
+
+async def _store(run: Run, answer: http.Answer, first: bytes, pieces: AsyncIterator[bytes], most: int) -> bool:
+    """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
+    store, state = await _begun(run, answer)
+    path, receipts = TreePath(state["path"]), state["receipts"]
+    size, piece = int(state["size"]), first
+    while piece:
+        storing = asyncio.ensure_future(
+            store.part(path, state["token"], len(receipts) + 1, len(receipts) * PART, piece)
+        )
+        following = asyncio.ensure_future(anext(pieces, b""))
+        try:
+            await asyncio.wait([storing, following])
+        except asyncio.CancelledError:
+            following.cancel()
+            await asyncio.wait([storing, following])  # what arrives after the parts are dropped would stay for ever
+            raise
+        size += len(piece)
+        receipts.append(storing.result())
+        state["size"] = size
+        run.progress(size)
+        await run.save()
+        if most and size > most:
+            raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+        piece = following.result()
+        if piece and answer.resumes and not run.has_time():
+            return True
+    await store.finish(path, state["token"], receipts, _upload(size))
+    run.cursor.pop("file")
+    run.cursor["whole"] = True
+    return False
+
+
+async def _begun(run: Run, answer: http.Answer) -> tuple[Parts, dict[str, Any]]:
+    store = await staging.driver()
+    assert isinstance(store, Parts)
+    if "file" not in run.cursor:
+        path = staging.place(_stage(run), staging.BODY) / answer.name
+        key, validator = parts_key(), answer.validator if answer.resumes else ""
+        state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "validator": validator}
+        run.cursor["file"] = state
+        await store.make(path.parent)  # type: ignore[attr-defined]
+        await run.save()
+        run.cursor["file"]["token"] = await store.begin(path, _upload(None), key)
+        await run.save()
+    elif not run.cursor["file"]["token"]:
+        await _drop(run)
+        return await _begun(run, answer)
+    return store, run.cursor["file"]
+
+
+async def _drop(run: Run) -> None:
+    """Forget what was fetched of a file so far."""
+    await carry.drop(run, await staging.driver())
+
+
+def _upload(size: int | None) -> Upload:
+    return Upload(size, time.time())
+
+
+async def _pieces(blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The bytes in pieces of PART, the last one shorter."""
+    held: list[bytes] = []
+    have = 0
+    async for block in blocks:
+        held.append(block)
+        have += len(block)
+        if have >= PART:
+            whole = b"".join(held)
+            yield whole[:PART]
+            held, have = [whole[PART:]], have - PART
+    if have:
+        yield b"".join(held)
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def clean(run: Run, state: State) -> None:
+    """End what the tool still does, and drop what nobody goes on with."""
+    if "file" in run.cursor:
+        await _drop(run)
+    if state is not State.SUCCEEDED or run.task.gone:
+        await _stop(run)
+    if state is State.SUCCEEDED and run.cursor.get("shared"):
+        following = await _following(run)
+        if following is None or following.shown["state"] in STAGED_GOES.get(run.facts["policy"], ()):
+            await staging.clear(_stage(run))
+    elif state is not State.SUCCEEDED:
+        await staging.clear(_stage(run))
+
+
+async def _stop(run: Run) -> None:
+    if "token" not in run.cursor:
+        return
+    try:
+        await (await _tool(run.facts["tool"])).stop(run.cursor["token"])
+    except Problem:
+        pass  # the tool is gone; it forgets by itself

@@ -1,0 +1,83 @@
+"""Who asked for a task, as he may act now: rights and rules are looked up anew by every slice of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mangrove.drivers.base import Makes
+from mangrove.identity.rights import Caller, Right
+from mangrove.paths import TreePath, checked_name
+from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
+from mangrove.records.tasks import Task
+from mangrove.site import snapshot
+from mangrove.tasks.carry import End
+from mangrove.tree import spot
+from mangrove.tree.changes import forget_upwards
+from mangrove.tree.mounts import Mount
+from mangrove.tree.rules import Rule
+from mangrove.tree.spot import Spot
+
+
+async def caller(task: Task, right: Right) -> Caller:
+    """Who asked; Denied when he has no account any more."""
+    now = await snapshot.fresh()
+    user = next((one for one in now.users.values() if one.id == task.owner), None)
+    if user is None or user.disabled:
+        raise Denied("who asked for this has no account any more")
+    return Caller(user, right)
+
+
+async def place(who: Caller, path: str, password: str = "") -> Spot:
+    """A spot by its absolute path; Denied outside the caller's base path."""
+    found = await spot.at(who, path, password, confined=False)
+    if not found.path.within(found.base):
+        raise Denied
+    return found
+
+
+@dataclass(slots=True)
+class Goal:
+    """Where bytes go: a folder of the tree, and in it `name`; "" for the folder itself."""
+
+    folder: Spot
+    name: str
+    end: End
+    mount: Mount
+    _folders: dict[TreePath, tuple[bool, Rule | None]] = field(default_factory=dict)
+
+    def refusal(self, item: str) -> StorageProblem | None:
+        """Why the entry `item` below the goal may not be put there, if it may not."""
+        folder = self.folder.path / self.name if self.name else self.folder.path
+        path = folder / item if item else folder
+        parent, who, rules = path.parent if path != folder else folder, self.folder.caller.user, self.folder.rules
+        if parent not in self._folders:
+            may = rules.may_write(who, parent) and rules.admits(who, parent)
+            self._folders[parent] = (may, rules.hiding(who, parent))
+        may, hiding = self._folders[parent]
+        if may and not (hiding is not None and path != parent and hiding.hides_name(path.name)):
+            return None
+        return Forbidden("permission denied")
+
+
+async def prepare(goal: Goal) -> None:
+    """Make the folder that a goal is in, and those above it, where the caller may."""
+    driver, place = goal.end.driver, goal.folder
+    inner = goal.end.path.parent if goal.name else goal.end.path
+    for step, path in zip(inner.ancestors()[:-1], place.path.ancestors(), strict=False):
+        if await End(driver, step).entry() is not None:
+            break
+        checked_name(step.name)
+        place.moved(path.parent).spend(place.caller.door)
+    if not isinstance(driver, Makes):
+        raise NotSupported
+    if inner != "/":
+        await driver.make(inner)
+    forget_upwards(goal.mount, inner)
+
+
+async def goal(who: Caller, folder: str, name: str) -> Goal:
+    """Where a task's bytes go, as the caller may put them there; Denied when he may not."""
+    into = await place(who, folder)
+    into.spend(who.door)
+    driver, inner, mount = await into.driver()
+    return Goal(into, name, End(driver, inner / name if name else inner), mount)

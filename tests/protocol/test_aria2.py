@@ -1,0 +1,197 @@
+"""aria2 as a download tool, with the real aria2c."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from mangrove.problems import Problem, Unreachable
+from mangrove.tools import guard
+from mangrove.tools.aria2 import Aria2
+from mangrove.tools.base import Status
+from mangrove.tools.guard import Allowed
+from tests import origin, servers, torrents
+from tests.origin import Origin
+
+pytestmark = pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2")
+HERE = Allowed.parse("127.0.0.1")
+CONTENT = os.urandom(300_000)
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[servers.Aria2]:
+    with servers.aria2() as found:
+        yield found
+
+
+@pytest.fixture
+def tool(running: servers.Aria2) -> Aria2:
+    return Aria2(running.uri, running.secret, HERE)
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Origin]:
+    with origin.origin() as found:
+        yield found
+
+
+async def ended(tool: Aria2, token: str) -> Status:
+    """The status in which a download stays."""
+    end = time.monotonic() + SECONDS
+    while True:
+        status = await tool.look(token)
+        token = status.token
+        if status.done or status.failed:
+            return status
+        assert time.monotonic() < end, status
+        await asyncio.sleep(0.05)
+
+
+async def brought(tool: Aria2, url: str, folder: Path) -> Status:
+    status = await ended(tool, await tool.begin(url, str(folder), uuid4().hex))
+    await tool.finish(status.token)
+    return status
+
+
+def known(running: servers.Aria2) -> set[str]:
+    """The ids of all downloads that aria2 knows."""
+    found: set[str] = set()
+    for method, more in (("tellActive", []), ("tellWaiting", [0, 99]), ("tellStopped", [0, 99])):
+        call = {"jsonrpc": "2.0", "id": "1", "method": f"aria2.{method}", "params": [f"token:{running.secret}", *more]}
+        found |= {row["gid"] for row in httpx.post(running.uri, json=call).json()["result"]}
+    return found
+
+
+def test_the_version_is_told(tool: Aria2) -> None:
+    assert asyncio.run(tool.version()).startswith("1.")
+
+
+def test_a_wrong_secret_is_told_without_it(running: servers.Aria2) -> None:
+    with pytest.raises(Problem, match=r"^failed get aria2 version: Unauthorized$"):
+        asyncio.run(Aria2(running.uri, "wrong secret", HERE).version())
+
+
+def test_the_address_of_its_websocket_will_do(running: servers.Aria2) -> None:
+    assert asyncio.run(Aria2(running.uri.replace("http:", "ws:"), running.secret, HERE).version())
+
+
+def test_an_aria2_that_is_gone_is_worth_asking_again() -> None:
+    gone = Aria2(f"http://127.0.0.1:{servers.free_port()}/jsonrpc", "", HERE)
+    with pytest.raises(Unreachable, match=r"^failed get aria2 version: no connection$"):
+        asyncio.run(gone.version())
+    with pytest.raises(Unreachable):
+        asyncio.run(gone.look("0123456789abcdef"))
+
+
+def test_a_file_is_saved_whole_into_the_folder_and_forgotten(
+    tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
+) -> None:
+    url = web.at("/file.bin", origin.file(CONTENT))
+    status = asyncio.run(brought(tool, url, tmp_path / "new folder"))
+    assert (status.have, status.total, status.text) == (len(CONTENT), len(CONTENT), "[aria2]: aria2: complete")
+    assert (status.failed, status.seeding, status.stays) == ("", False, False)
+    assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["file.bin"]
+    assert (tmp_path / "new folder" / "file.bin").read_bytes() == CONTENT
+    assert status.token not in known(running)
+
+
+def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tmp_path: Path) -> None:
+    url, key = web.at("/once.bin", origin.file(CONTENT)), uuid4().hex
+
+    async def twice() -> Status:
+        tokens = {await tool.begin(url, str(tmp_path), key) for _ in range(3)}
+        assert len(tokens) == 1
+        status = await ended(tool, tokens.pop())
+        assert await tool.begin(url, str(tmp_path), key) == status.token, "done is not begun again"
+        return status
+
+    assert asyncio.run(twice()).done
+    assert [request.path for request in web.asked].count("/once.bin") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["once.bin"]
+
+
+def test_a_download_that_failed_starts_over_with_the_same_key(tool: Aria2, web: Origin, tmp_path: Path) -> None:
+    url, key = f"{web.address}/later.bin", uuid4().hex
+
+    async def twice() -> tuple[Status, Status]:
+        first = await ended(tool, await tool.begin(url, str(tmp_path), key))
+        web.at("/later.bin", origin.file(CONTENT))
+        return first, await ended(tool, await tool.begin(url, str(tmp_path), key))
+
+    first, second = asyncio.run(twice())
+    assert (first.failed, first.text) == ("the file was not found", "[aria2]: aria2: error")
+    assert (second.done, second.failed) == (True, "")
+    assert (tmp_path / "later.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("code", [403, 410, 500])
+def test_a_failure_is_told_in_our_words(tool: Aria2, web: Origin, tmp_path: Path, code: int) -> None:
+    status = asyncio.run(brought(tool, web.at(f"/{code}", origin.status(code)), tmp_path))
+    assert (status.done, status.failed) == (False, "the server refused or answered badly")
+
+
+def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
+    tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
+) -> None:
+    url = web.at("/endless.bin", origin.endless(pause=0.01))
+
+    async def stop() -> str:
+        token = await tool.begin(url, str(tmp_path), uuid4().hex)
+        end = time.monotonic() + SECONDS
+        while not (status := await tool.look(token)).have:
+            assert time.monotonic() < end, status
+            await asyncio.sleep(0.05)
+        assert (status.done, status.text, status.total) == (False, "[aria2]: aria2: active", 0)
+        for _ in range(2):
+            await tool.stop(token)
+        return token
+
+    token = asyncio.run(stop())
+    assert token not in known(running)
+    assert asyncio.run(tool.look(token)).failed == "aria2 does not know this download any more"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1/", "ftp://localhost/x", "http://169.254.169.254/", "http://2130706433/"]
+)
+def test_what_may_not_be_reached_is_not_handed_on(running: servers.Aria2, tmp_path: Path, address: str) -> None:
+    before = known(running)
+    with pytest.raises(guard.Refused):
+        asyncio.run(Aria2(running.uri, running.secret, Allowed()).begin(address, str(tmp_path), "key"))
+    assert known(running) == before
+
+
+def test_a_torrent_at_an_address_brings_its_content(tool: Aria2, web: Origin, tmp_path: Path) -> None:
+    described, _ = torrents.torrent("content.bin", CONTENT, seed=web.at("/seed/content.bin", origin.file(CONTENT)))
+    url = web.at("/a.torrent", origin.file(described, content_type="application/x-bittorrent"))
+    status = asyncio.run(brought(tool, url, tmp_path))
+    assert (status.done, status.failed, status.total) == (True, "", len(CONTENT))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"content.bin": CONTENT}
+
+
+def test_a_magnet_link_brings_its_content_and_stops_then(
+    tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
+) -> None:
+    announce = f"{web.address}/announce"
+    described, number = torrents.torrent("shared.bin", CONTENT, tracker=announce)
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    (theirs / "shared.bin").write_bytes(CONTENT)
+    (tmp_path / "shared.torrent").write_bytes(described)
+    seeding = (f"--dir={theirs}", "--check-integrity=true", "--seed-ratio=0.0", str(tmp_path / "shared.torrent"))
+    with servers.aria2(*seeding) as peer:
+        web.at("/announce", torrents.tracker(peer.peers))
+        magnet = f"magnet:?xt=urn:btih:{number}&dn=shared.bin&tr={announce}"
+        status = asyncio.run(brought(tool, magnet, ours))
+    assert (status.done, status.failed, status.have) == (True, "", len(CONTENT))
+    assert {path.name: path.read_bytes() for path in ours.iterdir()} == {"shared.bin": CONTENT}
+    assert status.token not in known(running)

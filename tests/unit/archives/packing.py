@@ -1,0 +1,106 @@
+"""Archives for tests: bytes as a source that counts what is read of it, and an archive read whole."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tarfile
+import zipfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from mangrove import archives
+from mangrove.archives import Limits, Member
+
+FILES = {
+    "a/b.txt": b"hello\n" * 1000,
+    "big.bin": bytes(range(256)) * 4000 + b"x" * 3_000_000,
+    "empty": b"",
+    "d/e/ü.txt": "ü".encode(),
+}
+
+
+class Held:
+    """Bytes as the source of an archive; `taken` counts those that were read."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.size = len(content)
+        self.taken = 0
+
+    async def read(self, offset: int, length: int) -> bytes:
+        self.taken += length
+        return self._content[offset : offset + length]
+
+
+@dataclass
+class Found:
+    """What an archive holds: its entries, and the bytes of those that are not refused, or why they failed."""
+
+    comment: str = ""
+    encrypted: bool = False
+    sequential: bool = False
+    members: list[Member] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        return {one.path: one.refused for one in self.members if one.refused}
+
+    @property
+    def paths(self) -> list[str]:
+        return [one.path for one in self.members if not one.refused]
+
+
+def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> Found:
+    """All that can be had of an archive."""
+    return asyncio.run(_read(name, content, password, encoding, Limits(**limits)))
+
+
+async def _read(name: str, content: Any, password: str, encoding: str, limits: Limits) -> Found:
+    source = Held(content) if isinstance(content, bytes) else content
+    async with archives.opened(name, source, password, encoding, limits) as archive:
+        found = Found(archive.comment, archive.encrypted, archive.sequential)
+        async for one in archive.members():
+            found.members.append(one)
+        async for index, member, blocks in archive.contents(lambda index, member: True):
+            assert found.members[index] == member
+            try:
+                parts = [block async for block in blocks]
+            except Exception as error:
+                found.failed[member.path] = error
+                continue
+            assert all(0 < len(part) <= 1 << 20 for part in parts)
+            found.files[member.path] = b"".join(parts)
+    return found
+
+
+def listed(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
+    """The entries alone."""
+
+    async def members() -> list[Member]:
+        source = Held(content) if isinstance(content, bytes) else content
+        async with archives.opened(name, source, password, encoding, Limits(**limits)) as archive:
+            return [one async for one in archive.members()]
+
+    return asyncio.run(members())
+
+
+def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED, comment: bytes = b"") -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, (2020, 5, 17, 10, 20, 30)), data, method)
+        archive.comment = comment
+    return content.getvalue()
+
+
+def tarred(files: dict[str, bytes], mode: str = "w:", form: int = tarfile.PAX_FORMAT) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=mode, format=form) as archive:  # type: ignore[call-overload]
+        for name, data in files.items():
+            one = tarfile.TarInfo(name)
+            one.size, one.mtime = len(data), 1_600_000_000
+            archive.addfile(one, io.BytesIO(data))
+    return content.getvalue()

@@ -1,0 +1,161 @@
+"""What an archive costs: bytes read for a list, memory, time with a hundred thousand entries, what is left open."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+
+import pytest
+
+from mangrove import archives
+from mangrove.archives import Limits
+from tests.unit.archives.packing import FILES, Held, listed, read, tarred, zipped
+
+GIB = 1 << 30
+
+
+def test_a_list_of_a_large_zip_reads_its_end_only() -> None:
+    source = Held(zipped({f"{number}.bin": os.urandom(200_000) for number in range(100)}, zipfile.ZIP_STORED))
+    assert len(listed("x.zip", source)) == 100
+    assert source.size > 20_000_000
+    assert source.taken <= 70_000
+
+
+def test_a_list_of_a_zip_with_many_entries_reads_its_directory_once() -> None:
+    source = Held(zipped({f"folder/{number:06}": b"" for number in range(20_000)}, zipfile.ZIP_STORED))
+    directory = 20_000 * (46 + 13)
+    assert len(listed("x.zip", source)) == 20_000
+    assert source.taken <= directory + 70_000
+
+
+def test_a_list_of_a_tar_jumps_over_the_data() -> None:
+    source = Held(tarred({f"{number}": bytes(1_000_000) for number in range(50)}))
+    assert len(listed("x.tar", source)) == 50
+    assert source.taken <= 50 * 20_000
+
+
+def test_one_member_of_a_zip_is_read_without_the_others() -> None:
+    files = {f"{number}": os.urandom(500_000) for number in range(20)}
+    source = Held(zipped(files, zipfile.ZIP_STORED))
+
+    async def one() -> bytes:
+        async with archives.opened("x.zip", source) as archive:
+            async for _, _, blocks in archive.contents(lambda _, member: member.path == "17"):
+                return b"".join([block async for block in blocks])
+        return b""
+
+    assert asyncio.run(one()) == files["17"]
+    assert source.taken < 1_500_000
+
+
+@pytest.mark.parametrize("kind", ["x.zip", "x.tar", "x.tar.gz"])
+def test_a_hundred_thousand_entries_are_listed_in_bounded_time(kind: str) -> None:
+    content = io.BytesIO()
+    names = (f"{number // 1000}/{number}" for number in range(100_000))
+    if kind == "x.zip":
+        with zipfile.ZipFile(content, "w") as packed:
+            for name in names:
+                packed.writestr(zipfile.ZipInfo(name), b"")
+    else:
+        with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for name in names:
+                tar.addfile(tarfile.TarInfo(name))
+    if kind == "x.tar.gz":
+        content = io.BytesIO(gzip.compress(content.getvalue(), 1))
+    began = time.monotonic()
+    assert len(listed(kind, content.getvalue())) == 100_000
+    assert time.monotonic() - began < 20
+
+
+PROBE = """
+import asyncio, resource, sys, zlib
+from mangrove import archives
+from mangrove.archives import Limits
+
+class File:
+    def __init__(self, path):
+        import os
+        self.file = open(path, "rb")
+        self.size = os.path.getsize(path)
+    async def read(self, offset, length):
+        self.file.seek(offset)
+        return self.file.read(length)
+
+async def main(path, name):
+    async with archives.opened(name, File(path), limits=Limits(ratio=0)) as archive:
+        total = 0
+        async for _, member, blocks in archive.contents(lambda *_: True):
+            async for block in blocks:
+                if not total:
+                    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                total += len(block)
+    print(total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "gz"])
+def test_a_member_of_a_gibibyte_needs_no_more_memory_than_a_small_one(tmp_path: object, kind: str) -> None:
+    path = os.path.join(str(tmp_path), f"x.{kind}")
+    block = os.urandom(1 << 16) + bytes((1 << 20) - (1 << 16))
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            with archive.open("n", "w", force_zip64=True) as file:
+                for _ in range(1024):
+                    file.write(block)
+    else:
+        with gzip.open(path, "wb", compresslevel=1) as packed:
+            if kind == "tar.gz":
+                one = tarfile.TarInfo("n")
+                one.size = GIB
+                packed.write(one.tobuf())
+            for _ in range(1024):
+                packed.write(block)
+    answer = subprocess.run(
+        [sys.executable, "-c", PROBE, path, f"x.{kind}"], capture_output=True, text=True, check=True
+    )
+    total, grown = map(int, answer.stdout.split())
+    assert total == GIB
+    assert grown < 64 << 10  # KiB
+
+
+def test_closing_early_leaves_no_thread_behind() -> None:
+    async def some() -> int:
+        for name, content in (("x.zip", zipped(FILES)), ("x.tgz", tarred(FILES, "w:gz"))):
+            async with archives.opened(name, Held(content)) as archive:
+                contents = archive.contents(lambda *_: True)
+                async for _, member, blocks in contents:
+                    if member.path == "big.bin":
+                        assert len(await anext(blocks)) > 0
+                        break
+                await contents.aclose()
+                with pytest.raises(StopAsyncIteration):
+                    await anext(blocks)
+        return threading.active_count()
+
+    before = threading.active_count()
+    asyncio.run(some())
+    assert threading.active_count() <= before
+
+
+def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
+    async def heads(name: str, content: bytes) -> dict[str, bytes]:
+        found = {}
+        async with archives.opened(name, Held(content), limits=Limits(ratio=0)) as archive:
+            async for _, member, blocks in archive.contents(lambda _, one: one.path != "big.bin"):
+                found[member.path] = (await anext(blocks, b""))[:3]
+        return found
+
+    wanted = {name: data[:3] for name, data in FILES.items() if name != "big.bin"}
+    for name, content in (("x.zip", zipped(FILES)), ("x.tar", tarred(FILES)), ("x.tgz", tarred(FILES, "w:gz"))):
+        assert asyncio.run(heads(name, content)) == wanted
+    assert read("x.tgz", tarred(FILES, "w:gz")).files == FILES

@@ -1,0 +1,89 @@
+"""The download tools by name, as the settings describe them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mangrove import config
+from mangrove.problems import Problem
+from mangrove.site.values import Settings
+from mangrove.tools import registry
+from mangrove.tools.aria2 import Aria2
+from mangrove.tools.qbittorrent import QBittorrent
+from tests import servers
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """This process is `mangrove serve`."""
+    monkeypatch.setenv("MANGROVE_DATA", str(tmp_path))
+    config.config.cache_clear()
+    yield
+    monkeypatch.undo()
+    config.config.cache_clear()
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process is a function in the cloud."""
+    monkeypatch.delenv("MANGROVE_DATA", raising=False)
+    config.config.cache_clear()
+    yield
+    monkeypatch.undo()
+    config.config.cache_clear()
+
+
+def settings(**values: str) -> Settings:
+    return Settings(values)
+
+
+def refusal(name: str, **values: str) -> str:
+    with pytest.raises(Problem) as refused:
+        asyncio.run(registry.opened(name, settings(**values)))
+    return refused.value.message
+
+
+def test_the_tools_stand_in_the_order_that_clients_see(machine: None) -> None:
+    assert registry.offered(settings()) == ["SimpleHttp"]
+    assert registry.offered(settings(offline_download_ready="qBittorrent,aria2")) == list(registry.NAMES)
+    assert registry.offered(settings(offline_download_ready="x, ,aria2")) == ["SimpleHttp", "aria2"]
+
+
+def test_an_unknown_tool_is_told_by_name(machine: None) -> None:
+    for name in ("Thunder", "ARIA2", "", "simplehttp"):
+        assert refusal(name) == f"failed get offline download tool: tool {name} not found"
+    assert len(refusal("x" * 5000)) < 200
+
+
+def test_a_tool_that_is_not_there_is_told_with_the_reason(machine: None) -> None:
+    uri = f"http://127.0.0.1:{servers.free_port()}/jsonrpc"
+    told = refusal("aria2", aria2_uri=uri, aria2_secret="hush hush")
+    assert told == "failed init offline download tool aria2: failed get aria2 version: no connection"
+    told = refusal("qBittorrent", qbittorrent_url=uri.replace("//", "//me:hush@"))
+    assert told == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
+    told = refusal("qBittorrent", qbittorrent_url="nonsense")
+    assert told == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "2852039166"])
+def test_no_setting_turns_the_service_to_a_metadata_service(machine: None, host: str) -> None:
+    told = refusal("aria2", aria2_uri=f"http://{host}/latest")
+    assert told.endswith(f"access to {host.strip('[]')} is not allowed")
+    assert refusal("qBittorrent", qbittorrent_url=f"http://a:b@{host}/").endswith("is not allowed")
+
+
+def test_the_settings_make_the_tool(machine: None) -> None:
+    assert isinstance(registry.tool("aria2", settings()), Aria2)
+    assert isinstance(registry.tool("qBittorrent", settings(qbittorrent_seedtime="")), QBittorrent)
+    allowed = registry.allowed(settings(offline_download_allowed_hosts="10.0.0.0/8, Host.example\nfd00::/8"))
+    assert (allowed.names, len(allowed.networks)) == (frozenset({"host.example"}), 2)
+
+
+def test_in_the_cloud_only_our_own_fetcher_is_there(cloud: None) -> None:
+    assert registry.offered(settings(offline_download_ready="aria2,qBittorrent")) == ["SimpleHttp"]
+    for name in ("aria2", "qBittorrent"):
+        assert refusal(name).endswith(f"{name} saves into a folder, and there is none here; use SimpleHttp")
