@@ -160,6 +160,25 @@ def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
     assert asyncio.run(tool.look(token)).failed == "aria2 does not know this download any more"
 
 
+def test_a_torrent_is_stopped_by_the_token_it_began_with(
+    tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
+) -> None:
+    described, _ = torrents.torrent("stuck.bin", CONTENT, seed=web.at("/seed/stuck.bin", origin.status(503)))
+    url = web.at("/stuck.torrent", origin.file(described, content_type="application/x-bittorrent"))
+
+    async def stop() -> tuple[str, str]:
+        first = await tool.begin(url, str(tmp_path), uuid4().hex)
+        end = time.monotonic() + SECONDS
+        while (status := await tool.look(first)).token == first:
+            assert time.monotonic() < end, status
+            await asyncio.sleep(0.05)
+        assert (status.done, status.failed, status.total) == (False, "", len(CONTENT))
+        await tool.stop(first)
+        return first, status.token
+
+    assert known(running).isdisjoint(asyncio.run(stop()))
+
+
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1/", "ftp://localhost/x", "http://169.254.169.254/", "http://2130706433/"]
 )

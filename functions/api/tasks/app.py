@@ -28,7 +28,8 @@ def _known(kind: str) -> str:
 
 
 def _rows(kind: str, done: bool, who: Caller, page: Page, dialect: str) -> Reply:
-    return ok(page.cut([wire.task(row, dialect) for row in board.listed(_known(kind), done, who)]))
+    rows = board.listed(_known(kind), done, who, page.end)
+    return ok([wire.task(row, dialect) for row in page.part(rows)])
 
 
 def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:

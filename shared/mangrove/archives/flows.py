@@ -114,6 +114,11 @@ class Tape:
             if not await self.read(min(position - self.position, BLOCK)):
                 raise BrokenArchive(CUT_SHORT)
 
+    async def drain(self) -> None:
+        """Read an unpacked flow to its end, so that what is wrong with it shows; one that is not packed is left."""
+        while self._least and await self.read(BLOCK):
+            pass
+
 
 class Unpacked:
     """What a decompressor makes of a flow. `several`: its streams may follow each other, zeros after the last."""

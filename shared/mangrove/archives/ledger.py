@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from mangrove.archives.base import GRACE, GUESSED, Limits, Member
-from mangrove.paths import DEEPEST, LONGEST_PATH, checked_name
-from mangrove.problems import ArchiveTooLarge, Problem
+from mangrove.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH
+from mangrove.problems import ArchiveTooLarge
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -26,14 +26,14 @@ def judged(raw: str) -> tuple[str, str]:
     segments = [part for part in raw.split("/") if part not in ("", ".")]
     if ".." in segments:
         return shown, "its path leads out of the archive's folder"
-    if len(raw) > LONGEST_PATH or len(raw.encode()) > LONGEST_PATH:
+    length = len(raw) if raw.isascii() else len(raw.encode())
+    if length > LONGEST_PATH:
         return shown, "its path is too long"
     if len(segments) > DEEPEST:
         return shown, "its path is too deep"
-    try:
-        return "/".join(map(checked_name, segments)), ""
-    except Problem as problem:
-        return shown, f"its {problem.message}"
+    if length > LONGEST_NAME and any(len(part.encode()) > LONGEST_NAME for part in segments):
+        return shown, "its name is too long"
+    return "/".join(segments), ""
 
 
 def decoded(raw: bytes, encoding: str) -> str:

@@ -96,7 +96,8 @@ async def _headers(tape: Tape, encoding: str) -> AsyncGenerator[Header, None]:
     while True:
         block = await _record(tape)
         if block is None:
-            break
+            await tape.drain()  # what packs it has its checksum at the end
+            return
         kind = block[156:157]
         if kind in (b"x", b"X", b"g", b"L", b"K"):
             await _extended(tape, block, general if kind == b"g" else special, encoding)
@@ -122,9 +123,9 @@ async def _record(tape: Tape) -> bytes | None:
         raise BrokenArchive(NO_TAR if first else "the archive ends too early")
     if not block.strip(b"\0"):
         return None
-    told = _number(block[148:156])
-    signed = sum(byte - 256 if byte > 127 else byte for byte in block[:148] + block[156:]) + 256
-    if told not in (sum(block[:148]) + sum(block[156:]) + 256, signed):
+    rest = block[:148] + b" " * 8 + block[156:]
+    wrong = _number(block[148:156]) - sum(rest)
+    if wrong and wrong != -256 * sum(byte > 127 for byte in rest):  # some old programs added signed bytes
         raise BrokenArchive(NO_TAR if first else "the archive has damaged data")
     return block
 

@@ -75,10 +75,11 @@ class ZipArchive:
         if self._stop - self._start <= FAR:
             tape = Tape(Ranged(self._window, self._start, self._stop))
             self._window.hold(self._start, await tape.exactly(self._stop - self._start))
-        async with aclosing(self._records()) as records:
-            async for record in records:
-                if not record.encrypted or record.name.endswith(b"/"):
+        async with aclosing(self._heads()) as heads:
+            async for head, rest in heads:
+                if not head[4] & 1 or rest[: head[11]].endswith(b"/"):
                     continue
+                record = _record(head, rest, self._shift)
                 self.encrypted = True
                 if not self._password:
                     raise WrongArchivePassword
@@ -100,6 +101,12 @@ class ZipArchive:
                 raise WrongArchivePassword from None
 
     async def _records(self) -> AsyncGenerator[Record, None]:
+        async with aclosing(self._heads()) as heads:
+            async for head, rest in heads:
+                yield _record(head, rest, self._shift)
+
+    async def _heads(self) -> AsyncGenerator[tuple[tuple[Any, ...], bytes], None]:
+        """The entries of the directory: their fixed fields; name, extra fields and comment."""
         tape = Tape(Ranged(self._window, self._start, self._stop))
         length = self._stop - self._start
         count = 0
@@ -108,7 +115,7 @@ class ZipArchive:
             if head[0] != b"PK\1\2":
                 raise BrokenArchive("the archive's directory is damaged")
             rest = await tape.exactly(head[11] + head[12] + head[13])
-            yield _record(head, rest, self._shift)
+            yield head, rest
             count += 1
             if count % 256 == 0:
                 await asyncio.sleep(0)

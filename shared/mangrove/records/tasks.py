@@ -132,20 +132,21 @@ def get(id: str) -> Task:
             raise RecordMissing from None
 
 
-def rows(kind: str, done: bool) -> Iterator[Row]:
-    """The tasks of a kind that are done, or that are not, oldest first."""
-    yield from _on(_shelf(kind, done))
+def rows(kind: str, done: bool, at_once: int | None = None) -> Iterator[Row]:
+    """The tasks of a kind that are done, or that are not, oldest first; `at_once` are asked of the engine at a time."""
+    yield from _on(_shelf(kind, done), at_once)
 
 
-def _on(shelf: str) -> Iterator[Row]:
+def _on(shelf: str, at_once: int | None = None) -> Iterator[Row]:
     """Read as they come: models of thousands of rows that are only shown cost more than the rows."""
     table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
     wanted, following = ["owner", "shown", "cancel"], None
     while True:
         with told():
             page = connection.query(
-                table, shelf, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following
-            )
+                table, shelf, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following,
+                limit=at_once,
+            )  # fmt: skip
         for item in page["Items"]:
             shown = orjson.loads(item["shown"]["S"])
             yield Row(shown["id"], int(item["owner"]["N"]), shown, item["cancel"]["BOOL"])

@@ -92,9 +92,9 @@ def shown(row: Row | Task) -> dict[str, Any]:
     return found
 
 
-def listed(kind: str, done: bool, caller: Caller) -> Iterator[dict[str, Any]]:
-    """The tasks of a kind that the caller may see, oldest first."""
-    for row in records.rows(kind, done):
+def listed(kind: str, done: bool, caller: Caller, at_once: int | None = None) -> Iterator[dict[str, Any]]:
+    """The tasks of a kind that the caller may see, oldest first; read as they are asked for, `at_once` at a time."""
+    for row in records.rows(kind, done, at_once):
         if caller.is_admin or row.owner == caller.user.id:
             yield shown(row)
 

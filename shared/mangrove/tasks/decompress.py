@@ -16,7 +16,7 @@ from mangrove.archives import Archive, Limits, Member
 from mangrove.drivers.base import Entry, Makes, Upload
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import NotFound, StorageProblem
+from mangrove.problems import ArchiveTooLarge, BadRequest, BrokenArchive, Denied, NotFound, StorageProblem, Unreachable
 from mangrove.site import snapshot
 from mangrove.tasks import board, carry, kinds, staging, standing
 from mangrove.tasks.carry import End, File, Neighbours
@@ -126,7 +126,12 @@ async def extract(run: Run) -> bool:
         if not cursor.get("folders"):
             await _folders(run, archive)
         async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
-            await _keep(run, member, blocks)
+            try:
+                await _keep(run, member, blocks)
+            except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
+                if isinstance(problem, (ArchiveTooLarge, Unreachable)):
+                    raise
+                _note(run, member, problem.message)
             cursor["at"] = index + 1
             if time.monotonic() - saved > SAVE_SECONDS:
                 await run.save()
@@ -135,8 +140,15 @@ async def extract(run: Run) -> bool:
                 return True
     await _hand_on(run)
     if cursor["refused"]:
-        raise StorageProblem(f"{cursor['refused']} entries are not unpacked: {'; '.join(cursor['errors'])}")
+        entries = "entry is" if cursor["refused"] == 1 else "entries are"
+        raise StorageProblem(f"{cursor['refused']} {entries} not unpacked: {'; '.join(cursor['errors'])}")
     return False
+
+
+def _note(run: Run, member: Member, why: str) -> None:
+    run.cursor["refused"] += 1
+    if len(run.cursor["errors"]) < KEPT_ERRORS:
+        run.cursor["errors"].append(f"{member.path}: {why}")
 
 
 def _wanted(run: Run, index: int, member: Member) -> bool:
@@ -149,13 +161,11 @@ async def _folders(run: Run, archive: Archive) -> None:
     assert isinstance(store, Makes)
     body = staging.place(board.stage(run.task), staging.BODY)
     await store.make(body)
-    errors: list[str] = []
-    refused, found = 0, run.facts["inner"] == "/"
+    run.cursor |= {"refused": 0, "errors": []}
+    found = run.facts["inner"] == "/"
     async for member in archive.members():
         if member.refused:
-            refused += 1
-            if len(errors) < KEPT_ERRORS:
-                errors.append(f"{member.path}: {member.refused}")
+            _note(run, member, member.refused)
             continue
         below = _below(run, member)
         found = found or below is not None
@@ -163,7 +173,7 @@ async def _folders(run: Run, archive: Archive) -> None:
             await store.make(TreePath(f"{body}/{below}"))
     if not found:
         raise NotFound
-    run.cursor |= {"folders": True, "refused": refused, "errors": errors}
+    run.cursor["folders"] = True
 
 
 async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from mangrove.drivers.base import Driver, Entry, Makes, Removes, RemovesEmpty, Take, Takes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import BadRequest, Denied, Exists, NotFound, NotSupported, Problem, StorageProblem, Unreachable
 from mangrove.tasks import carry, staging, standing
 from mangrove.tasks.carry import End, File, Neighbours
 from mangrove.tasks.kinds import State
@@ -201,13 +201,13 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
     """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry."""
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(row: Any) -> StorageProblem | None:
+    async def one(row: Any) -> Problem | None:
         async with turn:
             try:
                 await _item(run, route, row, near)
             except Unreachable:
                 raise
-            except StorageProblem as problem:
+            except (StorageProblem, BadRequest, Denied) as problem:
                 await carry.drop(run, route.target.driver, (route.target / row[0]).path)
                 return problem
         return None
@@ -226,7 +226,7 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
             errors.append(f"{row[0] or run.facts['name']}: {problem.message}")
 
 
-async def _taken(run: Run, route: Route, batch: list[Any]) -> list[StorageProblem | None]:
+async def _taken(run: Run, route: Route, batch: list[Any]) -> list[Problem | None]:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
     something stands there, or more is to be done than copying small files."""
     driver, facts, rest = route.target.driver, run.facts, [Exists() for _ in batch]

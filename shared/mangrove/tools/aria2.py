@@ -120,6 +120,8 @@ class Aria2(Tool):
                 await self._tried("forceRemove", token)
                 await asyncio.sleep(0.05)
                 continue
+            for follower in known.get("followedBy") or []:
+                await self.stop(str(follower))
             await self._tried("removeDownloadResult", token)
             if known.get("following"):
                 await self._tried("removeDownloadResult", str(known["following"]))

@@ -6,7 +6,9 @@ A gate resolves the caller before the body is bound and hands on the one right t
 from __future__ import annotations
 
 import hmac
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, Request
 
@@ -17,6 +19,8 @@ from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
 from mangrove.site import snapshot
 
+MOST_AT_ONCE = 1000  # rows asked for in one call
+Row = TypeVar("Row")
 Level = Literal["anyone", "visitor", "member", "admin"]
 
 
@@ -104,6 +108,15 @@ class Paging:
             return rows
         start = (self.page - 1) * self.per_page
         return rows[start : start + self.per_page]
+
+    @property
+    def end(self) -> int | None:
+        """How many rows there are up to the end of this page; None for all."""
+        return min(self.page * self.per_page, MOST_AT_ONCE) or None
+
+    def part(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows of this page; what comes after it is not read."""
+        return islice(rows, (self.page - 1) * self.per_page, self.page * self.per_page or None)
 
 
 async def _paging(page: str = "", per_page: str = "") -> Paging:

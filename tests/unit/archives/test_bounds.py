@@ -56,22 +56,31 @@ def test_one_member_of_a_zip_is_read_without_the_others() -> None:
     assert source.taken < 1_500_000
 
 
-@pytest.mark.parametrize("kind", ["x.zip", "x.tar", "x.tar.gz"])
-def test_a_hundred_thousand_entries_are_listed_in_bounded_time(kind: str) -> None:
+def long_tar(count: int) -> bytes:
+    """A tar of so many empty files, made by hand as the library takes its time."""
+    header = bytearray(tarfile.TarInfo("0000000").tobuf(tarfile.USTAR_FORMAT))
+    plain = sum(header[:148]) + sum(header[156:]) + 256 - 7 * ord("0")
+    content = bytearray()
+    for number in range(count):
+        name = b"%07d" % number
+        header[:7], header[148:156] = name, b"%06o\0 " % (plain + sum(name))
+        content += header
+    return bytes(content) + bytes(1024)
+
+
+def long_zip(count: int) -> bytes:
     content = io.BytesIO()
-    names = (f"{number // 1000}/{number}" for number in range(100_000))
-    if kind == "x.zip":
-        with zipfile.ZipFile(content, "w") as packed:
-            for name in names:
-                packed.writestr(zipfile.ZipInfo(name), b"")
-    else:
-        with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-            for name in names:
-                tar.addfile(tarfile.TarInfo(name))
-    if kind == "x.tar.gz":
-        content = io.BytesIO(gzip.compress(content.getvalue(), 1))
+    with zipfile.ZipFile(content, "w") as packed:
+        for number in range(count):
+            packed.writestr(zipfile.ZipInfo(f"{number // 1000}/{number}"), b"")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["x.zip", "x.tar.gz"])
+def test_a_hundred_thousand_entries_are_listed_in_bounded_time(kind: str) -> None:
+    content = long_zip(100_000) if kind == "x.zip" else gzip.compress(long_tar(100_000), 1)
     began = time.monotonic()
-    assert len(listed(kind, content.getvalue())) == 100_000
+    assert len(listed(kind, content)) == 100_000
     assert time.monotonic() - began < 20
 
 

@@ -290,10 +290,17 @@ def renamed(old: bytes, new: bytes, content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("encoding", "raw", "text"),
-    [("IBM437", b"\x84hre", "ähre"), ("GB18030", "中文".encode("gb18030"), "中文"), 
-     ("Shift_JIS", b"\x82\xa0bc", "あbc"), ("windows-1251", "мир".encode("cp1251") + b"x", "мирx"), ("IBM437", "ährx".encode()[:5], "ährx"),
-     ("nonsense", b"\x84hre", "ähre"), ("idna", b"\x84hre", "ähre"), ("hex", b"\x84hre", "ähre")],
-)  # fmt: skip
+    [
+        ("IBM437", b"\x84hre", "ähre"),
+        ("GB18030", "中文".encode("gb18030"), "中文"),
+        ("Shift_JIS", b"\x82\xa0bc", "あbc"),
+        ("windows-1251", "мир".encode("cp1251") + b"x", "мирx"),
+        ("IBM437", "ährx".encode(), "ährx"),
+        ("nonsense", b"\x84hre", "ähre"),
+        ("idna", b"\x84hre", "ähre"),
+        ("hex", b"\x84hre", "ähre"),
+    ],
+)
 def test_names_that_are_not_utf_8_are_read_in_the_encoding_that_is_set(encoding: str, raw: bytes, text: str) -> None:
     content = renamed(b"n" * len(raw), raw, zipped({"n" * len(raw): b"x"}))
     assert read("x.zip", content, encoding=encoding).files == {text: b"x"}
@@ -330,7 +337,7 @@ def test_what_is_supported_and_what_remains_of_a_name() -> None:
     for name, base in (("x.zip", "x"), ("a.b.tar.gz", "a.b"), ("X.TGZ", "X"), ("n.txt.gz", "n.txt"), ("x.7z", "x")):
         assert archives.supported(name)
         assert archives.base_name(name) == base
-    for name in ("x", "x.txt", "x.zip.001", "x.rar", "zip", ".zip", ".tar.gz"[:0], "x.iso", "x.zip/y"):
+    for name in ("x", "x.txt", "x.zip.001", "x.rar", "zip", ".zip", "x.iso", "x.zip/y"):
         assert not archives.supported(name)
         assert archives.base_name(name) == name
     assert archives.base_name(".tar.gz") == ".tar"

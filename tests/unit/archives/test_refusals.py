@@ -21,11 +21,25 @@ from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem, WrongArch
 from tests.unit.archives.packing import FILES, Found, listed, read, tarred, zipped
 
 EVIL = {
-    "../up": "leads out", "a/../../up": "leads out", "..": "leads out", "a/..": "leads out", "/etc/passwd": "absolute",
-    "//host/share": "absolute", "C:/x": "drive", "c:x": "drive", "a\\..\\..\\up": "backslash",
-    "\\\\host\\x": "backslash", "a\nb": "control", "\x1b[2Jx": "control", "a\x7fb": "control", "/".join("d" * (DEEPEST + 1)): "too deep",
-    "n" * 256: "too long", "ü" * 128: "too long", "dir/" * 1100 + "x": "too long",
-}  # fmt: skip
+    "../up": "leads out",
+    "a/../../up": "leads out",
+    "..": "leads out",
+    "a/..": "leads out",
+    "/etc/passwd": "absolute",
+    "//host/share": "absolute",
+    "C:/x": "drive",
+    "c:x": "drive",
+    "a\\b": "backslash",
+    "a\\..\\..\\up": "backslash",
+    "\\\\host\\x": "backslash",
+    "a\nb": "control",
+    "\x1b[2Jx": "control",
+    "a\x7fb": "control",
+    "/".join("d" * (DEEPEST + 1)): "too deep",
+    "n" * 256: "too long",
+    "ü" * 128: "too long",
+    "dir/" * 1100 + "x": "too long",
+}
 
 
 def bare(names: dict[str, bytes]) -> bytes:
@@ -286,7 +300,7 @@ def test_a_damaged_archive_gives_problems_and_nothing_else(name: str) -> None:
         except Problem:
             continue
         assert all(isinstance(error, Problem) for error in found.failed.values()), found.failed
-        if name.endswith((".zip", ".7z", ".gz", ".xz", ".tbz2", ".tgz")) and name != "x.tar":
+        if name != "x.tar":  # which has no checksum of its data
             assert all(data in whole.values() for data in found.files.values()), seed
 
 
