@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from mangrove.archives.base import BLOCK, GRACE, Limits, Source
 from mangrove.archives.codecs import Decompressor
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem
 
 PIECE = 1 << 16  # bytes of packed data that are unpacked at once
 SMALL = 1 << 14  # packed bytes that are unpacked sooner than a thread is found
@@ -220,22 +220,40 @@ class Budget:
 
 
 async def checked(
-    flow: Flow, size: int, crc: int | None, budget: Budget, wrong: Any = BrokenArchive
+    flow: Flow,
+    size: int,
+    crc: int | None,
+    budget: Budget,
+    wrong: type[Problem] = BrokenArchive,
+    alone: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """The next `size` bytes of a flow (all, when -1) in blocks; raises `wrong` unless their CRC-32 is `crc`."""
+    """The next `size` bytes of a flow (all, when -1) in blocks; the last one only when everything is right.
+
+    Raises `wrong` unless their CRC-32 is `crc`, BrokenArchive when there are fewer, or more of a flow that has
+    nothing else (`alone`).
+    """
     total = found = 0
+    held = b""
     while size < 0 or total < size:
         block = await flow.read(BLOCK if size < 0 else min(BLOCK, size - total))
-        if not block:
-            if size < 0:
-                break
+        if not block and size >= 0:
             raise BrokenArchive("a file in the archive is shorter than announced")
+        if not block:
+            break
         total += len(block)
         budget.spend(len(block))
         if crc is not None:
-            found = (
-                zlib.crc32(block, found) if len(block) <= SMALL else await asyncio.to_thread(zlib.crc32, block, found)
-            )
-        yield block
+            found = await _crc(block, found)
+        if held:
+            yield held
+        held = block
+    if alone and await flow.read(1):
+        raise BrokenArchive("a file in the archive is longer than announced")
     if crc is not None and found != crc:
-        raise wrong() if wrong is not BrokenArchive else BrokenArchive("the checksum of a file in the archive is wrong")
+        raise wrong(wrong.text if wrong is not BrokenArchive else "the checksum of a file in the archive is wrong")
+    if held:
+        yield held
+
+
+async def _crc(block: bytes, before: int) -> int:
+    return zlib.crc32(block, before) if len(block) <= SMALL else await asyncio.to_thread(zlib.crc32, block, before)

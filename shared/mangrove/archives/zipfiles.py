@@ -151,11 +151,10 @@ class ZipArchive:
     async def _stream(self, record: Record, budget: Budget) -> AsyncGenerator[bytes, None]:
         flow = await self._unpacked(record)
         wrong = WrongArchivePassword if record.encrypted and record.method != AES else BrokenArchive
-        async with aclosing(checked(flow, record.size, _crc(record), budget, wrong)) as blocks:
+        alone = _method(record) not in (0, 14)  # those two do not know their own end
+        async with aclosing(checked(flow, record.size, _crc(record), budget, wrong, alone)) as blocks:
             async for block in blocks:
                 yield block
-        if _method(record) not in (0, 14) and await flow.read(1):
-            raise BrokenArchive("a file in the archive is longer than announced")
 
     async def _unpacked(self, record: Record) -> Flow:
         """The member's bytes as they were packed; WrongArchivePassword."""

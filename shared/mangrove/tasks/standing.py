@@ -43,20 +43,24 @@ class Goal:
     name: str
     end: End
     mount: Mount
-    _folders: dict[TreePath, tuple[bool, Rule | None]] = field(default_factory=dict)
+    _folders: dict[str | None, tuple[bool, Rule | None]] = field(default_factory=dict)
 
     def refusal(self, item: str) -> StorageProblem | None:
-        """Why the entry `item` below the goal may not be put there, if it may not."""
-        folder = self.folder.path / self.name if self.name else self.folder.path
-        path = folder / item if item else folder
-        parent, who, rules = path.parent if path != folder else folder, self.folder.caller.user, self.folder.rules
+        """Why the entry `item` below the goal ("" for itself) may not be put there, if it may not."""
+        parent, _, name = item.rpartition("/") if item else (None, "", self.name)
         if parent not in self._folders:
-            may = rules.may_write(who, parent) and rules.admits(who, parent)
-            self._folders[parent] = (may, rules.hiding(who, parent))
+            self._folders[parent] = self._looked(parent)
         may, hiding = self._folders[parent]
-        if may and not (hiding is not None and path != parent and hiding.hides_name(path.name)):
+        if may and not (hiding is not None and hiding.hides_name(name)):
             return None
         return Forbidden("permission denied")
+
+    def _looked(self, parent: str | None) -> tuple[bool, Rule | None]:
+        """Whether new things may be put into a folder (None: the goal's own), and the rule that hides names in it."""
+        path, who, rules = self.folder.path, self.folder.caller.user, self.folder.rules
+        if parent is not None:
+            path = TreePath(f"{path}/{self.name}/{parent}")
+        return rules.may_write(who, path) and rules.admits(who, path), rules.hiding(who, path)
 
 
 async def prepare(goal: Goal) -> None:

@@ -38,16 +38,19 @@ def now(task: Task) -> Task:
 
 
 def step(task: Task, work: Callable[[Run], Awaitable[bool]]) -> bool:
-    return asyncio.run(steps.step(task.id, 5, work))
+    """Whether there is more, after one slice."""
+    answer = asyncio.run(steps.step(task.id, 5, work))
+    assert (answer["tid"], answer["seconds"]) == (task.id, 0)
+    more: bool = answer["more"]
+    return more
 
 
-def settle(task: Task, error: str = "", cleaned: list[bool] | None = None) -> None:
-    async def clean(run: Run, whole: bool) -> None:
+def settle(task: Task, error: str = "", cleaned: list[State] | None = None) -> None:
+    async def clean(run: Run, state: State) -> None:
         if cleaned is not None:
-            cleaned.append(whole)
+            cleaned.append(state)
 
-    failure = {"failure": {"Error": error, "Cause": "{}"}} if error else {}
-    asyncio.run(steps._settle(task.id, failure.get("failure", {}), clean))
+    asyncio.run(steps._settle(task.id, {"Error": error, "Cause": "{}"} if error else {}, clean))
 
 
 async def ready(run: Run) -> bool:
@@ -95,12 +98,12 @@ def test_a_duplicate_start_does_each_slice_once(task: Task) -> None:
         more = True
         while more:
             try:
-                more = await steps.step(task.id, 5, slice_) and now(task).cursor["at"] < 10
+                more = (await steps.step(task.id, 5, slice_))["more"] and now(task).cursor["at"] < 10
             except Busy:
                 await asyncio.sleep(0.002)
 
     async def both() -> None:
-        await asyncio.gather(execution(), execution())
+        await asyncio.wait_for(asyncio.gather(execution(), execution()), 20)
 
     asyncio.run(both())
     assert done[:10] == list(range(10))
@@ -290,22 +293,22 @@ def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task)
     with pytest.raises(Unreachable):
         step(task, failing(Unreachable("gone away")))
     assert step(task, ready) is False
-    cleaned: list[bool] = []
+    cleaned: list[State] = []
     settle(task, cleaned=cleaned)
     after = now(task).shown
     assert (after["state"], after["error"], after["progress"]) == (State.SUCCEEDED, "", 100.0)
-    assert cleaned == [True]
+    assert cleaned == [State.SUCCEEDED]
 
 
 def test_a_mistake_in_a_worker_fails_the_task_without_telling_more_than_that(task: Task) -> None:
     with pytest.raises(ZeroDivisionError):
         step(task, failing(ZeroDivisionError("secret text")))
     settle_later(task)
-    cleaned: list[bool] = []
+    cleaned: list[State] = []
     settle(task, "ZeroDivisionError", cleaned)
     assert now(task).shown["state"] == State.FAILED
     assert now(task).shown["error"] == "the worker failed, see the log"
-    assert cleaned == [False]
+    assert cleaned == [State.FAILED]
 
 
 @pytest.mark.parametrize("name", ["Busy", "Superseded"])
@@ -373,7 +376,7 @@ def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
     keep = tasks.keep
 
     def slow(*args: Any, **changes: Any) -> Task:
-        if not changes:
+        if "cursor" not in changes:  # a beat writes what is shown
             beating.set()
             time.sleep(0.1)
         return keep(*args, **changes)
@@ -381,7 +384,7 @@ def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
     monkeypatch.setattr(tasks, "keep", slow)
 
     async def work(run: Run) -> bool:
-        await asyncio.to_thread(beating.wait)
+        assert await asyncio.to_thread(beating.wait, 5)
         return False
 
     async def whole() -> None:
@@ -401,9 +404,9 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
     with pytest.raises(Cancelled):
         step(task, work)
     assert now(task).gone
-    cleaned: list[bool] = []
+    cleaned: list[State] = []
     settle(task, "Cancelled", cleaned)
-    assert cleaned == [True]
+    assert cleaned == [State.CANCELED]
     with pytest.raises(RecordMissing):
         now(task)
 
@@ -411,6 +414,7 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
 def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
     async def work(run: Run) -> bool:
         assert run.has_time()
+        run.wait = 7
         return True
 
     class Context:
@@ -418,13 +422,15 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
             return 100_000
 
     handler = steps.worker(work)
-    assert handler({"tid": task.id}, None) == {"tid": task.id, "more": True}
-    assert handler({"tid": task.id}, Context()) == {"tid": task.id, "more": True}
-    cleaned: list[bool] = []
+    wanted = {"tid": task.id, "more": True, "seconds": 7}
+    assert handler({"tid": task.id}, None) == wanted
+    assert handler({"tid": task.id}, Context()) == wanted
+    cleaned: list[State] = []
 
-    async def clean(run: Run, whole: bool) -> None:
-        cleaned.append(whole)
+    async def clean(run: Run, state: State) -> None:
+        cleaned.append(state)
 
     assert steps.settler(clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
-    assert cleaned == [True]
+    assert cleaned == [State.SUCCEEDED]
     assert now(task).shown["state"] == State.SUCCEEDED
+    assert handler({"tid": task.id}, None) == wanted | {"more": False, "seconds": 0}

@@ -1,0 +1,396 @@
+"""Archives over HTTP: looked into, one folder listed, one file unpacked, and who may."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mangrove import archives
+from mangrove.tree import archives as looked
+from mangrove.tree import links
+from tests import servers
+from tests.contract.api import scenes
+from tests.service import Client, Service
+from tests.unit.archives.packing import FILES, tarred, zipped
+from tests.unit.archives.test_formats import locked, seven
+
+READ_ARCHIVES = 1 << 12
+WRONG = (202, "wrong archive password", None)
+DIALECTS = ["", "/openlist"]
+
+
+def placed(service: Service, folder: str, name: str, content: bytes) -> str:
+    """An archive on the disk; its tree path."""
+    (scenes.disk(service, folder) / name).write_bytes(content)
+    return f"{folder}/{name}"
+
+
+def said(answer: dict[str, Any]) -> tuple[int, str, Any]:
+    return answer["code"], answer["message"], answer["data"]
+
+
+def shape(nodes: Any) -> Any:
+    """The tree as names: folders are dicts, files their sizes."""
+    if nodes is None:
+        return None
+    return {node["name"]: shape(node["children"]) if node["is_dir"] else node["size"] for node in nodes}
+
+
+def fetched(client: Client, path: str, inner: str, password: str = "", method: str = "GET") -> httpx.Response:
+    """One member, by the address and signature that meta gives."""
+    meta = client.ok("/api/fs/archive/meta", path=path, archive_pass=password)
+    return client.http.request(
+        method,
+        meta["raw_url"],
+        params={"inner": inner, "pass": password, "sign": meta["sign"]},
+        headers={"authorization": ""},
+    )
+
+
+def test_the_extensions_that_are_public_are_those_that_are_read(service: Service) -> None:
+    assert service.nobody().get("/api/public/archive_extensions")["data"] == list(archives.EXTENSIONS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_meta_shows_the_whole_tree_with_the_folders_that_are_only_in_paths(
+    service: Service, admin: Client, folder: str, dialect: str
+) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES | {"alone/": b""}, comment=b"for you"))
+    meta = admin.ok(f"{dialect}/api/fs/archive/meta", path=path)
+    assert set(meta) == {"comment", "encrypted", "content", "sort", "raw_url", "sign"}
+    assert (meta["comment"], meta["encrypted"]) == ("for you", False)
+    assert meta["sort"] == {"order_by": "", "order_direction": "", "extract_folder": ""}
+    assert shape(meta["content"]) == {
+        "a": {"b.txt": 6000}, "alone": None, "d": {"e": {"ü.txt": 2}}, "big.bin": 4_024_000, "empty": 0,
+    }  # fmt: skip
+    node = meta["content"][0]["children"][0]
+    assert (node["modified"], node["type"], node["sign"], node["thumb"]) == ("2020-05-17T10:20:30Z", 4, "", "")
+    assert meta["raw_url"] == f"{service.address}/ae{path}"
+    assert meta["sign"].endswith(":0")
+    assert admin.get(f"{dialect}/api/fs/archive/meta", path=path)["data"] == meta
+
+
+def test_a_folder_is_listed_in_pages_also_when_it_has_no_entry_of_its_own(
+    service: Service, admin: Client, folder: str
+) -> None:
+    files = {f"in/{number:03}.txt": b"x" * number for number in range(25)} | {"in/deep/f": b"", "other/f": b""}
+    path = placed(service, folder, "x.tar.gz", tarred(files, "w:gz"))
+    whole = admin.ok("/api/fs/archive/list", path=path, inner_path="in")
+    assert whole["total"] == 26
+    assert [row["name"] for row in whole["content"]] == [*(f"{n:03}.txt" for n in range(25)), "deep"]
+    assert "children" not in whole["content"][0]
+    page = admin.ok("/api/fs/archive/list", path=path, inner_path="/in/", page=3, per_page=10)
+    assert (page["total"], [row["name"] for row in page["content"]]) == (
+        26,
+        [*(f"{n:03}.txt" for n in range(20, 25)), "deep"],
+    )
+    assert admin.ok("/api/fs/archive/list", path=path, inner_path="/in", page=4, per_page=10)["content"] == []
+    assert [row["name"] for row in admin.ok("/api/fs/archive/list", path=path)["content"]] == ["in", "other"]
+    query = admin.get("/api/fs/archive/list", path=path, inner_path="/in", page=3, per_page=10)
+    assert query["data"] == page
+
+
+def test_what_is_no_folder_in_an_archive_is_not_found(service: Service, admin: Client, folder: str) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES))
+    place = f"{folder.removeprefix('/files')}/x.zip"
+    for inner in ("/none", "/big.bin", "/a/b.txt", "/a/none", "/A"):
+        answer = admin.post("/api/fs/archive/list", path=path, inner_path=inner)
+        text = f"failed to list archive [{place}]{inner}: object not found: object not found"
+        assert said(answer) == (500, text, None)
+    assert admin.post("/api/fs/archive/list", path=path, inner_path="/../x")["code"] == 403
+
+
+def test_the_order_is_that_of_the_storage(admin: Client, tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zipped({"10": b"x", "9": b"xxx", "b/f": b"", "2": b"xx"}))
+    with scenes.local(admin, tmp_path, order_by="size", order_direction="desc", extract_folder="back") as mount:
+        meta = admin.ok("/api/fs/archive/meta", path=f"{mount}/x.zip")
+        assert [node["name"] for node in meta["content"]] == ["9", "2", "10", "b"]
+        assert meta["sort"] == {"order_by": "size", "order_direction": "desc", "extract_folder": "back"}
+        rows = admin.ok("/api/fs/archive/list", path=f"{mount}/x.zip", per_page=2)
+        assert [row["name"] for row in rows["content"]] == ["9", "2"]
+
+
+def test_a_tree_that_is_too_large_is_asked_for_folder_by_folder(service: Service, admin: Client, folder: str) -> None:
+    names = {f"f/{number}": b"" for number in range(looked.LARGEST_TREE)}
+    path = placed(service, folder, "x.zip", zipped(names, zipfile.ZIP_STORED))
+    meta = admin.ok("/api/fs/archive/meta", path=path)
+    assert meta["content"] is None
+    assert "sort" not in meta
+    assert admin.ok("/api/fs/archive/list", path=path, inner_path="/f", per_page=1)["total"] == looked.LARGEST_TREE
+
+
+LOCKED = {"x.zip": locked, "x.7z": lambda: seven("sesame"), "y.7z": lambda: seven("sesame", headers=True)}
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_each_look_into_an_encrypted_archive_needs_the_password(
+    service: Service, admin: Client, folder: str, name: str
+) -> None:
+    path = placed(service, folder, name, LOCKED[name]())
+    for _ in range(2):
+        for wrong in ("", "wrong"):
+            assert said(admin.post("/api/fs/archive/meta", path=path, archive_pass=wrong)) == WRONG
+            assert said(admin.post("/api/fs/archive/list", path=path, archive_pass=wrong)) == WRONG
+        meta = admin.ok("/api/fs/archive/meta", path=path, archive_pass="sesame")
+        assert meta["encrypted"]
+        assert admin.ok("/api/fs/archive/list", path=path, archive_pass="sesame")["total"] == 4
+    sign = {"inner": "a/b.txt", "sign": meta["sign"]}
+    assert admin.http.get(meta["raw_url"], params=sign | {"pass": "sesame"}).content == FILES["a/b.txt"]
+    for wrong in ({}, {"pass": "wrong"}):
+        answer = admin.http.get(meta["raw_url"], params=sign | wrong)
+        assert (answer.status_code, "wrong archive password" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.7z", "x.tar", "x.tgz"])
+def test_a_member_comes_as_an_attachment_that_nothing_keeps(
+    service: Service, admin: Client, folder: str, name: str
+) -> None:
+    content = {"x.zip": lambda: zipped(FILES), "x.7z": seven, "x.tar": lambda: tarred(FILES),
+               "x.tgz": lambda: tarred(FILES, "w:gz")}[name]()  # fmt: skip
+    path = placed(service, folder, name, content)
+    for inner, data in FILES.items():
+        for form in (inner, f"/{inner}"):
+            answer = fetched(admin, path, form)
+            assert (answer.status_code, answer.content) == (200, data)
+        head = fetched(admin, path, inner, method="HEAD")
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(data)))
+    answer = fetched(admin, path, "d/e/ü.txt")
+    assert answer.headers["content-disposition"].startswith('attachment; filename="%C3%BC.txt"')
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "max-age=0, no-cache, no-store, must-revalidate"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert "accept-ranges" not in answer.headers
+
+
+def test_a_packed_file_is_sent_though_nobody_knows_its_size(service: Service, admin: Client, folder: str) -> None:
+    import gzip
+
+    path = placed(service, folder, "notes.txt.gz", gzip.compress(FILES["big.bin"]))
+    assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"notes.txt": 0}
+    answer = fetched(admin, path, "notes.txt")
+    assert answer.content == FILES["big.bin"]
+    assert "content-length" not in answer.headers
+
+
+@pytest.mark.parametrize("inner", ["", "/", "none", "a", "a/", "a/../big.bin/x", "\N{REPLACEMENT CHARACTER}"])
+def test_a_member_that_is_not_there_is_a_page_with_404(
+    service: Service, admin: Client, folder: str, inner: str
+) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES))
+    answer = fetched(admin, path, inner)
+    assert answer.status_code == (403 if ".." in inner else 404)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert str(service.data) not in answer.text
+
+
+def test_refused_entries_are_neither_shown_nor_sent(service: Service, admin: Client, folder: str) -> None:
+    content = zipped({"fine": b"1", "up_/evil": b"2", "C:x": b"3"}).replace(b"up_/evil", b"a/../../")
+    path = placed(service, folder, "x.zip", content)
+    assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"fine": 1}
+    assert admin.ok("/api/fs/archive/list", path=path)["total"] == 1
+    assert fetched(admin, path, "C:x").status_code == 404
+
+
+@pytest.mark.parametrize("route", ["/d{}", "/p{}", "/ae{}"])
+def test_a_signature_is_for_files_or_for_members_never_for_both(
+    service: Service, admin: Client, folder: str, route: str
+) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES))
+    token = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
+    meta = admin.ok("/api/fs/archive/meta", path=path)
+    assert meta["sign"] == links.sign(f"{token}-archive", path)
+    address = service.address + route.format(path)
+    right, wrong = links.sign(token, path), links.sign(f"{token}-archive", path)
+    if route.startswith("/ae"):
+        right, wrong = wrong, right
+    for sign, status in ((right, 200), (wrong, 401), ("", 401), (links.sign("-archive", path), 401),
+                         (links.sign(f"{token}-archive", f"{path}/a"), 401)):  # fmt: skip
+        assert httpx.get(address, params={"inner": "empty", "sign": sign}).status_code == status
+
+
+def test_the_key_of_members_changes_with_the_token(service: Service, admin: Client, folder: str) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES))
+    before = admin.ok("/api/fs/archive/meta", path=path)
+    query = {"inner": "a/b.txt", "sign": before["sign"]}
+    assert admin.http.get(before["raw_url"], params=query).status_code == 200
+    admin.ok("/api/admin/setting/reset_token")
+    assert admin.http.get(before["raw_url"], params=query).status_code == 401
+    after = admin.ok("/api/fs/archive/meta", path=path)
+    assert admin.http.get(after["raw_url"], params=query | {"sign": after["sign"]}).content == FILES["a/b.txt"]
+
+
+def test_where_links_need_no_signature_members_need_none(service: Service, admin: Client, folder: str) -> None:
+    path = placed(service, folder, "x.zip", zipped(FILES))
+    with scenes.settings(admin, sign_all="false"):
+        meta = admin.ok("/api/fs/archive/meta", path=path)
+        assert meta["sign"] == ""
+        assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}).content == FILES["a/b.txt"]
+
+
+def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Client, folder: str) -> None:
+    placed(service, folder, "x.zip", zipped(FILES))
+    for verb in ("meta", "list"):
+        with scenes.user(service, admin, scenes.ALL_RIGHTS & ~READ_ARCHIVES, folder) as without:
+            assert said(without.post(f"/api/fs/archive/{verb}", path="/x.zip")) == (403, "permission denied", None)
+        with scenes.user(service, admin, READ_ARCHIVES, folder) as reader:
+            assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
+        assert service.nobody().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
+
+
+def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:
+    placed(service, folder, "x.zip", zipped(FILES))
+    with scenes.meta(admin, folder, password="door", p_sub=True), scenes.user(service, admin, READ_ARCHIVES) as reader:
+        for verb in ("meta", "list"):
+            path = f"{folder}/x.zip"
+            answer = reader.post(f"/api/fs/archive/{verb}", path=path)
+            assert said(answer) == (403, "password is incorrect or you have no permission", None)
+            assert reader.post(f"/api/fs/archive/{verb}", path=path, password="door")["code"] == 200
+
+
+def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service, admin: Client, folder: str) -> None:
+    disk, place = scenes.disk(service, folder), folder.removeprefix("/files")
+    (disk / "plain.txt").write_text("x")
+    (disk / "bare").write_text("x")
+    (disk / "broken.zip").write_bytes(b"no zip at all")
+    (disk / "folder.zip").mkdir()
+    for name, text in (
+        ("plain.txt", "failed get archive tool: the obj does not have an extension."),
+        ("bare", "failed get archive tool: the obj does not have an extension."),
+        ("broken.zip", "it is not a zip archive"),
+        ("folder.zip", "not a file"),
+        ("none.zip", "object not found"),
+    ):
+        answer = admin.post("/api/fs/archive/meta", path=f"{folder}/{name}")
+        assert said(answer) == (500, f"failed to get {place}/{name} archive met: {text}", None)
+        assert admin.post("/api/fs/archive/list", path=f"{folder}/{name}")["code"] == 500
+        sign = links.sign(token_key(admin), f"{folder}/{name}")
+        status = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).status_code
+        assert status == (404 if name == "none.zip" else 500)
+    assert "storage not found" in admin.post("/api/fs/archive/meta", path="/nowhere/x.zip")["message"]
+
+
+def token_key(admin: Client) -> str:
+    return f"{admin.get('/api/admin/setting/get', key='token')['data']['value']}-archive"
+
+
+def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:
+    path = placed(service, folder, "x.zip", zipped({str(number): bytes(10_000_000) for number in range(4)}))
+    assert len(admin.ok("/api/fs/archive/meta", path=path)["content"] or []) in (0, 4)
+    with scenes.settings(admin, archive_max_members="3"):
+        assert admin.post("/api/fs/archive/meta", path=path)["message"].endswith("more than 3 entries")
+    with scenes.settings(admin, archive_max_ratio="100"):
+        assert admin.ok("/api/fs/archive/meta", path=path)["content"] == []
+        assert fetched(admin, path, "1").status_code == 404
+    with scenes.settings(admin, archive_max_size="5"):
+        assert admin.ok("/api/fs/archive/list", path=path)["total"] == 0
+    with scenes.settings(admin, archive_max_size="0", archive_max_ratio="0", archive_max_members="0"):
+        assert fetched(admin, path, "1").content == bytes(10_000_000)
+
+
+def test_names_are_read_in_the_encoding_of_the_setting(service: Service, admin: Client, folder: str) -> None:
+    raw = "中文.txt".encode("gb18030")
+    path = placed(service, folder, "x.zip", zipped({"n" * len(raw): b"x"}).replace(b"n" * len(raw), raw))
+    with scenes.settings(admin, non_efs_zip_encoding="GB18030"):
+        assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"中文.txt": 1}
+        assert fetched(admin, path, "中文.txt").content == b"x"
+    assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {raw.decode("cp437"): 1}
+
+
+def test_damage_in_a_member_ends_its_answer_and_nothing_else(service: Service, admin: Client, folder: str) -> None:
+    content = bytearray(zipped({"n": os.urandom(5_000_000), "fine": b"x"}, zipfile.ZIP_STORED))
+    content[4_000_000] ^= 1
+    path = placed(service, folder, "x.zip", bytes(content))
+    with pytest.raises(httpx.RemoteProtocolError):
+        fetched(admin, path, "n")
+    assert fetched(admin, path, "fine").content == b"x"
+
+
+class Relay:
+    """Passes connections on to a port of this machine and counts the bytes that come back."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.received = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._target))
+            threading.Thread(target=self._pass, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._pass, args=(far, near, True), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        try:
+            while block := source.recv(1 << 16):
+                self.received += len(block) if counted else 0
+                target.sendall(block)
+        except OSError:
+            pass
+        finally:
+            source.close()
+            target.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+SIZE = 10 << 30
+
+
+@contextmanager
+def far_away(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
+    """A bucket on a real server with a zip of 10 GiB in it, which takes no room; endpoint and bucket behind a relay."""
+    root = tmp_path / "s3"
+    root.mkdir()
+    with servers.rclone_s3(root) as endpoint:
+        bucket = servers.make_bucket(endpoint)
+        with zipfile.ZipFile(root / bucket / "x.zip", "w") as archive:
+            huge = zipfile.ZipInfo("huge.bin")
+            huge.file_size = huge.compress_size = SIZE
+            huge.header_offset = huge.CRC = 0
+            assert archive.fp is not None
+            archive.fp.write(huge.FileHeader(zip64=True))
+            archive.start_dir = archive.fp.seek(SIZE, 1)
+            archive.filelist.append(huge)
+            archive.writestr("letters/small.txt", b"small")
+        relay = Relay(int(endpoint.rpartition(":")[2]))
+        try:
+            yield f"http://127.0.0.1:{relay.port}", bucket, relay
+        finally:
+            relay.close()
+
+
+def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin: Client, tmp_path: Path) -> None:
+    with far_away(tmp_path) as (endpoint, bucket, relay):
+        with scenes.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as mount:
+            path = f"{mount}/x.zip"
+            before = relay.received
+            meta = admin.ok("/api/fs/archive/meta", path=path)
+            assert shape(meta["content"]) == {"letters": {"small.txt": 5}, "huge.bin": SIZE}
+            rows = admin.ok("/api/fs/archive/list", path=path, inner_path="/letters")["content"]
+            assert [row["name"] for row in rows] == ["small.txt"]
+            assert fetched(admin, path, "letters/small.txt").content == b"small"
+            assert 0 < relay.received - before < 500_000
+
+
+def test_the_vector_of_the_reference_is_signed_the_same() -> None:
+    key = links.archive_key("dev_token")
+    assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
+    assert links.archive_key("") == ""
