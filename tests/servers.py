@@ -40,13 +40,13 @@ def wait_for(port: int, seconds: float = 20.0) -> None:
 
 
 @contextmanager
-def rclone_s3(folder: Path) -> Iterator[str]:
+def rclone_s3(folder: Path, *options: str) -> Iterator[str]:
     """`rclone serve s3` on `folder`, whose sub-folders are the buckets; its address."""
     port = free_port()
     binary = Path(sys.executable).parent / "rclone"
     # never --dir-cache-time 0: rclone 1.75 then burns a whole core after its first write
     command = [binary, "serve", "s3", str(folder), "--addr", f"127.0.0.1:{port}", "--vfs-cache-mode", "off"]
-    command += ["--auth-key", f"{KEYS['access_key_id']},{KEYS['secret_access_key']}"]
+    command += ["--auth-key", f"{KEYS['access_key_id']},{KEYS['secret_access_key']}", *options]
     environment = os.environ | {"RCLONE_CONFIG": str(folder.parent / "rclone.conf")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as child:
         try:

@@ -9,7 +9,8 @@ import inspect
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,10 +25,17 @@ from mangrove.local.template import ROOT, resources
 from mangrove.problems import Denied, StorageProblem, Unreachable
 from mangrove.tasks.steps import Busy, Cancelled, Superseded
 
-TRANSFER: dict[str, Any] = json.loads((ROOT / "state_machines" / "transfer.asl.json").read_text())
-GIVEN = {"tid": "t", "seconds": 0}
-DONE: dict[str, Any] = {"tid": "t", "more": False}
-MORE: dict[str, Any] = {"tid": "t", "more": True}
+GIVEN = {"tid": "t"}
+DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}
+MORE: dict[str, Any] = {"tid": "t", "more": True, "seconds": 0}
+LATER: dict[str, Any] = {"tid": "t", "more": True, "seconds": 7}
+SECONDS = 20.0  # that an execution may take
+LIMIT = 60  # states of one execution; none of the scenes comes near it
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    path.name.removesuffix(".asl.json"): json.loads(path.read_text())
+    for path in sorted((ROOT / "state_machines").iterdir())
+}
+TRANSFER = DEFINITIONS["transfer"]
 Step = dict[str, Any] | Exception
 Script = dict[str, list[Step]]
 
@@ -50,6 +58,7 @@ class Workers:
         self.told = told
 
     def work(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        assert len(self.told.calls) < LIMIT, "the machine goes round for ever"
         self.told.calls.append((name, copy.deepcopy(value)))
         steps = self.script[name]
         step = steps.pop(0) if len(steps) > 1 else steps[0]
@@ -69,11 +78,14 @@ def here(definition: dict[str, Any], script: Script, monkeypatch: pytest.MonkeyP
     async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
         return workers.work(name, value)
 
-    monkeypatch.setattr(machines, "asyncio", SimpleNamespace(sleep=sleep))
-    try:
-        told.output = asyncio.run(Machine(definition).run(GIVEN, work, told.visited))
-    except Failed:
-        pass
+    async def run() -> None:
+        async with asyncio.timeout(SECONDS):
+            told.output = await Machine(definition).run(GIVEN, work, told.visited)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(machines, "asyncio", SimpleNamespace(sleep=sleep))
+        with suppress(Failed):
+            asyncio.run(run())
     return told
 
 
@@ -85,6 +97,7 @@ def there() -> Iterator[Interpreter]:
     """Run it in moto's interpreter."""
     from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
     from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+    from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     backend = stepfunctions_parser_backends["123456789012"]["us-east-1"]
@@ -108,9 +121,11 @@ def there() -> Iterator[Interpreter]:
         role = "arn:aws:iam::123456789012:role/any"
         machine = backend.create_state_machine(f"m{uuid4().hex}", text, role)
         execution = backend.start_execution(machine.arn, uuid4().hex, json.dumps(GIVEN))
-        end = time.monotonic() + 20
+        end = time.monotonic() + SECONDS
         while execution.exec_status == "RUNNING":
-            assert time.monotonic() < end, "moto did not end"
+            if time.monotonic() > end:
+                execution.stop(None, None)
+                pytest.fail("moto did not end")
             time.sleep(0.002)
         history = execution.to_history_output()["events"]
         told.visited = [
@@ -124,6 +139,7 @@ def there() -> Iterator[Interpreter]:
     patched.setattr(lambda_eval_utils, "boto_client_for", lambda **_: Lambda())
     waiting = SimpleNamespace(sleep=lambda seconds: current[-1].told.waits.append(float(seconds)))
     patched.setattr(retrier_decl, "time", waiting)
+    patched.setattr(WaitFunction, "_wait_interval", lambda self, env, wait_seconds: waiting.sleep(wait_seconds))
     try:
         yield run
     finally:
@@ -134,57 +150,127 @@ def _stream(value: Any) -> io.BytesIO:
     return io.BytesIO(json.dumps(value).encode())
 
 
-def script(plan: list[Step] | None = None, move: list[Step] | None = None, settle: list[Step] | None = None) -> Script:
-    return {"Plan": plan or [DONE], "Move": move or [DONE], "Settle": settle or [DONE]}
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A machine as its scenes see it: what is passed for one slice of its first and of its second worker.
+
+    `loops`: whether the first worker, too, may have more to do.
+    """
+
+    first: Sequence[str]
+    second: Sequence[str]
+    loops: bool
+
+    @property
+    def workers(self) -> tuple[str, str]:
+        """The states that work, before Settle."""
+        return self.first[0], next(name for name in self.second if name != "Wait")
+
+    def way(self, first: int, second: int, fails: int = 0) -> list[str]:
+        """The states passed by so many slices; the last slice of the first (1) or second (2) worker may fail."""
+        passed = list(self.first) * first + list(self.second) * second
+        if fails:
+            last = self.workers[fails - 1]
+            passed = passed[: len(passed) - passed[::-1].index(last)]
+        return [*passed, "Settle"]
+
+    def script(self, first: Sequence[Step], second: Sequence[Step], settle: Sequence[Step]) -> Script:
+        """What the workers do, call by call."""
+        one, other = self.workers
+        return {one: list(first), other: list(second), "Settle": list(settle)}
 
 
-STRAIGHT = ["Plan", "Planned", "Move", "Moved", "Settle"]
-EARLY = ["Plan", "Settle"]
-LATE = ["Plan", "Planned", "Move", "Settle"]
-SCENES: dict[str, tuple[Script, list[str], bool]] = {
-    "success in one slice": (script(), STRAIGHT, True),
-    "several slices": (
-        script([MORE, MORE, DONE], [MORE, DONE]),
-        ["Plan", "Planned"] * 3 + ["Move", "Moved"] * 2 + ["Settle"],
-        True,
-    ),
-    "busy, then success": (script([Busy(), Busy(), DONE], [Busy(), DONE]), STRAIGHT, True),
-    "busy for ever": (script([Busy()]), EARLY, True),
-    "unreachable, then success": (script(move=[Unreachable(), Unreachable("gone"), DONE]), STRAIGHT, True),
-    "unreachable for ever": (script(move=[Unreachable("gone")]), LATE, True),
-    "busy and unreachable in turn": (
-        script(move=[Busy(), Unreachable(), Busy(), Unreachable(), DONE]),
-        STRAIGHT,
-        True,
-    ),
-    "retries begin anew with every slice": (
-        script(move=[*[Unreachable()] * 4, MORE, *[Unreachable()] * 4, DONE]),
-        ["Plan", "Planned", "Move", "Moved", "Move", "Moved", "Settle"],
-        True,
-    ),
-    "a failure of the plan": (script([StorageProblem("no «such» thing")]), EARLY, True),
-    "a failure of the move": (script(move=[MORE, Denied()]), ["Plan", "Planned", "Move", "Moved", *LATE[2:]], True),
-    "a mistake in the worker": (script(move=[KeyError("x")]), LATE, True),
-    "cancelled": (script(move=[MORE, Cancelled()]), ["Plan", "Planned", "Move", "Moved", *LATE[2:]], True),
-    "superseded": (script([Superseded()]), EARLY, True),
-    "settle retried": (script(settle=[Busy(), StorageProblem(), ValueError("x"), DONE]), STRAIGHT, True),
-    "settle fails for ever": (script(settle=[Busy()]), STRAIGHT, False),
-    "a failure, then settle retried": (script([Denied()], settle=[Busy(), DONE]), EARLY, True),
+SHAPES = {
+    "transfer": Shape(("Plan", "Planned"), ("Move", "Moved"), True),
+    "decompress": Shape(("Plan", "Planned"), ("Extract", "Extracted"), True),
+    "download": Shape(("Begin",), ("Wait", "Poll", "Polled"), False),
 }
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_transfer_machine_runs_here_as_it_does_in_step_functions(
-    there: Interpreter, monkeypatch: pytest.MonkeyPatch, scene: str
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What each worker does, the slices passed for it, which worker fails (0: none), and whether the execution ends."""
+
+    first: Sequence[Step] = (DONE,)
+    second: Sequence[Step] = (DONE,)
+    settle: Sequence[Step] = (DONE,)
+    slices: tuple[int, int] = (1, 1)
+    fails: int = 0
+    ends: bool = True
+
+
+def died(name: str) -> Exception:
+    """A function that ended without an answer, by the name that Step Functions gives to that."""
+    error: Exception = type(name, (Exception,), {})("the function died")
+    return error
+
+
+DEATHS = [
+    "Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.Unknown",
+    "Lambda.TooManyRequestsException", "Lambda.ClientExecutionTimeoutException", "Runtime.ExitError",
+    "Sandbox.Timedout",
+]  # fmt: skip
+EARLY, LATE = {"slices": (1, 0), "fails": 1}, {"fails": 2}
+SCENES = {
+    "success in one slice": Scene(),
+    "several slices": Scene(second=[MORE, MORE, DONE], slices=(1, 3)),
+    "slices with pauses": Scene(first=[LATER | {"more": False}], second=[LATER, LATER, DONE], slices=(1, 3)),
+    "busy, then success": Scene([Busy(), Busy(), DONE], [Busy(), DONE]),
+    "busy for ever": Scene([Busy()], **EARLY),
+    "unreachable, then success": Scene(second=[Unreachable(), Unreachable("gone"), DONE]),
+    "unreachable for ever": Scene(second=[Unreachable("gone")], **LATE),
+    "busy and unreachable in turn": Scene(second=[Busy(), Unreachable(), Busy(), Unreachable(), DONE]),
+    "retries begin anew with every slice": Scene(
+        second=[*[Unreachable()] * 4, MORE, *[Unreachable()] * 4, DONE], slices=(1, 2)
+    ),
+    **{
+        f"died of {name}": Scene([died(name), DONE], [died(name), Busy(), MORE, DONE], slices=(1, 2)) for name in DEATHS
+    },
+    "died for ever": Scene(second=[died("Sandbox.Timedout")], **LATE),
+    "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **EARLY),
+    "a failure of the second worker": Scene(second=[MORE, Denied()], slices=(1, 2), fails=2),
+    "a mistake in the worker": Scene(second=[KeyError("x")], **LATE),
+    "cancelled": Scene(second=[MORE, Cancelled()], slices=(1, 2), fails=2),
+    "superseded": Scene([Superseded()], **EARLY),
+    "settle retried": Scene(settle=[Busy(), StorageProblem(), ValueError("x"), DONE]),
+    "settle fails for ever": Scene(settle=[Busy()], ends=False),
+    "a failure, then settle retried": Scene([Denied()], settle=[Busy(), DONE], **EARLY),
+}
+LOOPS = {
+    "several slices of both workers": Scene([MORE, MORE, DONE], [MORE, DONE], slices=(3, 2)),
+    "the second slice of the first worker fails": Scene([MORE, Denied()], slices=(2, 0), fails=1),
+}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("name", [*SCENES, *LOOPS])
+def test_a_machine_runs_here_as_it_does_in_step_functions(
+    there: Interpreter, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
 ) -> None:
-    steps, visited, succeeds = SCENES[scene]
-    ours, theirs = here(TRANSFER, steps, monkeypatch), there(TRANSFER, steps)
-    assert ours.visited == theirs.visited == visited
-    assert (ours.output is not None) == (theirs.output is not None) == succeeds
+    shape = SHAPES[kind]
+    if name in LOOPS and not shape.loops:
+        assert "more" not in json.dumps(DEFINITIONS[kind]["States"][shape.first[0]])
+        return
+    scene = (SCENES | LOOPS)[name]
+    script = shape.script(scene.first, scene.second, scene.settle)
+    ours, theirs = here(DEFINITIONS[kind], script, monkeypatch), there(DEFINITIONS[kind], script)
+    assert ours.visited == theirs.visited == shape.way(*scene.slices, scene.fails)
+    assert (ours.output is not None) == (theirs.output is not None) == scene.ends
     assert ours.output == theirs.output
-    assert [name for name, _ in ours.calls] == [name for name, _ in theirs.calls]
+    assert [one for one, _ in ours.calls] == [one for one, _ in theirs.calls]
     assert [plain(value) for _, value in ours.calls] == [plain(value) for _, value in theirs.calls]
     assert ours.waits == pytest.approx(theirs.waits)
+
+
+def test_a_worker_that_died_is_waited_for_until_its_lease_is_over() -> None:
+    from mangrove.tasks.steps import LEASE_SECONDS
+
+    for definition in DEFINITIONS.values():
+        for state in definition["States"].values():
+            for rule in state.get("Retry", []):
+                if set(rule["ErrorEquals"]) & {"Busy", "States.ALL"}:
+                    waits = [rule["IntervalSeconds"] * rule["BackoffRate"] ** n for n in range(rule["MaxAttempts"])]
+                    assert sum(waits) > LEASE_SECONDS
 
 
 def plain(value: dict[str, Any]) -> dict[str, Any]:
@@ -212,13 +298,28 @@ CHOICE = {
 }
 
 
-@pytest.mark.parametrize(("answer", "visited"), [(DONE, ["A", "B", "W", "S"]), (MORE, ["A", "B", "F"])])
+WHOLE, WRONG = ["A", "B", "W", "S"], ["A", "B", "W"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "visited", "waits"),
+    [
+        (DONE, WHOLE, [0]),
+        (DONE | {"seconds": 9}, WHOLE, [9]),
+        (MORE, ["A", "B", "F"], []),
+        ({"more": False}, WRONG, []),
+        ({"more": False, "seconds": -1}, WRONG, []),
+        ({"more": False, "seconds": "1"}, WRONG, []),
+    ],
+)
 def test_the_other_states_that_the_runner_knows_run_as_in_step_functions(
-    there: Interpreter, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], visited: list[str]
+    there: Interpreter, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], visited: list[str], waits: list[int]
 ) -> None:
-    ours, theirs = here(CHOICE, script([answer]), monkeypatch), there(CHOICE, script([answer]))
+    script: Script = {"Plan": [answer]}
+    ours, theirs = here(CHOICE, script, monkeypatch), there(CHOICE, script)
     assert ours.visited == theirs.visited == visited
-    assert ours.output == theirs.output == (DONE if answer is DONE else None)
+    assert ours.output == theirs.output == (answer if visited == WHOLE else None)
+    assert ours.waits == theirs.waits == waits
 
 
 def test_a_failure_that_nothing_catches_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:

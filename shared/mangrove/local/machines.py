@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -84,7 +84,7 @@ class Machine:
             case "Choice":
                 return _choice(state, value), value
             case "Wait":
-                await asyncio.sleep(value[state["SecondsPath"].removeprefix("$.")])
+                await asyncio.sleep(_seconds(state, value))
                 return state["Next"], value
             case "Succeed":
                 return None, value
@@ -116,6 +116,13 @@ def _choice(state: dict[str, Any], value: dict[str, Any]) -> str:
         if value.get(rule["Variable"].removeprefix("$.")) is rule["BooleanEquals"]:
             return str(rule["Next"])
     return str(state["Default"])
+
+
+def _seconds(state: dict[str, Any], value: dict[str, Any]) -> int:
+    seconds = value.get(state["SecondsPath"].removeprefix("$."))
+    if not isinstance(seconds, int) or seconds < 0:
+        raise Failed(f"{state['SecondsPath']} is no number of seconds: {seconds}")
+    return seconds
 
 
 async def _task(state: dict[str, Any], value: dict[str, Any], work: Worker) -> tuple[str | None, dict[str, Any]]:
@@ -166,8 +173,9 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, "task")
         self._machines = {name: load(name) for name in {kind.machine for kind in KINDS.values()}}
-        self._waiting: dict[str, deque[str]] = {name: deque() for name in KINDS}
-        self._running: dict[str, set[asyncio.Task[None]]] = {name: set() for name in KINDS}
+        self._waiting: dict[str, OrderedDict[str, None]] = {name: OrderedDict() for name in KINDS}
+        self._running: dict[str, dict[str, asyncio.Task[None]]] = {name: {} for name in KINDS}
+        self._again: set[str] = set()  # started while they still ran: their end may have been decided before
         self._begun: set[str] | None = set()  # what came while it is looked for what was left undone
         steps.live_in(self._loop)
         machines.use(self.start, self.hurry)
@@ -182,29 +190,36 @@ class Runner:
 
     def _jump(self, kind: str, id: str) -> None:
         if id in self._waiting[kind]:
-            self._waiting[kind].remove(id)
+            del self._waiting[kind][id]
             self._begin(kind, id)
 
     def _queue(self, kind: str, id: str) -> None:
         if self._begun is not None:
             self._begun.add(id)
-        self._waiting[kind].append(id)
-        self._pump(kind)
+        if id in self._running[kind]:
+            self._again.add(id)
+        elif id not in self._waiting[kind]:
+            self._waiting[kind][id] = None
+            self._pump(kind)
 
     def _pump(self, kind: str) -> None:
         most = snapshot.current().settings.number(KINDS[kind].workers)
         while self._waiting[kind] and len(self._running[kind]) < most:
-            self._begin(kind, self._waiting[kind].popleft())
+            self._begin(kind, self._waiting[kind].popitem(last=False)[0])
 
     def _begin(self, kind: str, id: str) -> None:
         running = asyncio.create_task(self._run(kind, id))
-        self._running[kind].add(running)
-        running.add_done_callback(lambda done: self._ended(kind, done))
+        self._running[kind][id] = running
+        running.add_done_callback(lambda _: self._ended(kind, id))
 
-    def _ended(self, kind: str, done: asyncio.Task[None]) -> None:
-        self._running[kind].discard(done)
-        if not self._loop.is_closed():
-            self._pump(kind)
+    def _ended(self, kind: str, id: str) -> None:
+        del self._running[kind][id]
+        if self._loop.is_closed():
+            return
+        if id in self._again:
+            self._again.discard(id)
+            self._queue(kind, id)
+        self._pump(kind)
 
     async def _run(self, kind: str, id: str) -> None:
         machine, handlers = self._machines[KINDS[kind].machine]
@@ -232,6 +247,6 @@ class Runner:
                 for kind in KINDS:
                     self._pump(kind)
         finally:
-            for running in [one for ones in self._running.values() for one in ones]:
+            for running in [one for ones in self._running.values() for one in ones.values()]:
                 running.cancel()
             self._threads.shutdown(wait=False, cancel_futures=True)

@@ -19,12 +19,15 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
 from mangrove.records.base import Record, RecordMissing, Sealed, Table, client, table_name, told
 
+CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """`shown` is what lists show; `facts` what the work is, sealed in the table; `cursor` how far it came.
 
-    `turn` counts the runs: 0 for the first, one more for each retry. `created` seconds since the epoch.
+    `turn` counts the runs: 0 for the first, one more for each retry. `created`, and `touched` (when a worker last held
+    it, or held it no longer), are seconds since the epoch.
     """
 
     id: str
@@ -38,6 +41,7 @@ class Task:
     gone: bool
     turn: int
     created: float
+    touched: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def _task(record: TaskRecord) -> Task:
         gone=record.shelf == _gone(record.kind),
         turn=int(record.turn),
         created=float(record.created),
+        touched=max(float(record.until), float(record.created)),
     )
 
 
@@ -181,7 +186,7 @@ def keep(
     taken down: a Conflict, too.
     """
     record = TaskRecord(task.id)
-    actions: list[Action] = [TaskRecord.until.set(time.time() + seconds if seconds else 0)]
+    actions: list[Action] = [TaskRecord.until.set(time.time() + (seconds or -CLOCKS_DIFFER))]
     for attribute, value in ((TaskRecord.shown, shown), (TaskRecord.cursor, cursor), (TaskRecord.facts, facts)):
         if value is not None:
             actions.append(attribute.set(_text(value)))
@@ -198,6 +203,12 @@ def mark_cancelled(id: str) -> None:
     """Ask whoever works on the task to stop."""
     with told():
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
+
+
+def unfinished(kind: str) -> Iterator[Row]:
+    """The tasks of a kind that somebody is to work on, also those that nobody sees any more."""
+    yield from _on(_shelf(kind, False))
+    yield from _on(_gone(kind))
 
 
 def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
@@ -223,7 +234,7 @@ def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
 def release_all(kind: str) -> list[Row]:
     """Let go of every lease of a kind, and answer the tasks that are to go on: for a machine that knows that nobody
     else works on them."""
-    found = [*_on(_shelf(kind, False)), *_on(_gone(kind))]
+    found = list(unfinished(kind))
     for row in found:
         with told():
             TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())

@@ -9,6 +9,7 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mangrove.checkpoints import reached
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
 from mangrove.records import tasks as records
@@ -45,6 +46,7 @@ def open(
     """Put a new task on the board and start it. `size` in bytes, 0 when it is not known."""
     shown = _fresh(id or new_id(), name, user.username, user.role, size, status)
     task = records.create(shown["id"], kind, user.id, shown, facts)
+    reached("board.opened")
     try:
         machines.start(task)
     except Problem:
@@ -64,6 +66,7 @@ def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: in
             opened = records.get(id)
         except RecordMissing:
             return  # opened before, and removed since
+    reached("board.handed")
     if not opened.done:
         machines.start(opened)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mangrove.checkpoints import reached
 from mangrove.drivers.base import Copies, Driver, Entry, Parts, Sums, Takes, Upload, Writes, parts_key
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
@@ -179,7 +180,9 @@ async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
     if not isinstance(target.driver, Writes):
         raise NotSupported
     body: Any = await source.driver.read(source.path)
-    return await target.driver.write(target.path, _verified(body, source, file), upload)
+    stored = await target.driver.write(target.path, _verified(body, source, file), upload)
+    reached("carry.whole")
+    return stored
 
 
 async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: Upload, file: File) -> Entry:
@@ -188,14 +191,26 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
     size = upload.size
     state = await _begun(run, target, driver, upload, _length(source.driver, driver, size))
     length, receipts = int(state["length"]), state["receipts"]
-    offsets = range(0, size, length)
     before = run.cursor["bytes"]
-    while len(receipts) < len(offsets):
-        wanted = range(len(receipts), min(len(receipts) + IN_FLIGHT, len(offsets)))
-        parts = (_part(source, target, driver, state["token"], index, length, size) for index in wanted)
-        receipts += await together(parts)
-        run.progress(before + min(len(receipts) * length, size))
-        await run.save()
+    receipts += [""] * (-(-size // length) - len(receipts))
+    missing = deque(index for index, receipt in enumerate(receipts) if not receipt)
+    keeping = asyncio.Lock()  # one write at a time: an older one must not arrive after a newer one
+
+    async def lane() -> None:
+        try:
+            while missing:
+                index = missing.popleft()
+                receipts[index] = await _part(source, target, driver, state["token"], index, length, size)
+                reached("carry.part")
+                async with keeping:
+                    run.progress(before + min((len(receipts) - receipts.count("")) * length, size))
+                    await run.save()
+        except BaseException:
+            missing.clear()
+            raise
+
+    await together(lane() for _ in range(IN_FLIGHT))
+    reached("carry.parts")
     await _unchanged(source, file)
     try:
         stored = await driver.finish(target.path, state["token"], receipts, upload)
@@ -203,6 +218,7 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
         if not await alike(source, target):
             raise StorageProblem("the parts stored so far are gone") from None
         stored = await target.driver.stat(target.path)  # a worker made the file and died before it could say so
+    reached("carry.finished")
     del run.cursor["file"]
     return stored
 
@@ -215,8 +231,11 @@ async def _begun(run: Run, target: End, driver: Parts, upload: Upload, length: i
         state = {"path": target.path, "key": parts_key(), "token": "", "length": length, "receipts": []}
         run.cursor["file"] = state
         await run.save()
+        reached("carry.intended")
         state["token"] = await driver.begin(target.path, upload, state["key"])
+        reached("carry.begun")
         await run.save()
+        reached("carry.ready")
     return state
 
 

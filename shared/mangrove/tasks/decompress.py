@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 from mangrove import archives
 from mangrove.archives import Archive, Limits, Member
+from mangrove.checkpoints import reached
 from mangrove.drivers.base import Entry, Makes, Upload
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
@@ -87,6 +88,7 @@ async def _cache(run: Run, end: End, entry: Entry) -> None:
     await store.make(target.path.parent)
     file = File(entry.size, entry.modified, entry.etag)
     await carry.carry(run, end, target, file, Neighbours(store), overwrite=True, leave=False)
+    reached("unpack.cached")
     run.cursor["cached"] = True
 
 
@@ -125,9 +127,11 @@ async def extract(run: Run) -> bool:
     async with _opened(run) as archive:
         if not cursor.get("folders"):
             await _folders(run, archive)
+            reached("unpack.folders")
         async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
             try:
                 await _keep(run, member, blocks)
+                reached("unpack.member")
             except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
                 if isinstance(problem, (ArchiveTooLarge, Unreachable)):
                     raise
@@ -211,6 +215,7 @@ async def _hand_on(run: Run) -> None:
     folder = goal.end.path.parent if facts["name"] else goal.end.path
     name = kinds.upload_name(base, goal.mount.path, folder)
     await asyncio.to_thread(board.hand_on, "decompress_upload", run.task, name, handed, run.cursor["bytes"])
+    reached("unpack.handed")
     run.cursor["handed"] = True
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from mangrove.checkpoints import reached
 from mangrove.config import config
 from mangrove.drivers.base import Parts, Upload, entries, parts_key
 from mangrove.identity.rights import Right
@@ -32,6 +33,7 @@ from mangrove.tools.registry import SIMPLE_HTTP
 SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
 PATIENCE = 5  # looks in a row that a tool may fail to answer
 SHORTEST, LONGEST = 3, 300  # seconds between two looks
+AGAIN = 1  # seconds until a connection that broke is made again
 MIB = 1 << 20
 
 
@@ -45,6 +47,7 @@ async def begin(run: Run) -> bool:
         tool = await _tool(name)
         folder = await asyncio.to_thread(staging.folder, _stage(run), staging.BODY)
         run.cursor["token"] = await tool.begin(run.facts["url"], folder, f"{run.task.id}-{run.task.turn}")
+        reached("download.asked")
     return True
 
 
@@ -53,10 +56,27 @@ async def poll(run: Run) -> bool:
     await _goal(run)
     if run.facts["tool"] != SIMPLE_HTTP:
         return await _look(run)
-    if not run.cursor.get("whole") and await _fetch(run):
+    if not run.cursor.get("whole") and await _went_on(run):
         return True
     await _hand_on(run, run.facts["policy"])
     return False
+
+
+async def _went_on(run: Run) -> bool:
+    """Fetch on. A connection that broke after it brought something is made again at once, however often."""
+    before = _parts(run)
+    try:
+        return await _fetch(run)
+    except Unreachable:
+        if _parts(run) <= before:
+            raise
+        run.wait = AGAIN
+        return True
+
+
+def _parts(run: Run) -> int:
+    """How many parts of the file are stored."""
+    return len(run.cursor.get("file", {}).get("receipts", ()))
 
 
 def _stage(run: Run) -> str:
@@ -128,6 +148,9 @@ async def _following(run: Run) -> Task | None:
 async def _hand_on(run: Run, policy: str) -> None:
     """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
     goal = await _goal(run)
+    following = await _following(run)
+    if following is not None and following.done:
+        return  # opened by a worker that died before it could say so; what arrived may be gone by now
     body = staging.place(_stage(run), staging.BODY)
     arrived = await entries(await staging.driver(), body)
     if not arrived:
@@ -145,8 +168,10 @@ async def _hand_on(run: Run, policy: str) -> None:
     }
     name = kinds.brought_name(TreePath("/") / (single or staging.BODY), goal.mount.path, goal.end.path)
     size = sum(entry.size for entry in arrived)
-    run.shown["status"] = "offline download completed, maybe transferring"
+    if run.facts["tool"] != SIMPLE_HTTP:
+        run.shown["status"] = "offline download completed, maybe transferring"
     await asyncio.to_thread(board.hand_on, "offline_download_transfer", run.task, name, facts, size)
+    reached("download.handed")
 
 
 async def _fetch(run: Run) -> bool:
@@ -155,24 +180,32 @@ async def _fetch(run: Run) -> bool:
     allowed = registry.allowed(settings)
     most = settings.number("offline_download_max_size") * MIB
     state: dict[str, Any] = run.cursor.get("file", {})
-    offset = len(state.get("receipts", ())) * PART
+    offset = _parts(run) * PART
+    if state.get("ended"):
+        return await _finish(run, await _store(), state)
     async with http.fetch(run.facts["url"], allowed, offset, state.get("validator", "")) as answer:
-        if most and (answer.size or 0) > most:
-            raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+        _bounded(answer.size or 0, most)
         if not answer.offset and state:
             await _drop(run)
             state = {}
         run.shown["total_bytes"] = answer.size or 0
         pieces = _pieces(answer.blocks())
         first = await anext(pieces, b"")
+        _bounded(len(first), most)
         if not state and len(first) < PART:
             await staging.keep(_stage(run), f"{staging.BODY}/{answer.name}", _once(first), _upload(len(first)))
-            run.cursor["whole"] = True
-            return False
-        return await _store(run, answer, first, pieces, most)
+            reached("download.whole")
+            return await _complete(run)
+        return await _stored(run, answer, first, pieces, most)
 
 
-async def _store(run: Run, answer: http.Answer, first: bytes, pieces: AsyncIterator[bytes], most: int) -> bool:
+def _bounded(size: int, most: int) -> None:
+    """Refuse a file of more than `most` bytes; 0 is no bound."""
+    if most and size > most:
+        raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+
+
+async def _stored(run: Run, answer: http.Answer, first: bytes, pieces: AsyncIterator[bytes], most: int) -> bool:
     """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
     store, state = await _begun(run, answer)
     path, receipts = TreePath(state["path"]), state["receipts"]
@@ -189,24 +222,47 @@ async def _store(run: Run, answer: http.Answer, first: bytes, pieces: AsyncItera
             await asyncio.wait([storing, following])  # what arrives after the parts are dropped would stay for ever
             raise
         size += len(piece)
+        reached("download.part")
         receipts.append(storing.result())
         state["size"] = size
         run.progress(size)
+        state["ended"] = following.exception() is None and not following.result()
         await run.save()
-        if most and size > most:
-            raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
+        _bounded(size, most)
         piece = following.result()
         if piece and answer.resumes and not run.has_time():
             return True
-    await store.finish(path, state["token"], receipts, _upload(size))
+    return await _finish(run, store, state)
+
+
+async def _store() -> Parts:
+    store = await staging.driver()
+    assert isinstance(store, Parts)
+    return store
+
+
+async def _finish(run: Run, store: Parts, state: dict[str, Any]) -> bool:
+    """Make one file of all parts, where a worker that died has not done so."""
+    path = TreePath(state["path"])
+    try:
+        await store.finish(path, state["token"], state["receipts"], _upload(state["size"]))
+    except NotFound:
+        if await carry.End(await staging.driver(), path).entry() is None:
+            raise
+    reached("download.finished")
     run.cursor.pop("file")
+    return await _complete(run)
+
+
+async def _complete(run: Run) -> bool:
+    """Note that every byte is here, before anybody takes it away."""
     run.cursor["whole"] = True
+    await run.save()
     return False
 
 
 async def _begun(run: Run, answer: http.Answer) -> tuple[Parts, dict[str, Any]]:
-    store = await staging.driver()
-    assert isinstance(store, Parts)
+    store = await _store()
     if "file" not in run.cursor:
         path = staging.place(_stage(run), staging.BODY) / answer.name
         key, validator = parts_key(), answer.validator if answer.resumes else ""
@@ -214,7 +270,9 @@ async def _begun(run: Run, answer: http.Answer) -> tuple[Parts, dict[str, Any]]:
         run.cursor["file"] = state
         await store.make(path.parent)  # type: ignore[attr-defined]
         await run.save()
+        reached("download.intended")
         run.cursor["file"]["token"] = await store.begin(path, _upload(None), key)
+        reached("download.begun")
         await run.save()
     elif not run.cursor["file"]["token"]:
         await _drop(run)

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from mangrove.checkpoints import reached
 from mangrove.drivers.base import Upload
 from mangrove.tasks import staging
 
@@ -50,6 +51,7 @@ class Manifest:
         content = b"\n".join(map(orjson.dumps, self._waiting))
         name = f"{self._name}-{self._stored // CHUNK:06}"
         await staging.keep(self._task_id, name, _once(content), Upload(len(content), 0.0))
+        reached("manifest.stored")
         if len(self._waiting) == CHUNK:
             self._stored += CHUNK
             self._waiting = []

@@ -10,12 +10,13 @@ from functools import partial
 import httpx
 
 from mangrove import archives
+from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, TakesUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
 from mangrove.problems import BadRequest, NotFound, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
-from mangrove.tasks import board, kinds, staging
+from mangrove.tasks import board, kinds, staging, standing
 from mangrove.tools import names as names_of
 from mangrove.tools import registry
 from mangrove.tools import urls as addresses
@@ -153,8 +154,10 @@ def _takes_files(driver: Driver) -> None:
 
 
 async def _referred(target: Spot, urls: Sequence[str]) -> list[Task]:
-    driver, inner, mount = await target.driver()
+    goal = await standing.goal(target.caller, target.path, "")
+    driver, inner, mount = goal.end.driver, goal.end.path, goal.mount
     assert isinstance(driver, TakesUrls)
+    await standing.prepare(goal)
     for url in urls:
         await driver.put_url(inner / names_of.of(httpx.URL(url), ""), url)
         forget_upwards(mount, inner)
@@ -182,6 +185,7 @@ async def upload(
     id = board.new_id()
     try:
         size = await staging.keep(id, staging.BODY, uploads.checked(body, hashes), sent)
+        reached("upload.staged")
     except BaseException:
         await asyncio.shield(staging.clear(id))
         raise

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, TypeVar
 
+from mangrove.checkpoints import reached
 from mangrove.problems import Problem
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing
@@ -120,6 +121,7 @@ async def step(id: str, seconds: float, work: Work) -> dict[str, Any]:
     A Problem is kept in the record before it goes on.
     """
     run = await held(id, seconds)
+    reached("step.held")
     if run.task.done:
         return {"tid": id, "more": False, "seconds": 0}
     if run.task.cancel:
@@ -130,6 +132,7 @@ async def step(id: str, seconds: float, work: Work) -> dict[str, Any]:
         run.shown |= {"state": State.RUNNING, "start_time": now(), "end_time": None}
     try:
         more = await _beating(run, work)
+        reached("step.worked")
         await run.keep(0, shown=run.shown, cursor=run.cursor)
     except (Superseded, Busy):
         raise
@@ -240,12 +243,14 @@ async def _settle(id: str, failure: dict[str, Any], clean: Clean) -> None:
         state, run.shown["error"] = State.CANCELED, CANCELED
     elif name or run.shown["error"]:
         state, run.shown["error"] = State.FAILED, run.shown["error"] or "the worker failed, see the log"
+    reached("settle.begun")
     try:
         await clean(run, state)
     except Problem as problem:
         if state is State.SUCCEEDED:
             state = State.FAILED
         run.shown["error"] = run.shown["error"] or problem.message
+    reached("settle.cleaned")
     if run.task.gone:
         await asyncio.to_thread(records.delete, id)
         return
@@ -254,5 +259,6 @@ async def _settle(id: str, failure: dict[str, Any], clean: Clean) -> None:
         run.shown["progress"] = 100.0
     try:
         await run.keep(0, shown=run.shown, cursor=run.cursor, done=True)
+        reached("settle.done")
     except Superseded:
         await asyncio.to_thread(records.delete_gone, id)  # taken off the board while it was settled

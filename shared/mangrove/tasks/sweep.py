@@ -12,9 +12,10 @@ from mangrove.records import counters, sessions
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.site import snapshot
-from mangrove.tasks import board, staging
+from mangrove.tasks import board, machines, staging
 from mangrove.tasks.kinds import KINDS
 
+STALLED_SECONDS = 3600  # far longer than any wait of a machine
 ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
 
 
@@ -22,6 +23,7 @@ async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
     days = (await snapshot.fresh()).settings.number("task_retention_days")
     await asyncio.to_thread(_old_tasks, datetime.now(UTC) - timedelta(days=days))
+    await asyncio.to_thread(_stalled, time.time() - STALLED_SECONDS)
     await _orphans(time.time() - ORPHAN_SECONDS)
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
@@ -32,6 +34,18 @@ def _old_tasks(before: datetime) -> None:
         for row in list(records.rows(kind, True)):
             if datetime.fromisoformat(row.shown["end_time"]) < before:
                 records.delete(row.id)
+
+
+def _stalled(before: float) -> None:
+    """Start what nobody has touched for long: its execution ended without settling it."""
+    for kind in KINDS:
+        for row in list(records.unfinished(kind)):
+            try:
+                task = records.get(row.id)
+            except RecordMissing:
+                continue  # it ended meanwhile
+            if not task.done and task.touched < before:
+                machines.start(task, f"-{int(time.time())}")
 
 
 async def _orphans(before: float) -> None:

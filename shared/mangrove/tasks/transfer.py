@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, Entry, Makes, Removes, RemovesEmpty, Take, Takes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
@@ -156,6 +157,7 @@ async def move(run: Run) -> bool:
     while rows := await entries.rows(cursor["at"]):
         for batch in _batches(rows):
             await _carry(run, route, batch, failed, near)
+            reached("move.batch")
             cursor["at"] += len(batch)
             if time.monotonic() - saved > SAVE_SECONDS or not run.has_time():
                 await _saved(run, failed)
@@ -274,7 +276,9 @@ async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
     if not moving or not isinstance(source.driver, Removes):
         return
     if ours or await carry.alike(source, target):
+        reached("move.verified")
         await source.driver.remove(source.path)
+        reached("move.removed")
     elif not facts["leave"]:
         raise Exists
 
@@ -288,6 +292,7 @@ async def _tidy(run: Run, route: Route) -> bool:
         rows = (await folders.rows(start))[: left - start]
         for name in reversed(rows):
             await _remove_empty(route.source.driver, (route.source / name).path if name else route.source.path)
+            reached("move.tidied")
             left -= 1
             run.cursor["untidied"] = left
             if not run.has_time():

@@ -67,6 +67,7 @@ def work(work: Callable[[Run], Awaitable[bool]], seconds: float) -> tuple[Task, 
     task = Task(
         id=uuid4().hex, kind="copy", owner=1, shown=shown, facts=dict(FACTS), cursor={}, cancel=False, done=False,
         gone=False, turn=0, created=0.0,
+        touched=0.0,
     )  # fmt: skip
     slices, more = 0, True
     while more:
