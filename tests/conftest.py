@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from tests import engine as engines
+from tests import servers
+from tests.ground import Ground
+from tests.ground import ground as grounds
 from tests.service import Client, Service, running
 
 
@@ -55,3 +60,17 @@ def folder(admin: Client) -> str:
     path = f"/files/{uuid4().hex}"
     admin.ok("/api/fs/mkdir", path=path)
     return path
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Callable[[], str]]:
+    """The address of moto's S3, which is started when it is first asked for."""
+    with ExitStack() as stack:
+        yield cache(lambda: stack.enter_context(servers.moto_s3()))
+
+
+@pytest.fixture
+def ground(records: None, tmp_path: Path, s3: Callable[[], str]) -> Iterator[Ground]:
+    """Tasks in this process, with empty tables."""
+    with grounds(tmp_path, s3) as made:
+        yield made

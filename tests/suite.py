@@ -201,7 +201,7 @@ def _pieces(written: bytes) -> list[tuple[int, int, bytes]]:
 async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None:
     written = os.urandom(2 * PIECE + 12_345)
     await driver.make(P("/d"))
-    token = await driver.begin(P("/d/f"), _of(written))
+    token = await driver.begin(P("/d/f"), _of(written), base.parts_key())
     pieces = _pieces(written)
     number, offset, torn = pieces[1]
     await driver.part(P("/d/f"), token, number, offset, b"\0" * len(torn))
@@ -219,7 +219,7 @@ async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None
 @needs(base.Parts, base.Writes)
 async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
     written = os.urandom(3 * PIECE)
-    token = str(await driver.begin(P("/f"), _of(written)))
+    token = str(await driver.begin(P("/f"), _of(written), base.parts_key()))
     stored = await asyncio.gather(*(driver.part(P("/f"), token, *piece) for piece in _pieces(written)))
     receipts = json.loads(json.dumps(stored))
     await driver.finish(P("/f"), token, receipts, _of(written))
@@ -230,7 +230,7 @@ async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
 async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
     await put(driver, "/f", b"old")
-    token = await driver.begin(P("/f"), _of(written))
+    token = await driver.begin(P("/f"), _of(written), base.parts_key())
     receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
     assert await content(driver, "/f") == b"old"
     await driver.finish(P("/f"), token, receipts, _of(written))
@@ -241,7 +241,7 @@ async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> N
 async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
     written = os.urandom(PIECE + 10)
     await put(driver, "/f", b"old")
-    token = await driver.begin(P("/f"), Upload(len(written) + 1, 1.7e9))
+    token = await driver.begin(P("/f"), Upload(len(written) + 1, 1.7e9), base.parts_key())
     receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
     await fails(driver.finish(P("/f"), token, receipts, Upload(len(written) + 1, 1.7e9)), StorageProblem)
     await fails(driver.finish(P("/f"), token, receipts[:1], _of(written)), StorageProblem)
@@ -254,7 +254,7 @@ async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
 async def dropped_parts_leave_nothing(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
     await driver.make(P("/d"))
-    token = await driver.begin(P("/d/f"), _of(written))
+    token = await driver.begin(P("/d/f"), _of(written), base.parts_key())
     for piece in _pieces(written):
         await driver.part(P("/d/f"), token, *piece)
     await driver.drop(P("/d/f"), token)
@@ -264,9 +264,25 @@ async def dropped_parts_leave_nothing(driver: Any) -> None:
     await left_over(driver, "/d")
 
 
+@needs(base.Parts, base.Writes, base.Makes)
+async def what_was_begun_and_is_known_by_its_key_alone_is_forgotten(driver: Any) -> None:
+    key, other = base.parts_key(), base.parts_key()
+    await driver.make(P("/d"))
+    await driver.lost(P("/d/f"), key)
+    await driver.begin(P("/d/f"), Upload(3, 1.7e9), key)
+    await driver.lost(P("/d/f"), key)
+    await driver.lost(P("/d/f"), key)
+    await left_over(driver, "/d")
+    token = await driver.begin(P("/d/f"), Upload(3, 1.7e9), other)
+    receipts = [await driver.part(P("/d/f"), token, 1, 0, b"abc")]
+    await driver.lost(P("/d/g"), other)
+    await driver.finish(P("/d/f"), token, receipts, Upload(3, 1.7e9))
+    assert await content(driver, "/d/f") == b"abc"
+
+
 @needs(base.Parts, base.Writes)
 async def a_token_serves_once(driver: Any) -> None:
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
     receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
     await put(driver, "/f", b"later")
@@ -277,11 +293,11 @@ async def a_token_serves_once(driver: Any) -> None:
 
 @needs(base.Parts, base.Writes)
 async def parts_that_are_not_known_are_not_found(driver: Any) -> None:
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
     receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
     await driver.drop(P("/f"), token)
     await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9))
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
     receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
     await put(driver, "/f", b"later")

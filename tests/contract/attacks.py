@@ -179,8 +179,11 @@ class Scene:
         users = self.admin.get("/api/admin/user/list")["data"]["content"]
         return next(user["id"] for user in users if user["username"] == f"{self.id}-{name}")
 
-    def reset(self) -> None:
-        """The user's own folder as it was at the beginning, and nothing of it remembered by the service."""
+    def reset(self, packed: bool = False) -> None:
+        """The user's own folder as it was at the beginning, and nothing of it remembered by the service.
+
+        `packed`: with an archive of its files in it.
+        """
         self.disk.mkdir(exist_ok=True)
         names = {"sub", "empty"}
         for place in self.disk.iterdir():
@@ -191,9 +194,10 @@ class Scene:
         (self.disk / "sub").mkdir()
         for name in MINE:
             (self.disk / name).write_text(f"mine: {name}")
-        with ZipFile(self.disk / "x.zip", "w") as archive:
-            for name in MINE:
-                archive.writestr(ZipInfo(name), f"packed: {name}")
+        if packed:
+            with ZipFile(self.disk / "x.zip", "w") as archive:
+                for name in MINE:
+                    archive.writestr(ZipInfo(name), f"packed: {name}")
 
     def settle(self) -> None:
         """Wait until no task of the user, or on his files, is under way."""

@@ -6,31 +6,24 @@ import asyncio
 import copy
 import importlib
 import inspect
-import io
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from mangrove.local import machines
 from mangrove.local.machines import Failed, Machine, Unknown, load
 from mangrove.local.template import ROOT, resources
 from mangrove.problems import Denied, StorageProblem, Unreachable
 from mangrove.tasks.steps import Busy, Cancelled, Superseded
+from tests.interpreters import Interpreter, Told, here, moto
 
 GIVEN = {"tid": "t"}
 DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}
 MORE: dict[str, Any] = {"tid": "t", "more": True, "seconds": 0}
 LATER: dict[str, Any] = {"tid": "t", "more": True, "seconds": 7}
-SECONDS = 20.0  # that an execution may take
-LIMIT = 60  # states of one execution; none of the scenes comes near it
 DEFINITIONS: dict[str, dict[str, Any]] = {
     path.name.removesuffix(".asl.json"): json.loads(path.read_text())
     for path in sorted((ROOT / "state_machines").iterdir())
@@ -40,114 +33,29 @@ Step = dict[str, Any] | Exception
 Script = dict[str, list[Step]]
 
 
-@dataclass
-class Told:
-    """What an execution did."""
-
-    visited: list[str] = field(default_factory=list)
-    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-    output: dict[str, Any] | None = None  # None: it failed
-
-
 class Workers:
     """Each call of a worker takes the next step of its script; the last one stands for all that follow."""
 
-    def __init__(self, script: Script, told: Told) -> None:
-        self.script = {name: list(steps) for name, steps in script.items()}
-        self.told = told
+    def __init__(self, script: Script) -> None:
+        self._script = {name: list(steps) for name, steps in script.items()}
 
-    def work(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
-        assert len(self.told.calls) < LIMIT, "the machine goes round for ever"
-        self.told.calls.append((name, copy.deepcopy(value)))
-        steps = self.script[name]
+    def __call__(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        steps = self._script[name]
         step = steps.pop(0) if len(steps) > 1 else steps[0]
         if isinstance(step, Exception):
             raise step
         return step
 
 
-def here(definition: dict[str, Any], script: Script, monkeypatch: pytest.MonkeyPatch) -> Told:
-    """Run it in the runner of one machine."""
-    told = Told()
-    workers = Workers(script, told)
-
-    async def sleep(seconds: float) -> None:
-        told.waits.append(float(seconds))
-
-    async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
-        return workers.work(name, value)
-
-    async def run() -> None:
-        async with asyncio.timeout(SECONDS):
-            told.output = await Machine(definition).run(GIVEN, work, told.visited)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(machines, "asyncio", SimpleNamespace(sleep=sleep))
-        with suppress(Failed):
-            asyncio.run(run())
-    return told
-
-
-Interpreter = Callable[[dict[str, Any], Script], Told]
-
-
 @pytest.fixture(scope="module")
 def there() -> Iterator[Interpreter]:
-    """Run it in moto's interpreter."""
-    from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-    from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
-    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
-
-    backend = stepfunctions_parser_backends["123456789012"]["us-east-1"]
-    current: list[Workers] = []
-
-    class Lambda:
-        def invoke(self, FunctionName: str, Payload: bytes, **_: Any) -> dict[str, Any]:
-            name = FunctionName.rsplit(":", 1)[-1]
-            try:
-                answer: Any = current[-1].work(name, json.loads(Payload))
-            except Exception as error:
-                failure = {"errorMessage": str(error), "errorType": type(error).__name__}
-                return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": _stream(failure)}
-            return {"StatusCode": 200, "Payload": _stream(answer)}
-
-    def run(definition: dict[str, Any], script: Script) -> Told:
-        told = Told()
-        current.append(Workers(script, told))
-        arn = "arn:aws:lambda:us-east-1:123456789012:function:"
-        text = json.dumps(definition).replace("${", arn).replace('}"', '"')
-        role = "arn:aws:iam::123456789012:role/any"
-        machine = backend.create_state_machine(f"m{uuid4().hex}", text, role)
-        execution = backend.start_execution(machine.arn, uuid4().hex, json.dumps(GIVEN))
-        end = time.monotonic() + SECONDS
-        while execution.exec_status == "RUNNING":
-            if time.monotonic() > end:
-                execution.stop(None, None)
-                pytest.fail("moto did not end")
-            time.sleep(0.002)
-        history = execution.to_history_output()["events"]
-        told.visited = [
-            event["stateEnteredEventDetails"]["name"] for event in history if "stateEnteredEventDetails" in event
-        ]
-        if execution.exec_status == "SUCCEEDED":
-            told.output = execution.output
-        return told
-
-    patched = pytest.MonkeyPatch()
-    patched.setattr(lambda_eval_utils, "boto_client_for", lambda **_: Lambda())
-    waiting = SimpleNamespace(sleep=lambda seconds: current[-1].told.waits.append(float(seconds)))
-    patched.setattr(retrier_decl, "time", waiting)
-    patched.setattr(WaitFunction, "_wait_interval", lambda self, env, wait_seconds: waiting.sleep(wait_seconds))
-    try:
+    with moto() as run:
         yield run
-    finally:
-        patched.undo()
 
 
-def _stream(value: Any) -> io.BytesIO:
-    return io.BytesIO(json.dumps(value).encode())
+def both(there: Interpreter, definition: dict[str, Any], script: Script) -> tuple[Told, Told]:
+    """What the two interpreters do with the same definition and workers."""
+    return here(definition, GIVEN, Workers(script)), there(definition, GIVEN, Workers(script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +152,14 @@ LOOPS = {
 
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", [*SCENES, *LOOPS])
-def test_a_machine_runs_here_as_it_does_in_step_functions(
-    there: Interpreter, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
-) -> None:
+def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, kind: str, name: str) -> None:
     shape = SHAPES[kind]
     if name in LOOPS and not shape.loops:
         assert "more" not in json.dumps(DEFINITIONS[kind]["States"][shape.first[0]])
         return
     scene = (SCENES | LOOPS)[name]
     script = shape.script(scene.first, scene.second, scene.settle)
-    ours, theirs = here(DEFINITIONS[kind], script, monkeypatch), there(DEFINITIONS[kind], script)
+    ours, theirs = both(there, DEFINITIONS[kind], script)
     assert ours.visited == theirs.visited == shape.way(*scene.slices, scene.fails)
     assert (ours.output is not None) == (theirs.output is not None) == scene.ends
     assert ours.output == theirs.output
@@ -313,16 +219,15 @@ WHOLE, WRONG = ["A", "B", "W", "S"], ["A", "B", "W"]
     ],
 )
 def test_the_other_states_that_the_runner_knows_run_as_in_step_functions(
-    there: Interpreter, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], visited: list[str], waits: list[int]
+    there: Interpreter, answer: dict[str, Any], visited: list[str], waits: list[int]
 ) -> None:
-    script: Script = {"Plan": [answer]}
-    ours, theirs = here(CHOICE, script, monkeypatch), there(CHOICE, script)
+    ours, theirs = both(there, CHOICE, {"Plan": [answer]})
     assert ours.visited == theirs.visited == visited
     assert ours.output == theirs.output == (answer if visited == WHOLE else None)
     assert ours.waits == theirs.waits == waits
 
 
-def test_a_failure_that_nothing_catches_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_that_nothing_catches_names_itself() -> None:
     async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
         raise Denied("not for you")
 

@@ -132,7 +132,7 @@ class Local(Driver):
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         handle = await threaded(self.root.open, path)
-        return localbytes.blocks(handle, offset, length)
+        return localbytes.blocks(localbytes.Handle(handle), offset, length)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         _free(path)

@@ -31,22 +31,36 @@ async def unbroken(work: Callable[..., Result], *args: Any) -> Result:
         raise
 
 
-async def blocks(handle: int, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    """The file's bytes; closes the handle at the end, also of an iterator that is not read to it."""
+class Handle:
+    """An open file, closed at the latest when nobody knows it any more: iterators that never begin have no end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def close(self) -> None:
+        if self.number >= 0:
+            number, self.number = self.number, -1
+            os.close(number)
+
+    __del__ = close
+
+
+async def blocks(handle: Handle, offset: int, length: int | None) -> AsyncIterator[bytes]:
+    """The file's bytes; closes the handle at the end, also of an iterator that is not read to it, or not at all."""
     loop = asyncio.get_running_loop()
     left = length
     try:
         while left is None or left > 0:
             wanted = BLOCK if left is None else min(BLOCK, left)
             with told():
-                block = await loop.run_in_executor(None, os.pread, handle, wanted, offset)
+                block = await loop.run_in_executor(None, os.pread, handle.number, wanted, offset)
             if not block:
                 return
             offset += len(block)
             left = None if left is None else left - len(block)
             yield block
     finally:
-        os.close(handle)
+        handle.close()
 
 
 async def pour(body: AsyncIterator[bytes], handle: int) -> int:

@@ -277,7 +277,8 @@ class S3(Driver):
         for step in path.ancestors()[:-1]:
             if await self._is_file(step):
                 raise Exists
-        await self._mark(path)
+        if path != "/":
+            await self._mark(path)
 
     async def _mark(self, path: TreePath) -> None:
         """Keep a folder that holds nothing else."""

@@ -23,6 +23,7 @@ from mangrove.local.template import ROOT, tables
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 TABLES = "mangrove"
 START_SECONDS = 10.0
+TRIES = 5  # another program may take the port that was free a moment ago
 PR_SET_PDEATHSIG = 1
 
 
@@ -113,14 +114,39 @@ def running(data: Path) -> Iterator[str]:
     if given:
         yield given
         return
+    child, address = _listening(data)
+    try:
+        yield address
+    finally:
+        child.terminate()
+        try:
+            child.wait(5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def _listening(data: Path, tries: int = TRIES) -> tuple[subprocess.Popen[bytes], str]:
+    """A records engine that answers, and its address."""
     host = ".".join(["127", *(str(random.randint(1, 254)) for _ in range(3))])
     with socket.create_server((host, 0)) as probe:
         port = probe.getsockname()[1]
+    child = _begun(data, host, port)
+    try:
+        _wait(child, host, port, data)
+    except Refused:
+        if child.poll() is not None and tries > 1:
+            return _listening(data, tries - 1)
+        child.kill()
+        raise
+    return child, f"http://{host}:{port}"
+
+
+def _begun(data: Path, host: str, port: int) -> subprocess.Popen[bytes]:
     parent = os.getpid()
     log = os.open(data / "engine.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     command = [str(_binary()), "serve", "--host", host, "--port", str(port), "--db-path", str(data / "records.db")]
     try:
-        child = subprocess.Popen(  # noqa: S603 - our own binary, no input of others
+        return subprocess.Popen(  # noqa: S603 - our own binary, no input of others
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -134,15 +160,6 @@ def running(data: Path) -> Iterator[str]:
         raise Refused(f"the records engine does not start: {error.strerror}") from None
     finally:
         os.close(log)
-    try:
-        _wait(child, host, port, data)
-        yield f"http://{host}:{port}"
-    finally:
-        child.terminate()
-        try:
-            child.wait(5)
-        except subprocess.TimeoutExpired:
-            child.kill()
 
 
 def _wait(child: subprocess.Popen[bytes], host: str, port: int, data: Path) -> None:

@@ -71,6 +71,17 @@ def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: in
         machines.start(opened)
 
 
+def handed_on(task: Task) -> bool:
+    """Whether the task that goes on with what this run of `task` has brought is open; it is started if it waits."""
+    try:
+        opened = records.get(following(stage(task)))
+    except RecordMissing:
+        return False
+    if not opened.done:
+        machines.start(opened)
+    return True
+
+
 def _fresh(id: str, name: str, creator: str, role: int, size: int, status: str) -> dict[str, Any]:
     return {
         "id": id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -180,7 +181,8 @@ async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
     if not isinstance(target.driver, Writes):
         raise NotSupported
     body: Any = await source.driver.read(source.path)
-    stored = await target.driver.write(target.path, _verified(body, source, file), upload)
+    async with aclosing(body):
+        stored = await target.driver.write(target.path, _verified(body, source, file), upload)
     reached("carry.whole")
     return stored
 

@@ -16,7 +16,7 @@ from mangrove.config import config
 from mangrove.drivers.base import Parts, Upload, entries, parts_key
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import Problem, StorageProblem, Unreachable
+from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
@@ -33,7 +33,6 @@ from mangrove.tools.registry import SIMPLE_HTTP
 SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
 PATIENCE = 5  # looks in a row that a tool may fail to answer
 SHORTEST, LONGEST = 3, 300  # seconds between two looks
-AGAIN = 1  # seconds until a connection that broke is made again
 MIB = 1 << 20
 
 
@@ -70,7 +69,6 @@ async def _went_on(run: Run) -> bool:
     except Unreachable:
         if _parts(run) <= before:
             raise
-        run.wait = AGAIN
         return True
 
 
@@ -148,9 +146,8 @@ async def _following(run: Run) -> Task | None:
 async def _hand_on(run: Run, policy: str) -> None:
     """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
     goal = await _goal(run)
-    following = await _following(run)
-    if following is not None and following.done:
-        return  # opened by a worker that died before it could say so; what arrived may be gone by now
+    if await asyncio.to_thread(board.handed_on, run.task):
+        return  # by a worker that died before it could say so; what arrived may be gone by now
     body = staging.place(_stage(run), staging.BODY)
     arrived = await entries(await staging.driver(), body)
     if not arrived:
@@ -181,7 +178,7 @@ async def _fetch(run: Run) -> bool:
     most = settings.number("offline_download_max_size") * MIB
     state: dict[str, Any] = run.cursor.get("file", {})
     offset = _parts(run) * PART
-    if state.get("ended"):
+    if offset > state.get("size", 0):  # the last part is shorter
         return await _finish(run, await _store(), state)
     async with http.fetch(run.facts["url"], allowed, offset, state.get("validator", "")) as answer:
         _bounded(answer.size or 0, most)
@@ -216,19 +213,19 @@ async def _stored(run: Run, answer: http.Answer, first: bytes, pieces: AsyncIter
         )
         following = asyncio.ensure_future(anext(pieces, b""))
         try:
-            await asyncio.wait([storing, following])
-        except asyncio.CancelledError:
+            await asyncio.wait([storing])
+            reached("download.part")
+            receipts.append(storing.result())
+            size += len(piece)
+            state["size"] = size
+            run.progress(size)
+            await run.save()
+            _bounded(size, most)
+            await asyncio.wait([following])
+        except BaseException:
             following.cancel()
             await asyncio.wait([storing, following])  # what arrives after the parts are dropped would stay for ever
             raise
-        size += len(piece)
-        reached("download.part")
-        receipts.append(storing.result())
-        state["size"] = size
-        run.progress(size)
-        state["ended"] = following.exception() is None and not following.result()
-        await run.save()
-        _bounded(size, most)
         piece = following.result()
         if piece and answer.resumes and not run.has_time():
             return True
@@ -318,7 +315,7 @@ async def clean(run: Run, state: State) -> None:
         following = await _following(run)
         if following is None or following.shown["state"] in STAGED_GOES.get(run.facts["policy"], ()):
             await staging.clear(_stage(run))
-    elif state is not State.SUCCEEDED:
+    elif state is not State.SUCCEEDED and (run.cursor.get("shared") or await _following(run) is None):
         await staging.clear(_stage(run))
 
 

@@ -115,8 +115,9 @@ async def download(target: Spot, urls: Sequence[str], tool: str, policy: str) ->
     All are checked before the first is begun.
     """
     registry.known(tool)
-    wanted = [addresses.checked(url.strip(), tool) for url in urls if url.strip()]
-    _few(wanted)
+    given = [url.strip() for url in urls if url.strip()]
+    _few(given)
+    wanted = [addresses.checked(url, tool) for url in given]
     policy = policy or "delete_never"
     if policy not in POLICIES:
         raise BadRequest(f"delete_policy must be one of {', '.join(POLICIES)}")

@@ -123,6 +123,7 @@ async def step(id: str, seconds: float, work: Work) -> dict[str, Any]:
     run = await held(id, seconds)
     reached("step.held")
     if run.task.done:
+        await run.keep(0)
         return {"tid": id, "more": False, "seconds": 0}
     if run.task.cancel:
         await run.keep(0)

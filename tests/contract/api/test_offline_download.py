@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests import origin, servers
@@ -91,6 +93,11 @@ def in_turn(*pages: Answering) -> Answering:
     return lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)
 
 
+def done(client: Client, kind: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = client.get(f"/openlist/api/task/{kind}/done")["data"]
+    return rows
+
+
 def ask(client: Client, url: str, path: str, **more: Any) -> dict[str, Any]:
     return client.post(ROUTE, **({"urls": [url], "path": path, "tool": "SimpleHttp"} | more))
 
@@ -152,39 +159,35 @@ def test_one_address_that_fails_does_not_keep_the_others_back(place: Desk, web: 
     assert files(place.disk) == {"there.txt": b"there"}
 
 
-@pytest.mark.parametrize(
-    ("path", "disposition", "name"),
-    [
-        ("/a/plain.bin?name=other.bin", "", "plain.bin"),
-        ("/r%C3%A9sum%C3%A9%20%231.txt", "", "résumé #1.txt"),
-        ("/get", 'attachment; filename="given name.pdf"', "given name.pdf"),
-        ("/get", "attachment; filename=plain.txt; filename*=UTF-8''%e2%82%ac.txt", "€.txt"),
-        ("/get", 'attachment; filename="../../../etc/passwd"', "passwd"),
-        ("/get", 'attachment; filename="..\\\\..\\\\evil.exe"', "evil.exe"),
-        ("/get.bin", 'attachment; filename=".."', "get.bin"),
-        ("/x/%2e%2e%2f%2e%2e%2fetc%2fshadow", "", "shadow"),
-        ("/nul%00byte.txt", "", "nulbyte.txt"),
-        ("/line%0abreak.txt", "", "linebreak.txt"),
-        ("/" + "n" * 300 + ".txt", "", "n" * 251 + ".txt"),
-    ],
-)
-def test_the_name_is_the_servers_or_the_addresses_and_harmless(
-    place: Desk, web: Origin, path: str, disposition: str, name: str
-) -> None:
-    page = origin.file(b"x", content_disposition=disposition)
-    web.at(path.partition("?")[0], page)
-    assert brought(place, web.address + path) == {name: b"x"}
-    (row,) = place.all(TRANSFER)
-    assert row["name"] == f"transfer [](/{name}) to [/files]({place.folder.removeprefix('/files')})"
+NAMES = [
+    ("/a/plain.bin?name=other.bin", "", "plain.bin"),
+    ("/r%C3%A9sum%C3%A9%20%231.txt", "", "résumé #1.txt"),
+    ("/get", 'attachment; filename="given name.pdf"', "given name.pdf"),
+    ("/get", "attachment; filename=plain.txt; filename*=UTF-8''%e2%82%ac.txt", "€.txt"),
+    ("/get", 'attachment; filename="../../../etc/passwd"', "passwd"),
+    ("/get", 'attachment; filename="..\\\\..\\\\evil.exe"', "evil.exe"),
+    ("/get.bin", 'attachment; filename=".."', "get.bin"),
+    ("/x/%2e%2e%2f%2e%2e%2fetc%2fshadow", "", "shadow"),
+    ("/.mangrove-x.part", "", "mangrove-x.part"),
+    ("/nul%00byte.txt", "", "nulbyte.txt"),
+    ("/line%0abreak.txt", "", "linebreak.txt"),
+    ("/" + "n" * 300 + ".txt", "", "n" * 251 + ".txt"),
+]  # path, Content-Disposition, and the name that the file gets
 
 
-def test_a_name_like_those_of_unfinished_files_takes_nothing_with_it(place: Desk, web: Origin) -> None:
-    (id,) = place.download(web.at("/.mangrove-x", origin.file(b"x")))
-    row = place.ended(KIND, id)
-    rows = [row, *place.all(TRANSFER)]
-    shown = place.client.names(place.folder)
-    assert shown == [".mangrove-x"] if {one["state"] for one in rows} == {2} else shown == []
-    assert all(one["error"] for one in rows if one["state"] == 7)
+def test_the_name_is_the_servers_or_the_addresses_and_harmless(place: Desk, web: Origin) -> None:
+    inner = place.folder.removeprefix("/files")
+    wanted = {}
+    for number, (path, disposition, name) in enumerate(NAMES):
+        page = origin.file(b"x", content_disposition=disposition)
+        web.at(f"/{number}{path.partition('?')[0]}", page)
+        place.download(f"{web.address}/{number}{path}", path=f"{place.folder}/{number}")
+        wanted[f"{number}/{name}"] = b"x"
+    assert {row["error"] for row in place.all(KIND) + place.all(TRANSFER)} == {""}
+    assert files(place.disk) == wanted
+    shown = {row["name"] for row in place.all(TRANSFER)}
+    names = [name for *_, name in NAMES]
+    assert shown == {f"transfer [](/{name}) to [/files]({inner}/{n})" for n, name in enumerate(names)}
 
 
 def test_an_address_without_a_name_gets_one_of_its_host(place: Desk, web: Origin) -> None:
@@ -245,7 +248,8 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(place: Desk, web
 
 
 def test_a_body_of_the_wrong_kind_is_refused(place: Desk) -> None:
-    for body in ({"urls": "http://x/"}, {"urls": [1]}, {"urls": {"a": 1}}, {"path": 1}, {"tool": []}):
+    bodies: list[dict[str, Any]] = [{"urls": "http://x/"}, {"urls": [1]}, {"urls": {"a": 1}}, {"path": 1}, {"tool": []}]
+    for body in bodies:
         wanted = {"urls": ["http://example.org/f"], "path": place.folder, "tool": "SimpleHttp"} | body
         assert refusal(place.client.post(ROUTE, **wanted))[0] == 400
     code, message = refusal(ask(place.client, "http://example.org/f", place.folder, delete_policy="sometimes"))
@@ -294,6 +298,11 @@ def test_the_right_to_download_and_the_rules_of_the_target_decide(place: Desk, a
             confined.ok(f"/api/task/{kind}/clear_done")
 
 
+def guests_tasks(admin: Client, kind: str) -> list[dict[str, Any]]:
+    """Those of the guest that are done."""
+    return [row for row in done(admin, kind) if row["creator"] == "guest"]
+
+
 def test_the_guest_downloads_only_where_he_may(place: Desk, admin: Client, web: Origin) -> None:
     url = web.at("/guest.txt", origin.file(b"x"))
     assert refusal(ask(place.service.nobody(), url, place.folder)) == people.GUEST_DISABLED
@@ -304,10 +313,8 @@ def test_the_guest_downloads_only_where_he_may(place: Desk, admin: Client, web: 
         assert (made["creator"], made["creator_role"]) == ("guest", 1)
         until(lambda: (place.disk / "guest.txt").exists())
     for kind in (KIND, TRANSFER):
-        until(lambda: [row for row in rows(admin, kind, "done") if row["creator"] == "guest"])  # noqa: B023
-        for row in rows(admin, kind, "done"):
-            if row["creator"] == "guest":
-                admin.ok(f"/api/task/{kind}/delete", params={"tid": row["id"]})
+        (row,) = until(partial(guests_tasks, admin, kind))
+        admin.ok(f"/api/task/{kind}/delete", params={"tid": row["id"]})
 
 
 STAYS = {
@@ -355,9 +362,9 @@ def test_a_deleted_task_takes_its_temporary_file_along(place: Desk, web: Origin)
     until(lambda: not [path for path in place.staged() if path.startswith((id, row["id"]))])
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 500, 503])
-def test_a_status_that_is_no_file_is_the_error(place: Desk, web: Origin, status: int) -> None:
-    assert failed(place, web.at(f"/{status}", origin.status(status))) == f"http status code {status}"
+def test_a_status_that_is_no_file_is_the_error(place: Desk, web: Origin) -> None:
+    for status in (400, 401, 403, 404, 410, 500, 503):
+        assert failed(place, web.at(f"/{status}", origin.status(status))) == f"http status code {status}"
 
 
 def test_without_leave_nothing_on_this_machine_is_reached(place: Desk, admin: Client, web: Origin) -> None:
@@ -525,8 +532,9 @@ def test_a_bucket_receives_small_and_large_files(place: Desk, admin: Client, web
             made = place.download(*urls, path=f"{path}/in", delete_policy="delete_on_upload_succeed")
             assert {place.ended(KIND, id)["state"] for id in made} == {2}
             assert [(row["state"], row["error"]) for row in place.all(TRANSFER)] == [(2, ""), (2, "")]
-            assert admin.bytes(f"{path}/in/small.txt").content == b"small"
-            assert admin.bytes(f"{path}/in/large.bin").content == LARGE
+            for name, content in (("small.txt", b"small"), ("large.bin", LARGE)):
+                link = admin.ok("/api/fs/get", path=f"{path}/in/{name}")["raw_url"]
+                assert httpx.get(link, follow_redirects=True).content == content
     assert not [one for one in place.staged() if one.startswith(tuple(made))]
 
 
@@ -564,8 +572,8 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
         assert page.begun == [0, 2 * PART]
         again = Client(service.address, admin.token)
         for kind in (KIND, TRANSFER):
-            until(lambda kind=kind: not again.get(f"/openlist/api/task/{kind}/undone")["data"])
-            assert [row["state"] for row in again.get(f"/openlist/api/task/{kind}/done")["data"]] == [2]
+            (row,) = until(partial(done, again, kind))
+            assert (row["state"], row["error"]) == (2, "")
         assert [path for path in (service.data / "staging").rglob("*") if path.is_file()] == []
         assert service.unfinished(service.data / "files") == []
 

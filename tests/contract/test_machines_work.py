@@ -1,0 +1,315 @@
+"""Every machine with its real workers, in our runner and in moto's interpreter: same states, same outcome."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mangrove.local.machines import load
+from mangrove.records.tasks import Task
+from mangrove.tasks import board, carry, decompress, download, steps, transfer
+from mangrove.tasks.kinds import KINDS, State
+from tests import origin
+from tests.contract.test_machines import DEFINITIONS
+from tests.ground import ALL_RIGHTS, Before, Bucket, Disk, Ground, calls
+from tests.interpreters import Interpreter, here, moto
+from tests.origin import Origin
+
+PART = 5 << 20  # bytes; what S3 takes as the least
+LARGE = bytes(range(256)) * (4 * PART // 3 // 256)
+PIECE = 64 << 10
+BODY = bytes(range(251)) * 1000
+SMALL = {f"tree/d{number % 2}/f{number}": b"%d" % number * 50 for number in range(6)}
+TREE = SMALL | {"tree/large.bin": LARGE}
+SECOND = {"transfer": "Move", "download": "Poll", "decompress": "Extract"}
+MIDWAY = {"transfer": 5, "download": 2, "decompress": 2}  # slices of that worker; a tree begins with three folders
+SUCCEEDED, CANCELED, FAILED = (State.SUCCEEDED, ""), (State.CANCELED, "context canceled"), State.FAILED
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Interpreter]:
+    with moto() as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Origin]:
+    with origin.origin() as found:
+        found.at("/file.bin", origin.file(BODY))
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches, parts and pauses between saves so small that there is much to be interrupted."""
+    monkeypatch.setattr(transfer, "BATCH", 2)
+    monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(carry, "PART", PART)
+    monkeypatch.setattr(download, "PART", PIECE)
+
+
+def packed(**members: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in members.items():
+            made.writestr(name, content)
+    return held.getvalue()
+
+
+class Job:
+    """One task between places of its own. `wanted`: what the target holds when all went well."""
+
+    def __init__(self, ground: Ground, web: Origin, verb: str) -> None:
+        self.ground = ground
+        self.verb = verb
+        self.wanted = {"decompress": SMALL, "offline_download": {"file.bin": BODY}}.get(verb, TREE)
+        self._web = web
+        self.source: Disk | Bucket = ground.bucket() if verb == "move" else ground.disk()
+        self.target: Disk | Bucket = ground.bucket() if verb == "copy" else ground.disk()
+
+    def open(self, url: str = "/file.bin", content: bytes = b"") -> Task:
+        """Put it on the board, with places as if it had never run."""
+        ground = self.ground
+        ground.may(ALL_RIGHTS, disabled=False)
+        self.source.clear()
+        self.target.clear()
+        if self.verb == "offline_download":
+            return ground.download(self.target.mount, self._web.address + url)
+        if self.verb == "decompress":
+            self.source.put("a.zip", content or packed(**SMALL))
+            return ground.decompress(self.source.mount, self.target.mount, "a.zip")
+        for name, body in TREE.items():
+            self.source.put(name, body)
+        return getattr(ground, self.verb)(self.source.mount, self.target.mount, "tree")  # type: ignore[no-any-return]
+
+    def left(self) -> dict[str, bytes]:
+        return self.source.files()
+
+
+VERBS = ["copy", "move", "offline_download", "decompress"]
+machine_of = {verb: KINDS[verb].machine for verb in VERBS}
+
+
+@dataclass
+class Ended:
+    """How a task and those that go on with it ended."""
+
+    ways: list[list[str]]
+    states: list[tuple[int, str]]
+    files: dict[str, bytes]
+
+
+@pytest.fixture
+def both(ground: Ground, there: Interpreter, web: Origin) -> Callable[..., tuple[Job, Ended]]:
+    """Do a job in both interpreters, each time anew, and see that all is the same; the job and its end."""
+    ground.setting(offline_download_allowed_hosts="127.0.0.1")
+
+    def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
+        ends: list[Ended] = []
+        job = Job(ground, web, verb)
+        for interpreter in (here, there):
+            ends.append(ended(job, interpreter, before, opened))
+            assert not job.target.unfinished()
+        assert ends[0] == ends[1]
+        return job, ends[0]
+
+    return run
+
+
+def ended(job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | None, opened: dict[str, Any]) -> Ended:
+    first = job.open(**opened)
+    ways, tasks = [], []
+    while job.ground.started:
+        task = job.ground.started.pop(0)
+        machine = KINDS[task.kind].machine
+        work = calls(load(machine)[1], before(job, task) if before and task.id == first.id else None)
+        told = run(DEFINITIONS[machine], {"tid": task.id}, work)
+        assert told.output is not None
+        ways.append(told.visited)
+        tasks.append(task)
+    assert tasks[0].id == first.id
+    return Ended(ways, [job.ground.shown(task) for task in tasks], job.target.files())
+
+
+def straight(way: list[str]) -> bool:
+    """Whether every worker worked once."""
+    return len(way) == len(set(way))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, Ended]], verb: str) -> None:
+    job, end = both(verb)
+    assert end.files == job.wanted
+    assert set(end.states) == {SUCCEEDED}
+    assert all(straight(way) and way[-1] == "Settle" for way in end.ways)
+    assert len(end.ways) == (1 if machine_of[verb] == "transfer" else 2)
+    assert job.ground.staged() == []
+    assert verb != "move" or not job.left()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_machine_does_its_work_in_many_slices(
+    both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    job, end = both(verb)
+    assert end.files == job.wanted
+    assert set(end.states) == {SUCCEEDED}
+    assert end.ways[0].count(SECOND[machine_of[verb]]) >= 4
+    assert verb != "move" or not job.left()
+    assert job.ground.staged() == []
+
+
+TAKEN = "2 of 10 items failed: d0/f0: file exists; d1/f1: file exists"
+
+
+@pytest.mark.parametrize("verb", ["copy", "move"])
+def test_items_that_fail_are_named_and_the_others_arrive(both: Callable[..., tuple[Job, Ended]], verb: str) -> None:
+    def before(job: Job, task: Task) -> Before:
+        for name in ("tree/d0/f0", "tree/d1/f1"):
+            job.target.put(name, b"mine")
+        return lambda name, nth: None
+
+    job, end = both(verb, before)
+    mine = {"tree/d0/f0": b"mine", "tree/d1/f1": b"mine"}
+    assert end.files == TREE | mine
+    assert end.states == [(FAILED, TAKEN)]
+    assert job.left() == (TREE if verb == "copy" else {name: TREE[name] for name in mine})
+
+
+def test_a_download_that_is_not_there_fails_with_its_address(both: Callable[..., tuple[Job, Ended]]) -> None:
+    _, end = both("offline_download", url="/nothing")
+    assert end.ways == [["Begin", "Wait", "Poll", "Settle"]]
+    assert (end.states[0][0], end.files) == (FAILED, {})
+    assert "404" in end.states[0][1]
+
+
+def test_what_is_no_archive_fails_before_anything_is_unpacked(both: Callable[..., tuple[Job, Ended]]) -> None:
+    job, end = both("decompress", content=b"no archive" * 100)
+    assert end.ways == [["Plan", "Settle"]]
+    assert (end.states[0][0], end.files) == (FAILED, {})
+    assert end.states[0][1]
+    assert job.ground.staged() == []
+
+
+def test_entries_that_are_refused_are_named_and_the_others_arrive(both: Callable[..., tuple[Job, Ended]]) -> None:
+    _, end = both("decompress", content=packed(**SMALL, **{"../evil": b"e"}))
+    assert end.files == SMALL
+    assert [state for state, _ in end.states] == [FAILED, State.SUCCEEDED]
+    assert end.states[0][1].startswith("1 entry is not unpacked: ../evil: ")
+
+
+def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
+    """Something happens between two slices of the worker that moves bytes."""
+
+    def made(job: Job, task: Task) -> Before:
+        def before(name: str, nth: int) -> None:
+            machine = machine_of[job.verb]
+            if (name, nth) == (SECOND[machine], MIDWAY[machine]):
+                act(job, task)
+
+        return before
+
+    return made
+
+
+def whole_or_absent(job: Job, end: Ended) -> None:
+    """Nothing at the target is in part."""
+    assert end.files.items() <= job.wanted.items()
+    if job.verb in ("copy", "move"):
+        assert (job.left() | end.files) == TREE
+        assert 0 < len(end.files) < len(TREE)
+    if job.verb == "copy":
+        assert job.left() == TREE
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
+    both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    job, end = both(verb, midway(lambda job, task: board.cancel(verb, task.id, job.ground.caller())))
+    assert end.states == [CANCELED]
+    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    whole_or_absent(job, end)
+    if verb in ("offline_download", "decompress"):
+        assert (end.files, job.ground.staged()) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("disabled", "reason"),
+    [(False, "permission denied"), (True, "who asked for this has no account any more")],
+)
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
+    both: Callable[..., tuple[Job, Ended]],
+    verb: str,
+    disabled: bool,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+
+    permission = ALL_RIGHTS if disabled else 0
+    job, end = both(verb, midway(lambda job, task: job.ground.may(permission, disabled=disabled)))
+    assert end.states == [(FAILED, reason)]
+    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    whole_or_absent(job, end)
+
+
+class Death(Exception):
+    """A function that is gone in the middle of its work."""
+
+
+Death.__name__ = "Sandbox.Timedout"
+
+
+@pytest.mark.parametrize("saves", [0, 2])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
+    both: Callable[..., tuple[Job, Ended]], verb: str, saves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mangrove.records import tasks
+
+    keep, left = tasks.keep, [10**9]
+
+    def dying(*args: Any, **changes: Any) -> Task:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Death("gone")
+        return keep(*args, **changes)
+
+    def before(job: Job, task: Task) -> Before:
+        deaths = iter([saves])
+
+        def each(name: str, nth: int) -> None:
+            left[0] = next(deaths, 10**9) if name == SECOND[machine_of[verb]] else 10**9
+            tasks.release_all(task.kind)  # the time for which the dead one held it is over
+
+        return each
+
+    monkeypatch.setattr(tasks, "keep", dying)
+    job, end = both(verb, before)
+    assert end.files == job.wanted
+    assert set(end.states) == {SUCCEEDED}
+    assert all(straight(way) for way in end.ways)  # a retry is no state of its own
+    assert verb != "move" or not job.left()
+    assert job.ground.staged() == []
+
+
+def test_two_executions_of_one_task_do_its_work_once(ground: Ground) -> None:
+    job = Job(ground, None, "copy")  # type: ignore[arg-type]
+    task = job.open()
+
+    def before(name: str, nth: int) -> None:
+        if (name, nth) == ("Move", 0):
+            ground.run(task)  # a whole other execution between two states of this one
+
+    ground.run(task, before)
+    assert (ground.shown(task), job.target.files()) == (SUCCEEDED, TREE)

@@ -1,0 +1,171 @@
+"""Work for the crash suite: what is asked for, and what must have become of it at every instant and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+from tests import origin
+from tests.crash import trees
+from tests.crash.sides import Model, Side, fact
+from tests.crash.trees import ODD, Tree
+from tests.origin import Origin
+from tests.service import Client
+
+FOLLOWING = {"offline_download": "offline_download_transfer", "decompress": "decompress_upload"}
+KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # who hands on stands before who goes on
+ASKED = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
+SMALL_FILES = {"files": 120, "second": 120, "bucket": 25}  # by the side they come from
+BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give
+
+
+class Broken(AssertionError):
+    """What must hold does not."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One task, and the task that it hands on to. `source` is None for what is sent or fetched: that is `body`.
+
+    `name`: of what is carried, in `source_dir` or at the server; `arrives`: of what stands in `target_dir` at the end,
+    "" for the folder itself. `model` is what that must be, `held` what the source holds before. `more`: what is asked
+    for besides.
+    """
+
+    kind: str
+    source: Side | None
+    target: Side
+    source_dir: str
+    target_dir: str
+    name: str
+    arrives: str
+    model: Model
+    held: Model = field(default_factory=dict)
+    body: bytes = b""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        origin = f"{self.source.mount}/{self.source_dir}" if self.source else "(given)"
+        return f"{self.kind} {origin}/{self.name} -> {self.target.mount}/{self.target_dir} {self.more or ''}"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.kind, FOLLOWING[self.kind]) if self.kind in FOLLOWING else (self.kind,)
+
+    def here(self) -> Model:
+        """What the source holds of it."""
+        return self.source.tree(f"{self.source_dir}/{self.name}") if self.source else {}
+
+    def there(self) -> Model:
+        """What the target holds of it."""
+        return self.target.tree(f"{self.target_dir}/{self.arrives}".rstrip("/") if self.arrives else self.target_dir)
+
+    def begin(self, client: Client, web: Origin) -> None:
+        """Ask for it; Broken when that is refused."""
+        answer = self._asked(client, web, f"{self.target.mount}/{self.target_dir}")
+        if answer["code"] != 200:
+            raise Broken(f"{self}: {answer}")
+
+    def _asked(self, client: Client, web: Origin, target: str) -> dict[str, Any]:
+        if self.kind == "upload":
+            return client.put(f"{target}/{self.name}", self.body, as_task="true")
+        if self.kind == "offline_download":
+            asked = {"tool": "SimpleHttp", "delete_policy": "delete_on_upload_succeed"} | self.more
+            disposition = f"attachment; filename*=UTF-8''{quote(self.name, safe='')}"
+            page = origin.file(self.body, ranges=asked.pop("ranges", True), content_disposition=disposition)
+            url = web.at(f"/{self.target_dir}", page)
+            return client.post("/api/fs/add_offline_download", path=target, urls=[url], **asked)
+        assert self.source is not None
+        ends = {"src_dir": f"{self.source.mount}/{self.source_dir}", "dst_dir": target}
+        if self.kind == "decompress":
+            return client.post("/api/fs/archive/decompress", **ends, name=[self.name], **self.more)
+        return client.post(f"/api/fs/{self.kind}", **ends, names=[self.name])
+
+    def check_nothing_lost(self) -> None:
+        """What must hold at every instant."""
+        here, there = self.here(), self.there()
+        for name, wanted in self.model.items():
+            if there.get(name, wanted) != wanted:
+                raise Broken(f"{self}: {name} is half-visible at the target: {there[name]} instead of {wanted}")
+        for name, wanted in self.held.items():
+            if here.get(name, wanted) != wanted:
+                raise Broken(f"{self}: {name} at the source became {here[name]} instead of {wanted}")
+            if name not in here and (self.kind != "move" or name not in there):
+                raise Broken(f"{self}: {name} is gone from the source, and is not at the target")
+
+    def check_done(self) -> None:
+        """What must hold at the end."""
+        found = self.target.tree(self.target_dir)
+        wanted = {f"{self.arrives}/{path}".strip("/"): one for path, one in self.model.items()} | {"": None}
+        if found != wanted:
+            raise Broken(f"{self}: {differences(wanted, found)}")
+        left = {} if self.kind == "move" else self.held
+        if (found := self.here()) != left:
+            raise Broken(f"{self}: the source holds {differences(left, found)}")
+
+
+def differences(wanted: Model, found: Model) -> str:
+    lost = [path for path in wanted if path not in found]
+    extra = [path for path in found if path not in wanted]
+    other = [path for path in wanted if path in found and wanted[path] != found[path]]
+    return f"lost {lost}, extra {extra}, different {other}"
+
+
+def modelled(tree: Tree) -> Model:
+    return {path: None if body is None else fact(body) for path, body in tree.items()}
+
+
+def given(kind: str, target: Side, label: str, name: str, body: bytes, **more: Any) -> Job:
+    """An upload or a download."""
+    target.put(f"to-{label}", None)
+    return Job(kind, None, target, "", f"to-{label}", name, name, {"": fact(body)}, body=body, more=more)
+
+
+def carried(kind: str, source: Side, target: Side, label: str, name: str, tree: Tree) -> Job:
+    """A copy or a move; `tree` is put into the source."""
+    target.put(f"to-{label}", None)
+    for path, body in tree.items():
+        source.put(f"from-{label}/{name}/{path}" if path else f"from-{label}/{name}", body)
+    model = modelled(tree)
+    return Job(kind, source, target, f"from-{label}", f"to-{label}", name, name, model, held=model)
+
+
+def unpacked(source: Side, target: Side, label: str, stem: str, tree: Tree, kind: str, **more: bool) -> Job:
+    """An archive of `tree`, put into the source, to be unpacked."""
+    target.put(f"to-{label}", None)
+    packed, name = trees.archived(tree, kind), f"{stem}.{kind}"
+    source.put(f"from-{label}/{name}", packed)
+    arrives = stem if more.get("put_into_new_dir") else ""
+    return Job(
+        "decompress", source, target, f"from-{label}", f"to-{label}", name, arrives, modelled(tree),
+        held={"": fact(packed)}, more=dict(more),
+    )  # fmt: skip
+
+
+def prepared(sides: Mapping[str, Side], number: int) -> list[Job]:
+    """The sources and target folders of one to three jobs, as a seed says."""
+    rng = Random(number)
+    return [_any(sides, rng, f"{number}-{count}") for count in range(rng.choice((1, 1, 2, 2, 3)))]
+
+
+def _any(sides: Mapping[str, Side], rng: Random, label: str) -> Job:
+    kind = rng.choice(ASKED)
+    goal = rng.choice(tuple(sides))
+    origin = rng.choice([one for one in sides if one != goal])
+    if kind == "upload":
+        return given(kind, sides[goal], label, rng.choice(ODD), trees.content(rng, large=True))
+    if kind == "offline_download":
+        body = trees.content(rng, large=rng.random() < 0.8)
+        return given(kind, sides[goal], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
+    if kind != "decompress" and rng.random() < 0.15:
+        return carried(kind, sides[origin], sides[goal], label, rng.choice(ODD), {"": trees.content(rng, large=True)})
+    name = rng.choice(ODD) if rng.random() < 0.4 else "tree"
+    large = rng.choice((0, 1, 1, 2)) if kind != "decompress" else rng.choice((0, 0, 1))
+    tree = trees.generated(rng, rng.randrange(SMALL_FILES["bucket" if goal == "bucket" else origin]), large)
+    if kind != "decompress":
+        return carried(kind, sides[origin], sides[goal], label, name, tree)
+    more = {"put_into_new_dir": rng.random() < 0.6, "cache_full": rng.random() < 0.3}
+    return unpacked(sides[origin], sides[goal], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more)

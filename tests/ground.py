@@ -1,0 +1,315 @@
+"""Tasks inside the test's own process: real records, storages and workers, machines that a test runs by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from mangrove.identity.rights import Caller, Right
+from mangrove.problems import Missing
+from mangrove.records.tasks import Task
+from tests import servers
+
+ALL_RIGHTS = 0xFFFF
+SECONDS = 30.0  # that a test waits for anything
+PART = ".mangrove-"  # what names of unfinished files begin with
+Before = Callable[[str, int], None]
+Result = TypeVar("Result")
+
+
+class Bucket:
+    """A bucket mounted as a storage, and seen from behind."""
+
+    def __init__(self, mount: str, endpoint: str, name: str) -> None:
+        self.mount = mount
+        self.name = name
+        keys = {"aws_access_key_id": servers.KEYS["access_key_id"]}
+        keys |= {"aws_secret_access_key": servers.KEYS["secret_access_key"]}
+        self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+
+    def put(self, key: str, content: bytes) -> None:
+        self.client.put_object(Bucket=self.name, Key=key, Body=content)
+
+    def files(self) -> dict[str, bytes]:
+        """All objects but the marks of folders."""
+        found = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
+        keys = [item["Key"] for item in found if not item["Key"].endswith("/.mangrove")]
+        return {key: self.client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in keys}
+
+    def clear(self) -> None:
+        for item in self.client.list_objects_v2(Bucket=self.name).get("Contents", []):
+            self.client.delete_object(Bucket=self.name, Key=item["Key"])
+
+    def unfinished(self) -> list[str]:
+        """The keys of multipart uploads under way."""
+        return [one["Key"] for one in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", [])]
+
+
+class Disk:
+    """A folder mounted as a Local storage, and seen from behind."""
+
+    def __init__(self, mount: str, root: Path) -> None:
+        self.mount = mount
+        self.root = root
+
+    def put(self, key: str, content: bytes) -> None:
+        (self.root / key).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / key).write_bytes(content)
+
+    def files(self) -> dict[str, bytes]:
+        return {str(one.relative_to(self.root)): one.read_bytes() for one in self.root.rglob("*") if one.is_file()}
+
+    def clear(self) -> None:
+        shutil.rmtree(self.root)
+        self.root.mkdir()
+
+    def unfinished(self) -> list[str]:
+        return [str(one) for one in self.root.rglob(f"{PART}*")]
+
+
+class Ground:
+    """`user` may do everything; `started`: the tasks whose machines are to be run, in their order."""
+
+    def __init__(self, folder: Path, endpoint: Callable[[], str]) -> None:
+        from mangrove.records import users
+
+        self.folder = folder
+        self.started: list[Task] = []
+        self._endpoint = endpoint
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self.user = users.create(username=f"u{uuid4().hex}", password_hash="x", role=0, permission=ALL_RIGHTS)
+        self.changed()
+
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run asynchronous work where the drivers live."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
+
+    def changed(self) -> None:
+        """The configuration in the records is the present one from now on."""
+        from mangrove.site import snapshot
+
+        snapshot.changed()
+
+    def setting(self, **values: str) -> None:
+        from mangrove.records import settings
+
+        settings.save(values)
+        self.changed()
+
+    def may(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
+        """Change the user."""
+        from mangrove.records import users
+
+        self.user = users.change(self.user.id, permission=permission, **fields)
+        self.changed()
+
+    def rule(self, path: str, **fields: Any) -> None:
+        """A new rule at a path."""
+        from mangrove.records import metas
+
+        metas.create(path=path, **fields)
+        self.changed()
+
+    def _mounted(self, driver: str, options: dict[str, Any]) -> str:
+        from datetime import UTC, datetime
+
+        from mangrove.records import storages
+
+        path = f"/{uuid4().hex}"
+        storages.create(mount_path=path, driver=driver, addition=json.dumps(options), modified=datetime.now(UTC))
+        self.changed()
+        return path
+
+    def disk(self, **options: Any) -> Disk:
+        """A new Local storage."""
+        root = self.folder / uuid4().hex
+        root.mkdir()
+        return Disk(self._mounted("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
+
+    def bucket(self, **options: Any) -> Bucket:
+        """A new S3 storage; all are on one server."""
+        endpoint = self._endpoint()
+        name = servers.make_bucket(endpoint)
+        return Bucket(self._mounted("S3", servers.s3_options(endpoint, name, **options)), endpoint, name)
+
+    def driver(self, mount: str) -> Any:
+        """The running driver of a storage."""
+        from mangrove.paths import TreePath
+        from mangrove.tree import mounts
+
+        async def find() -> Any:
+            found, _ = mounts.pick(await mounts.ready(), TreePath(mount))
+            return await found.running()
+
+        return self.do(find())
+
+    def caller(self, right: Right = Right.READ) -> Caller:
+        return Caller(self.user, right)
+
+    def spot(self, path: str, right: Right) -> Any:
+        from mangrove.tree import spot
+
+        return self.do(spot.at(self.caller(right), path))
+
+    def carry(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
+        """The tasks that a copy or move of entries between two folders takes."""
+        from mangrove.tasks import requests
+        from mangrove.tree.transfers import OnConflict
+
+        right = Right.COPY if verb == "copy" else Right.MOVE
+        ends = self.spot(source, right), self.spot(target, right)
+        return self.do(getattr(requests, verb)(*ends, names, OnConflict(**conflict)))
+
+    def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
+        (task,) = self.carry("copy", source, target, name, **conflict)
+        return task
+
+    def move(self, source: str, target: str, name: str, **conflict: bool) -> Task:
+        (task,) = self.carry("move", source, target, name, **conflict)
+        return task
+
+    def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
+        from mangrove.tasks import requests
+
+        (task,) = self.do(requests.download(self.spot(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
+        return task
+
+    def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
+        from mangrove.tasks import requests
+        from mangrove.tasks.requests import Unpacking
+
+        ends = self.spot(source, Right.DECOMPRESS), self.spot(target, Right.DECOMPRESS)
+        (task,) = self.do(requests.decompress(*ends, [name], Unpacking(**wanted)))
+        return task
+
+    def now(self, task: Task) -> Task:
+        from mangrove.records import tasks
+
+        return tasks.get(task.id)
+
+    def shown(self, task: Task) -> tuple[int, str]:
+        """State and error of a task as its owner sees them."""
+        from mangrove.tasks import board
+
+        found = board.shown(board.get(task.kind, task.id, self.caller()))
+        return found["state"], found["error"]
+
+    def on_board(self, task: Task) -> bool:
+        from mangrove.tasks import board
+
+        try:
+            board.get(task.kind, task.id, self.caller())
+        except Missing:
+            return False
+        return True
+
+    def run(self, task: Task, before: Before | None = None) -> list[str]:
+        """Run a task's machine to its end; the states visited. `before` is called before each call of a worker, with
+        its name and how many calls of it there were."""
+        from mangrove.local.machines import load
+        from mangrove.tasks.kinds import KINDS
+
+        machine, handlers = load(KINDS[task.kind].machine)
+        work, visited = calls(handlers, before), list[str]()
+
+        async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:
+            return await asyncio.to_thread(work, name, value)
+
+        async def whole() -> None:
+            async with asyncio.timeout(SECONDS):
+                await machine.run({"tid": task.id}, threaded, visited)
+
+        with at_once():
+            asyncio.run(whole())
+        return visited
+
+    def run_all(self, before: Before | None = None) -> None:
+        """Run every machine that is to be run, also those that others start meanwhile."""
+        while self.started:
+            self.run(self.started.pop(0), before)
+
+    def staged(self) -> list[str]:
+        """The names in staging."""
+        folder = self.folder / "staging"
+        return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+
+    def close(self) -> None:
+        from mangrove.tree import mounts
+
+        self.do(mounts.close())
+        self.do(self.loop.shutdown_default_executor())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(SECONDS)
+        self.loop.close()
+
+
+Work = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def calls(handlers: dict[str, Callable[..., Any]], before: Before | None = None) -> Work:
+    """The workers of a machine by the names of their states."""
+    made: dict[str, int] = {}
+
+    def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
+        if before is not None:
+            before(name, made.get(name, 0))
+        made[name] = made.get(name, 0) + 1
+        answer: dict[str, Any] = handlers[name](value, None)
+        return answer
+
+    return work
+
+
+@contextmanager
+def at_once() -> Iterator[list[float]]:
+    """The runner of this machine waits for nothing; the seconds that it would have waited."""
+    from mangrove.local import machines
+
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(float(seconds))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(machines, "asyncio", SimpleNamespace(sleep=sleep))
+        yield waits
+
+
+@contextmanager
+def ground(folder: Path, endpoint: Callable[[], str]) -> Iterator[Ground]:
+    """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
+    from mangrove.config import config
+    from mangrove.site import snapshot
+    from mangrove.tasks import machines, staging, steps
+    from mangrove.tree import mounts
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MANGROVE_DATA", str(folder))
+        config.cache_clear()
+        patch.setattr(snapshot, "_now", None)
+        patch.setattr(mounts, "_table", mounts.Table(-1, ()))
+        patch.setattr(mounts, "_syncing", asyncio.Lock())
+        patch.setattr(staging, "_driver", None)
+        patch.setattr(staging, "_starting", asyncio.Lock())
+        made = Ground(folder, endpoint)
+        patch.setattr(steps, "_loop", made.loop)
+        patch.setattr(machines, "_starter", made.started.append)
+        patch.setattr(machines, "_hurrier", None)
+        try:
+            yield made
+        finally:
+            made.close()
+    config.cache_clear()

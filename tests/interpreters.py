@@ -1,0 +1,118 @@
+"""Two interpreters of state machines under the same workers: ours, and moto's, which stands for Step Functions."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mangrove.local.machines import Failed, Machine
+from tests.ground import Work, at_once
+
+SECONDS = 30.0  # that an execution may take
+LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
+
+
+@dataclass
+class Told:
+    """What an execution did."""
+
+    visited: list[str] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    output: dict[str, Any] | None = None  # None: it failed
+
+    def noted(self, work: Work, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        """Call a worker and remember it."""
+        assert len(self.calls) < LIMIT, "the machine goes round for ever"
+        self.calls.append((name, copy.deepcopy(value)))
+        return work(name, value)
+
+
+Interpreter = Callable[[dict[str, Any], dict[str, Any], Work], Told]
+"""Runs a definition with an input; a worker that raises fails under the name of its exception."""
+
+
+def here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Told:
+    """The runner of one machine; workers run in a thread."""
+    told = Told()
+
+    async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.to_thread(told.noted, work, name, value)
+
+    async def run() -> None:
+        async with asyncio.timeout(SECONDS):
+            told.output = await Machine(definition).run(given, threaded, told.visited)
+
+    with at_once() as waits, suppress(Failed):
+        asyncio.run(run())
+    told.waits = waits
+    return told
+
+
+@contextmanager
+def moto() -> Iterator[Interpreter]:
+    """moto's interpreter, which waits for nothing either."""
+    from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+    from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
+
+    current: list[tuple[Told, Work]] = []
+
+    class Lambda:
+        def invoke(self, FunctionName: str, Payload: bytes, **_: Any) -> dict[str, Any]:
+            told, work = current[-1]
+            try:
+                answer: Any = told.noted(work, FunctionName.rsplit(":", 1)[-1], json.loads(Payload))
+            except Exception as error:
+                failure = {"errorMessage": str(error), "errorType": type(error).__name__}
+                return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": _stream(failure)}
+            return {"StatusCode": 200, "Payload": _stream(answer)}
+
+    def run(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Told:
+        told = Told()
+        current.append((told, work))
+        _execute(definition, given, told)
+        return told
+
+    waiting = SimpleNamespace(sleep=lambda seconds: current[-1][0].waits.append(float(seconds)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lambda_eval_utils, "boto_client_for", lambda **_: Lambda())
+        patched.setattr(retrier_decl, "time", waiting)
+        patched.setattr(WaitFunction, "_wait_interval", lambda self, env, wait_seconds: waiting.sleep(wait_seconds))
+        yield run
+
+
+def _execute(definition: dict[str, Any], given: dict[str, Any], told: Told) -> None:
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    backend = stepfunctions_parser_backends["123456789012"]["us-east-1"]
+    text = json.dumps(definition).replace("${", "arn:aws:lambda:us-east-1:123456789012:function:").replace('}"', '"')
+    machine = backend.create_state_machine(f"m{uuid4().hex}", text, "arn:aws:iam::123456789012:role/any")
+    execution = backend.start_execution(machine.arn, uuid4().hex, json.dumps(given))
+    end = time.monotonic() + SECONDS
+    while execution.exec_status == "RUNNING":
+        if time.monotonic() > end:
+            execution.stop(None, None)
+            pytest.fail("moto did not end")
+        time.sleep(0.002)
+    history = execution.to_history_output()["events"]
+    told.visited = [
+        event["stateEnteredEventDetails"]["name"] for event in history if "stateEnteredEventDetails" in event
+    ]
+    if execution.exec_status == "SUCCEEDED":
+        told.output = execution.output
+
+
+def _stream(value: Any) -> io.BytesIO:
+    return io.BytesIO(json.dumps(value).encode())
