@@ -1,5 +1,5 @@
-# Five targets are the whole vocabulary; each sets up what it needs.
-.PHONY: serve test check build bench
+# Six targets are the whole vocabulary; each sets up what it needs.
+.PHONY: serve test check build bench crash
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -30,6 +30,10 @@ build: .venv-build/ready
 
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
+
+# SEEDS: how many (50 of them are in `test`); SEED: one that broke, again.
+crash: .venv/test .venv/tools node_modules/engine
+	.venv/bin/python -m pytest -s tests/crash $(ARGS)
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Mangrove needs Python 3.11 or newer"; exit 1; }

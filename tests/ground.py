@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -28,15 +29,21 @@ Before = Callable[[str, int], None]
 Result = TypeVar("Result")
 
 
+@cache
+def _client(endpoint: str) -> Any:
+    """Talks to an S3 server; one for all tests, since making one takes longer than most of what is asked of it."""
+    keys = {"aws_access_key_id": servers.KEYS["access_key_id"]}
+    keys |= {"aws_secret_access_key": servers.KEYS["secret_access_key"]}
+    return boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+
+
 class Bucket:
     """A bucket mounted as a storage, and seen from behind."""
 
-    def __init__(self, mount: str, endpoint: str, name: str) -> None:
+    def __init__(self, mount: str, client: Any, name: str) -> None:
         self.mount = mount
+        self.client = client
         self.name = name
-        keys = {"aws_access_key_id": servers.KEYS["access_key_id"]}
-        keys |= {"aws_secret_access_key": servers.KEYS["secret_access_key"]}
-        self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
 
     def put(self, key: str, content: bytes) -> None:
         self.client.put_object(Bucket=self.name, Key=key, Body=content)
@@ -141,9 +148,10 @@ class Ground:
 
     def bucket(self, **options: Any) -> Bucket:
         """A new S3 storage; all are on one server."""
-        endpoint = self._endpoint()
-        name = servers.make_bucket(endpoint)
-        return Bucket(self._mounted("S3", servers.s3_options(endpoint, name, **options)), endpoint, name)
+        endpoint, name = self._endpoint(), f"b{uuid4().hex}"
+        client = _client(endpoint)
+        client.create_bucket(Bucket=name)
+        return Bucket(self._mounted("S3", servers.s3_options(endpoint, name, **options)), client, name)
 
     def driver(self, mount: str) -> Any:
         """The running driver of a storage."""
@@ -246,9 +254,16 @@ class Ground:
         folder = self.folder / "staging"
         return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
 
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in others:
+            one.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     def close(self) -> None:
         from mangrove.tree import mounts
 
+        self.do(self._end())  # else a thread that waits for something here would wait for ever
         self.do(mounts.close())
         self.do(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -11,16 +11,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 
-from mangrove.local import template
-from mangrove.local.machines import Machine
+from mangrove.local import machines, template
 from tests import engine as engines
 from tests import recorder, servers
 
@@ -169,12 +170,16 @@ class Function:
 class Cloud:
     """A deployment: tables, buckets, secrets, machines and every function of the template.
 
-    `places`: what `!Ref` says of each resource that has no Arn of its own in the tests.
+    `places`: what `!Ref` says of each resource that has no Arn of its own in the tests. `sampled`: whether the samples
+    in `events/` were sent to it.
     """
+
+    sampled = False
 
     def __init__(self, places: dict[str, str], aws: Aws, **environment: str) -> None:
         self.places = places
         self.aws = aws
+        self._stack = ExitStack()
         common = template.document()["Globals"]["Function"]["Environment"]["Variables"]
         self._functions: dict[str, Function] = {}
         self._named: dict[str, Function] = {}
@@ -211,6 +216,35 @@ class Cloud:
         """The test's own way to the deployment's records and services."""
         return boto3.client(service, endpoint_url=self.aws[service != "dynamodb"], region_name=REGION, **KEYS)
 
+    def origin(self, files: Mapping[str, bytes]) -> str:
+        """The address of an HTTP server that has these files, by their paths, and answers ranges of them."""
+
+        class Files(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                content = files.get(self.path)
+                begin = int(self.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
+                self.send_response(404 if content is None else 206 if begin else 200)
+                size = len(content or b"")
+                self.send_header("content-length", str(size - begin))
+                self.send_header("accept-ranges", "bytes")
+                self.send_header("etag", f'"{size}"')
+                if begin:
+                    self.send_header("content-range", f"bytes {begin}-{size - 1}/{size}")
+                self.end_headers()
+                with suppress(ConnectionError):  # it may be killed while it listens
+                    self.wfile.write((content or b"")[begin:])
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        self._stack.callback(server.server_close)
+        self._stack.callback(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
+
     def start(self) -> None:
         """Start all functions at once, for tests that need them all."""
         for function in self._functions.values():
@@ -231,7 +265,7 @@ class Cloud:
 
     def _run(self, name: str, given: dict[str, Any]) -> None:
         properties = template.document()["Resources"][name]["Properties"]
-        machine = Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text()))
+        machine = machines.Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text()))
         workers = {
             state: self._named[value["Fn::GetAtt"].removesuffix(".Arn")]
             for state, value in properties["DefinitionSubstitutions"].items()
@@ -244,7 +278,11 @@ class Cloud:
                 raise type(error.kind, (Exception,), {})(error.message) from error
             return answer
 
-        asyncio.run(machine.run(given, work))
+        async def wait(seconds: float) -> None:
+            pass  # nobody else is at work
+
+        with patch.object(machines, "asyncio", SimpleNamespace(sleep=wait)):
+            asyncio.run(machine.run(given, work))
 
     def setup(self) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; what it tells CloudFormation."""
@@ -254,6 +292,7 @@ class Cloud:
             return heard.get(timeout=SECONDS)
 
     def close(self) -> None:
+        self._stack.close()
         for function in self._functions.values():
             function.close()
 

@@ -275,7 +275,6 @@ async def what_was_begun_and_is_known_by_its_key_alone_is_forgotten(driver: Any)
     await left_over(driver, "/d")
     token = await driver.begin(P("/d/f"), Upload(3, 1.7e9), other)
     receipts = [await driver.part(P("/d/f"), token, 1, 0, b"abc")]
-    await driver.lost(P("/d/g"), other)
     await driver.finish(P("/d/f"), token, receipts, Upload(3, 1.7e9))
     assert await content(driver, "/d/f") == b"abc"
 

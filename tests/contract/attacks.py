@@ -25,7 +25,8 @@ from mangrove.tasks.kinds import KINDS
 from tests.service import Client, Service
 
 PASSWORD = "wrong horse battery"
-EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE | Right.READ_ARCHIVES
+EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE
+EVERYTHING |= Right.READ_ARCHIVES | Right.DECOMPRESS | Right.OFFLINE_DOWNLOAD
 SMALL = 1 << 16  # bytes; of larger files the size and the time are compared
 TASK_SECONDS = 15.0
 MINE = ("f.txt", "g.txt", "sub/h.txt")

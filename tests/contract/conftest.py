@@ -1,4 +1,4 @@
-"""The scene that the attack tests share: a user in a folder of his own among neighbours."""
+"""What several modules share: a deployment, and the scene of the attacks: a user among neighbours."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import lambdas
 from tests.contract.attacks import Scene
 from tests.service import Client, Service
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[lambdas.Cloud]:
+    """A deployment whose functions trust nothing that they have read before; a test works in names of its own."""
+    with lambdas.deployed() as cloud:
+        assert cloud.setup()["Status"] == "SUCCESS"
+        yield cloud
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 
 from mangrove.local import docs
 from tests.contract.attacks import (
+    BARE,
     EVERYTHING,
     UPWARDS,
     Field,
@@ -27,7 +28,17 @@ from tests.contract.attacks import (
     ruled,
     send,
 )
-from tests.contract.classified import ADDRESSES, ATTACKED, FILES, LINK, MEMBERS, NOT_PATHS, RECORDS
+from tests.contract.classified import (
+    ADDRESSES,
+    ATTACKED,
+    FILES,
+    LINK,
+    MEMBERS,
+    NOT_PATHS,
+    OPENS_TASKS,
+    RECORDS,
+    TASKS,
+)
 from tests.service import Client, Service
 
 FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]
@@ -68,10 +79,27 @@ def test_no_text_in_a_file_route_leads_out_of_the_base_path(fresh: Scene, name: 
         found = answered(answer)
         fresh.unseen(attack, answer)
         if found["code"] == 200:
+            if name in OPENS_TASKS:
+                fresh.settle()
             fresh.reset(packed)
         else:
             assert fresh.mine().keys() == mine.keys(), (attack, found)
     assert fresh.outside() == before
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_text_in_a_task_route_is_anybody_s_task(fresh: Scene, name: str) -> None:
+    method, _, route = name.partition(" ")
+    for text in (*UPWARDS, *BARE, "x" * 21, "x" * 5000):
+        for kind, id in ((text, "x" * 21), ("copy", text)):
+            path = route.replace("{kind}", quote(kind.encode("utf-8", "surrogateescape"), safe=""))
+            tid = quote(id.encode("utf-8", "surrogateescape"))
+            body = json.dumps([id], ensure_ascii=False).encode("utf-8", "surrogateescape")
+            answer = fresh.user.http.request(method, f"{path}?tid={tid}", content=body if "_some" in route else b"")
+            found = answered(answer)
+            fresh.unseen(text, answer)
+            if found["code"] == 200:
+                assert kind == "copy" and found["data"] in (None, [], {id: "task not found"}), (text, found)
 
 
 SEPARATED = ("a/b", "a\\b", "/x", "\\x", "../x", "..", ".", "sub/x", "sub\\x", "x/", "x\\", "../ab/x")

@@ -243,19 +243,13 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
 
 
 @pytest.mark.parametrize(
-    ("disabled", "reason"),
-    [(False, "permission denied"), (True, "who asked for this has no account any more")],
+    ("verb", "disabled"), [*((verb, False) for verb in VERBS), ("move", True), ("offline_download", True)]
 )
-@pytest.mark.parametrize("verb", VERBS)
 def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
-    both: Callable[..., tuple[Job, Ended]],
-    verb: str,
-    disabled: bool,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
+    both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
-
+    reason = "who asked for this has no account any more" if disabled else "permission denied"
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.ground.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]

@@ -179,13 +179,12 @@ def run(world: World, seeds: Sequence[int]) -> Report:
     return report
 
 
-def stopped_at(world: World, jobs: Sequence[Job], name: str, seconds: float = 20.0) -> None:
-    """Begin the jobs and see that the service kills itself at the checkpoint `name`; then restart it."""
+def stopped_at(world: World, job: Job, name: str, seconds: float = 20.0) -> None:
+    """Begin a job and see that the service kills itself at the checkpoint `name`; then restart it."""
     world.die_at(name)
     with suppress(httpx.TransportError):  # it may die before it can answer
-        world.begin(jobs)
+        world.begin([job])
     if not world.died(seconds):
         raise Broken(f"the work never came to {name}: {world.undone()}")
-    for job in jobs:
-        job.check_nothing_lost()
+    job.check_nothing_lost()
     world.restart()

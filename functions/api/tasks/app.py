@@ -34,10 +34,10 @@ def _rows(kind: str, done: bool, who: Caller, page: Page, dialect: str) -> Reply
 
 def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
     """Do it to every task; the ones that failed, with the reason."""
-    failed: dict[str, str] = {}
+    known, failed = _known(kind), {}
     for id in dict.fromkeys(ids):
         try:
-            verb(_known(kind), id, who)
+            verb(known, id, who)
         except Problem as problem:
             failed[id] = problem.message
     return ok(failed)

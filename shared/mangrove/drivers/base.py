@@ -279,8 +279,8 @@ class Stamps(Protocol):
 
 @runtime_checkable
 class Sums(Protocol):
-    async def checksum(self, path: TreePath) -> str:
-        """`algorithm:value` of a file's bytes as the storage knows it without reading them; "" when it does not."""
+    async def checksums(self, path: TreePath) -> Mapping[str, str]:
+        """Algorithm → checksum of all bytes of a file, as far as the storage knows any without reading them."""
         ...
 
 

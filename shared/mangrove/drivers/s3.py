@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -226,8 +226,8 @@ class S3(Driver):
     async def lost(self, path: TreePath, key: str) -> None:
         await s3upload.aborted_since(self.call, self.key(path), float(key.partition("-")[0]))
 
-    async def checksum(self, path: TreePath) -> str:
-        return s3upload.checksum(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
+    async def checksums(self, path: TreePath) -> Mapping[str, str]:
+        return s3upload.checksums(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
 
     async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)

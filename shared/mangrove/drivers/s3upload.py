@@ -16,6 +16,7 @@ IN_FLIGHT = 3
 MOST_PARTS = 10_000
 CLOCKS_DIFFER = 900.0  # seconds that a server's clock may be behind ours
 MD5 = re.compile("[0-9a-f]{32}")
+SUMS = ("SHA256", "SHA1", "CRC64NVME", "CRC32C", "CRC32")
 
 
 class Call(Protocol):
@@ -128,15 +129,15 @@ async def aborted_since(call: Call, key: str, begun_at: float) -> None:
             await aborted(call, key, one["UploadId"])
 
 
-def checksum(head: Mapping[str, Any]) -> str:
-    """What the answer of head_object says of the whole object's bytes; "" for nothing, or sums of sums."""
+def checksums(head: Mapping[str, Any]) -> dict[str, str]:
+    """What the answer of head_object says of the whole object's bytes, by algorithm; sums of sums are left out."""
+    found: dict[str, str] = {}
     if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
-        for name in ("SHA256", "SHA1", "CRC64NVME", "CRC32C", "CRC32"):
-            if value := head.get(f"Checksum{name}", ""):
-                return f"{name.lower()}:{value}"
+        known = {name.lower(): head.get(f"Checksum{name}", "") for name in SUMS}
+        found = {name: value for name, value in known.items() if value and "-" not in value}
     etag = head.get("ETag", "").strip('"')
     plain = head.get("ServerSideEncryption", "AES256") == "AES256" and "SSECustomerAlgorithm" not in head
-    return f"md5:{etag}" if plain and MD5.fullmatch(etag) else ""
+    return found | {"md5": etag} if plain and MD5.fullmatch(etag) else found
 
 
 async def _parts(body: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
-from mangrove.records.base import Record, RecordMissing, Sealed, Table, client, table_name, told
+from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, Table, client, table_name, told
 
 CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
 
@@ -234,10 +234,14 @@ def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
 def release_all(kind: str) -> list[Row]:
     """Let go of every lease of a kind, and answer the tasks that are to go on: for a machine that knows that nobody
     else works on them."""
-    found = list(unfinished(kind))
-    for row in found:
-        with told():
-            TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
+    found: list[Row] = []
+    for row in list(unfinished(kind)):
+        try:
+            with told():
+                TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
+        except Conflict:
+            continue  # removed meanwhile
+        found.append(row)
     return found
 
 

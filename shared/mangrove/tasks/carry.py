@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mangrove.checkpoints import reached
-from mangrove.drivers.base import Copies, Driver, Entry, Parts, Sums, Takes, Upload, Writes, parts_key
+from mangrove.drivers.base import Copies, Driver, Entry, Parts, Sums, Take, Takes, Upload, Writes, parts_key
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
 
-PART = 16 << 20  # bytes
-IN_FLIGHT = 3  # parts stored at once
-MOST_PARTS = 10_000
+PART = 16 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
+IN_FLIGHT = 3  # pieces of a part, which are stored side by side
+MOST_PIECES = 7_500  # the record names each, and holds 400 KB
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
 KEPT_FOLDERS = 4
 LARGEST_FOLDER = 20_000  # entries; beyond, each is asked for by itself
@@ -117,11 +117,11 @@ async def carry(
 
 
 async def _sums_agree(source: End, target: End) -> None:
-    """Refuse when both storages know a checksum of the same kind and the two differ."""
+    """Refuse when both storages know checksums of the same kind and two of them differ."""
     if not (isinstance(source.driver, Sums) and isinstance(target.driver, Sums)):
         return
-    one, other = await source.driver.checksum(source.path), await target.driver.checksum(target.path)
-    if one.partition(":")[0] == other.partition(":")[0] and one != other:
+    one, other = await source.driver.checksums(source.path), await target.driver.checksums(target.path)
+    if any(one[kind] != other[kind] for kind in one.keys() & other.keys()):
         raise StorageProblem("the target's checksum differs from the source's")
 
 
@@ -163,9 +163,9 @@ async def _verified(body: AsyncIterator[bytes], source: End, file: File) -> Asyn
 
 
 def _length(source: Driver, target: Parts, size: int) -> int:
-    """Bytes of a part."""
-    length = target.takes_parts(source) if isinstance(target, Takes) else 0
-    return max(length or PART, -(-size // MOST_PARTS))
+    """Bytes of a piece."""
+    part = (target.takes_parts(source) if isinstance(target, Takes) else 0) or PART
+    return max(part // IN_FLIGHT, -(-size // MOST_PIECES))
 
 
 async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
@@ -178,6 +178,13 @@ async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
     upload = Upload(file.size, file.modified)
     if file.size > WHOLE and isinstance(target.driver, Parts):
         return await _in_parts(run, source, target, target.driver, upload, file)
+    if isinstance(target.driver, Takes):
+        wanted = Take(source.path, target.path, file.size, file.modified, True)
+        if (taken := await target.driver.take(source.driver, [wanted])) is not None:
+            if taken[0] is not None:
+                raise taken[0]
+            reached("carry.whole")
+            return await target.driver.stat(target.path)
     if not isinstance(target.driver, Writes):
         raise NotSupported
     body: Any = await source.driver.read(source.path)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from mangrove import archives
-from mangrove.archives import Archive, Limits, Member
+from mangrove.archives import Archive, Member
 from mangrove.checkpoints import reached
 from mangrove.drivers.base import Entry, Makes, Upload
 from mangrove.identity.rights import Right
@@ -23,6 +23,8 @@ from mangrove.tasks import board, carry, kinds, staging, standing
 from mangrove.tasks.carry import End, File, Neighbours
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Run
+from mangrove.tree import archives as tree_archives
+from mangrove.tree.archives import Packed
 
 SLICE_SECONDS = 60.0  # on one machine: where late members are reached through all others, a slice begins at the first
 SAVE_SECONDS = 0.5
@@ -30,22 +32,12 @@ KEPT_ERRORS = 3  # refused entries named in the task's error
 CACHED = "archive"  # the whole archive in staging
 
 
-class Packed:
-    """The bytes of an archive in a storage."""
-
-    def __init__(self, end: End, entry: Entry) -> None:
-        self._end = end
-        self.size = entry.size
-
-    async def read(self, offset: int, length: int) -> bytes:
-        """At most `length` bytes from `offset`, fewer only at the end."""
-        return await carry.content(self._end, offset, max(min(length, self.size - offset), 0))
-
-
 async def plan(run: Run) -> bool:
     """See that it is an archive that can be read, and how much comes out of it; bring it here first if so asked."""
     if run.cursor.get("turn") != run.task.turn:
         run.cursor = {"turn": run.task.turn, "at": 0, "bytes": 0, "files": 0, "refused": 0, "errors": []}
+    if await asyncio.to_thread(board.handed_on, run.task):
+        return False  # what was brought here may be gone by now
     run.shown["status"] = "getting src object"
     end, entry = await _source(run)
     if run.facts["cache_full"] and not run.cursor.get("cached"):
@@ -99,13 +91,9 @@ async def _opened(run: Run) -> AsyncIterator[Archive]:
         end = End(await staging.driver(), staging.place(board.stage(run.task), CACHED))
     settings = (await snapshot.fresh()).settings
     name = TreePath(run.facts["source"]).name
-    limits = Limits(
-        settings.number("archive_max_members"),
-        settings.number("archive_max_size") << 20,
-        settings.number("archive_max_ratio"),
-    )
-    encoding = settings["non_efs_zip_encoding"]
-    async with archives.opened(name, Packed(end, entry), run.facts["archive_pass"], encoding, limits) as archive:
+    packed, limits = Packed(end.driver, end.path, entry.size), tree_archives.limits(settings)
+    encoding, password = settings["non_efs_zip_encoding"], run.facts["archive_pass"]
+    async with archives.opened(name, packed, password, encoding, limits) as archive:
         yield archive
 
 
@@ -122,31 +110,50 @@ def _below(run: Run, member: Member) -> str | None:
 
 async def extract(run: Run) -> bool:
     """Bring what is next into staging; at the end, hand it on."""
-    cursor, saved = run.cursor, time.monotonic()
+    cursor = run.cursor
     run.shown["status"] = "walking and decompressing"
+    if not await asyncio.to_thread(board.handed_on, run.task):  # by a worker that died before it could say so
+        if await _unpack(run):
+            return True
+        await _source(run)  # a mixture of what it was and what it is must go nowhere
+        await run.save()
+        await _hand_on(run)
+    cursor["handed"] = True
+    if cursor["refused"]:
+        entries = "entry is" if cursor["refused"] == 1 else "entries are"
+        raise StorageProblem(f"{cursor['refused']} {entries} not unpacked: {'; '.join(cursor['errors'])}")
+    return False
+
+
+async def _unpack(run: Run) -> bool:
+    """Bring what is next into staging; whether there is more."""
+    cursor, saved = run.cursor, time.monotonic()
     async with _opened(run) as archive:
         if not cursor.get("folders"):
             await _folders(run, archive)
             reached("unpack.folders")
         async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
-            try:
+            with _noted(run, member):
                 await _keep(run, member, blocks)
                 reached("unpack.member")
-            except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
-                if isinstance(problem, (ArchiveTooLarge, Unreachable)):
-                    raise
-                _note(run, member, problem.message)
             cursor["at"] = index + 1
             if time.monotonic() - saved > SAVE_SECONDS:
                 await run.save()
                 saved = time.monotonic()
             if not run.has_time():
                 return True
-    await _hand_on(run)
-    if cursor["refused"]:
-        entries = "entry is" if cursor["refused"] == 1 else "entries are"
-        raise StorageProblem(f"{cursor['refused']} {entries} not unpacked: {'; '.join(cursor['errors'])}")
     return False
+
+
+@contextmanager
+def _noted(run: Run, member: Member) -> Iterator[None]:
+    """A member that cannot be kept is named, and the others go on."""
+    try:
+        yield
+    except (ArchiveTooLarge, Unreachable):
+        raise
+    except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
+        _note(run, member, problem.message)
 
 
 def _note(run: Run, member: Member, why: str) -> None:
@@ -168,13 +175,15 @@ async def _folders(run: Run, archive: Archive) -> None:
     run.cursor |= {"refused": 0, "errors": []}
     found = run.facts["inner"] == "/"
     async for member in archive.members():
-        if member.refused:
-            _note(run, member, member.refused)
-            continue
         below = _below(run, member)
+        if member.refused:
+            if below is not None:
+                _note(run, member, member.refused)
+            continue
         found = found or below is not None
         if below and member.is_dir:
-            await store.make(TreePath(f"{body}/{below}"))
+            with _noted(run, member):
+                await store.make(TreePath(f"{body}/{below}"))
     if not found:
         raise NotFound
     run.cursor["folders"] = True
@@ -190,9 +199,12 @@ async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:
 
 
 async def _counted(run: Run, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    have = run.cursor["bytes"]
+    """The blocks, while all slices together stay within what an archive may unpack to."""
+    have, most = run.cursor["bytes"], tree_archives.limits(snapshot.current().settings).size
     async for block in blocks:
         have += len(block)
+        if most and have > most:
+            raise ArchiveTooLarge
         run.progress(have)
         yield block
 
@@ -216,7 +228,6 @@ async def _hand_on(run: Run) -> None:
     name = kinds.upload_name(base, goal.mount.path, folder)
     await asyncio.to_thread(board.hand_on, "decompress_upload", run.task, name, handed, run.cursor["bytes"])
     reached("unpack.handed")
-    run.cursor["handed"] = True
 
 
 async def clean(run: Run, state: State) -> None:

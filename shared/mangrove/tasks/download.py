@@ -22,7 +22,7 @@ from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import board, carry, kinds, staging, standing
-from mangrove.tasks.carry import PART
+from mangrove.tasks.carry import MOST_PIECES, PART
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Run
 from mangrove.tasks.transfer import STAGED_GOES
@@ -177,7 +177,7 @@ async def _fetch(run: Run) -> bool:
     allowed = registry.allowed(settings)
     most = settings.number("offline_download_max_size") * MIB
     state: dict[str, Any] = run.cursor.get("file", {})
-    offset = _parts(run) * PART
+    offset = _parts(run) * state.get("length", PART)
     if offset > state.get("size", 0):  # the last part is shorter
         return await _finish(run, await _store(), state)
     async with http.fetch(run.facts["url"], allowed, offset, state.get("validator", "")) as answer:
@@ -186,14 +186,20 @@ async def _fetch(run: Run) -> bool:
             await _drop(run)
             state = {}
         run.shown["total_bytes"] = answer.size or 0
-        pieces = _pieces(answer.blocks())
+        length = state.get("length") or _length(answer.size)
+        pieces = _pieces(answer.blocks(), length)
         first = await anext(pieces, b"")
         _bounded(len(first), most)
-        if not state and len(first) < PART:
+        if not state and len(first) < length:
             await staging.keep(_stage(run), f"{staging.BODY}/{answer.name}", _once(first), _upload(len(first)))
             reached("download.whole")
             return await _complete(run)
-        return await _stored(run, answer, first, pieces, most)
+        return await _stored(run, answer, length, first, pieces, most)
+
+
+def _length(size: int | None) -> int:
+    """Bytes of a piece of a file of this size: two are under way at once, and the record names every one."""
+    return PART if size is None else max(PART // 2, -(-size // MOST_PIECES))
 
 
 def _bounded(size: int, most: int) -> None:
@@ -202,14 +208,16 @@ def _bounded(size: int, most: int) -> None:
         raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
 
 
-async def _stored(run: Run, answer: http.Answer, first: bytes, pieces: AsyncIterator[bytes], most: int) -> bool:
+async def _stored(
+    run: Run, answer: http.Answer, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
+) -> bool:
     """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
-    store, state = await _begun(run, answer)
+    store, state = await _begun(run, answer, length)
     path, receipts = TreePath(state["path"]), state["receipts"]
     size, piece = int(state["size"]), first
     while piece:
         storing = asyncio.ensure_future(
-            store.part(path, state["token"], len(receipts) + 1, len(receipts) * PART, piece)
+            store.part(path, state["token"], len(receipts) + 1, len(receipts) * length, piece)
         )
         following = asyncio.ensure_future(anext(pieces, b""))
         try:
@@ -258,12 +266,13 @@ async def _complete(run: Run) -> bool:
     return False
 
 
-async def _begun(run: Run, answer: http.Answer) -> tuple[Parts, dict[str, Any]]:
+async def _begun(run: Run, answer: http.Answer, length: int) -> tuple[Parts, dict[str, Any]]:
     store = await _store()
     if "file" not in run.cursor:
         path = staging.place(_stage(run), staging.BODY) / answer.name
         key, validator = parts_key(), answer.validator if answer.resumes else ""
         state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "validator": validator}
+        state["length"] = length
         run.cursor["file"] = state
         await store.make(path.parent)  # type: ignore[attr-defined]
         await run.save()
@@ -273,7 +282,7 @@ async def _begun(run: Run, answer: http.Answer) -> tuple[Parts, dict[str, Any]]:
         await run.save()
     elif not run.cursor["file"]["token"]:
         await _drop(run)
-        return await _begun(run, answer)
+        return await _begun(run, answer, length)
     return store, run.cursor["file"]
 
 
@@ -286,17 +295,17 @@ def _upload(size: int | None) -> Upload:
     return Upload(size, time.time())
 
 
-async def _pieces(blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The bytes in pieces of PART, the last one shorter."""
+async def _pieces(blocks: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
+    """The bytes in pieces of `length`, the last one shorter."""
     held: list[bytes] = []
     have = 0
     async for block in blocks:
         held.append(block)
         have += len(block)
-        if have >= PART:
+        if have >= length:
             whole = b"".join(held)
-            yield whole[:PART]
-            held, have = [whole[PART:]], have - PART
+            yield whole[:length]
+            held, have = [whole[length:]], have - length
     if have:
         yield b"".join(held)
 

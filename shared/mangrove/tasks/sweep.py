@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from mangrove.drivers import base
 from mangrove.paths import TreePath
+from mangrove.problems import NotFound
 from mangrove.records import counters, sessions
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
@@ -64,8 +65,11 @@ async def _is_orphan(store: base.Driver, stage: str, before: float) -> bool:
         except RecordMissing:
             pass
     newest = 0.0
-    async for batch in store.list(TreePath(f"/{stage}")):
-        if any(entry.name == staging.LENT for entry in batch):
-            return False
-        newest = max([newest, *(entry.modified for entry in batch)])
+    try:
+        async for batch in store.list(TreePath(f"/{stage}")):
+            if any(entry.name == staging.LENT for entry in batch):
+                return False
+            newest = max([newest, *(entry.modified for entry in batch)])
+    except NotFound:
+        return False  # its task has ended meanwhile
     return newest < before

@@ -22,10 +22,11 @@ Row = dict[str, Any]
 
 def until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """What `holds` answers as soon as that is true."""
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
     while not (found := holds()):
-        assert time.monotonic() < end, f"still {found!r} after {seconds} seconds"
-        time.sleep(0.01)
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"still {found!r} after {seconds} seconds"
+        time.sleep(min(0.01 + waited / 10, 0.1))
     return found
 
 

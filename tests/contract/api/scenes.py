@@ -12,6 +12,7 @@ from uuid import uuid4
 from tests.service import Client, Service
 
 ALL_RIGHTS = 0xFFFF
+OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13
 WRITE, RENAME, MOVE, COPY, DELETE = 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
 
 

@@ -25,8 +25,7 @@ DENIED = (403, "permission denied")
 MIB = 1 << 20
 PART = 16 * MIB
 LARGE = os.urandom(1 << 20) * 40
-CUT = 36 * MIB  # of LARGE: two parts are whole, a piece of the third is not
-GONE = "failed: object not found"
+CUT = 36 * MIB  # bytes of LARGE: two parts, and some of the third
 CREATED = {"id", "name", "state", "status", "progress", "error"}
 FIELDS = CREATED | {"creator", "creator_role", "start_time", "end_time", "total_bytes"}
 
@@ -414,7 +413,6 @@ def test_a_download_that_is_cut_off_goes_on_at_the_next_part(place: Desk, web: O
     assert brought(place, web.at("/cut.bin", page)) == {"cut.bin": LARGE}
     asked = [one.headers.get("range") for one in web.asked[seen:] if one.path == "/cut.bin"]
     assert asked == [None, f"bytes={2 * PART}-"]
-    assert CUT + len(LARGE) - 2 * PART <= len(LARGE) + PART
 
 
 def test_a_server_that_cuts_again_and_again_is_asked_again_as_long_as_something_arrives(

@@ -234,7 +234,8 @@ def test_the_some_operations_name_only_those_that_failed(place: Place) -> None:
         assert post(place.client, f"{base}/cancel_some", [first, "nope", "", "x" * 5000, first])["data"] == {
             id: "task not found" for id in ("nope", "", "x" * 5000)
         }
-        assert [place.info("copy", id)["state"] for id in (first, second)] == [3, 0]
+        assert place.ended("copy", first)["state"] == 4
+        assert place.info("copy", second)["state"] == 0
         assert post(place.client, f"{base}/retry_some", [second])["data"] == {}
         assert post(place.client, f"{base}/cancel_some", [])["data"] == {}
     assert [place.ended("copy", id)["state"] for id in (first, second)] == [4, 2]
@@ -294,6 +295,8 @@ def test_an_unknown_task_or_kind_is_not_found(place: Place, prefix: str, area: s
         assert refusal(client.get(f"{base}/nonsense/{verb}"))[0] == 404
     for verb in BY_TID + OF_ALL:
         assert refusal(client.post(f"{base}/nonsense/{verb}", params={"tid": "x"}))[0] == 404
+    for verb in BY_IDS:
+        assert refusal(post(client, f"{base}/nonsense/{verb}", ["x"]))[0] == 404
     assert refusal(client.get(f"{base}/copy/nonsense"))[0] == 404
 
 

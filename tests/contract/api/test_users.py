@@ -128,6 +128,16 @@ def bodies(folder: str) -> dict[str, tuple[int, dict[str, Any]]]:
         "/api/fs/copy": (scenes.COPY, pair | {"names": ["a"]}),
         "/api/fs/remove": (scenes.DELETE, {"dir": folder, "names": ["a"]}),
         "/api/fs/remove_empty_directory": (scenes.DELETE, {"src_dir": folder}),
+        "/api/fs/archive/meta": (scenes.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
+        "/api/fs/archive/list": (scenes.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
+        "/api/fs/archive/decompress": (
+            scenes.DECOMPRESS,
+            {"src_dir": f"{folder}/to", "dst_dir": f"{folder}/to", "name": ["x.zip"]},
+        ),
+        "/api/fs/add_offline_download": (
+            scenes.OFFLINE_DOWNLOAD,
+            {"path": f"{folder}/to", "urls": ["http://127.0.0.1:9/x"], "tool": "SimpleHttp"},
+        ),
     }
 
 
@@ -153,6 +163,7 @@ def test_each_changing_route_needs_exactly_its_own_right(admin: Client, people: 
         admin.ok("/api/fs/mkdir", path=f"{folder}/to")
         admin.ok("/api/fs/mkdir", path=f"{folder}/empty")
         said(admin.put(f"{folder}/a", b"content"))
+        said(admin.put(f"{folder}/to/x.zip", b"PK\5\6" + bytes(18)))
         without, only = clients[bit]
         refused = use(without, path, body, folder)
         names = admin.names(folder)

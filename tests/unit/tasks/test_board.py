@@ -182,3 +182,81 @@ def test_a_task_that_cannot_be_started_is_not_left_on_the_board(monkeypatch: pyt
     with pytest.raises(Problem, match="cannot be started"):
         opened()
     assert ids("copy", False, ANN) == []
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.CANCELED, State.SUCCEEDED])
+def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, state: State, started: list[Task]
+) -> None:
+    task = settled(opened(), state, "why")
+
+    def refuse(task: Task) -> None:
+        raise Problem("the task cannot be started")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machines, "_starter", refuse)
+        with pytest.raises(Problem, match="cannot be started"):
+            board.retry("copy", task.id, ANN)
+    after = board.get("copy", task.id, ANN)
+    assert (after.done, board.shown(after)) == (True, board.shown(task))
+    assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
+    board.retry("copy", task.id, ANN)
+    assert ids("copy", False, ANN) == [task.id]
+    assert [one.turn for one in started] == [0, 2]
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.CANCELED])
+def test_deleting_what_did_not_succeed_starts_a_run_that_cleans_up(state: State, started: list[Task]) -> None:
+    task = settled(opened(), state, "why")
+    board.delete("copy", task.id, ANN)
+    assert [(one.turn, one.gone, one.cancel) for one in started[1:]] == [(1, True, True)]
+    missing(lambda: board.get("copy", task.id, ADMIN))
+    missing(lambda: board.delete("copy", task.id, ANN))
+    assert len(started) == 2
+
+
+def test_deleting_what_succeeded_needs_no_further_run(started: list[Task]) -> None:
+    task = settled(opened())
+    board.delete("copy", task.id, ANN)
+    assert len(started) == 1
+
+
+def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
+    for _ in range(5):
+        task = settled(opened(), State.FAILED, "why")
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(verb, "copy", task.id, ANN) for verb in (board.retry, board.delete)]
+        assert [one.exception() for one in done if not isinstance(one.exception(), Missing)] in ([None], [None] * 2)
+        left = ids("copy", False, ANN)
+        assert left in ([], [task.id])
+        if left:
+            board.delete("copy", task.id, ANN)
+
+
+def test_stopping_a_task_under_way_lets_it_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried: list[str] = []
+    monkeypatch.setattr(machines, "_hurrier", lambda task: hurried.append(task.id))
+    first, second, third = opened(), opened(), settled(opened())
+    board.cancel("copy", first.id, ANN)
+    board.delete("copy", second.id, ANN)
+    board.cancel("copy", third.id, ANN)
+    assert hurried == [first.id, second.id]
+
+
+def test_handing_on_twice_opens_one_task_for_each_run(started: list[Task]) -> None:
+    task = opened(kind="decompress")
+    for _ in range(3):
+        board.hand_on("decompress_upload", task, "upload a to [/c](/d)", {"staged": "/x"}, 9)
+    (id,) = ids("decompress_upload", False, ANN)
+    following = board.get("decompress_upload", id, ANN)
+    assert (following.owner, following.shown["total_bytes"], following.facts) == (11, 9, {"staged": "/x"})
+    assert (following.shown["creator"], following.shown["name"]) == ("ann", "upload a to [/c](/d)")
+    assert id == board.following(board.stage(task))
+    assert {one.id for one in started} == {task.id, id}
+    settled(following)
+    board.hand_on("decompress_upload", task, "upload a to [/c](/d)", {}, 9)
+    assert (len(started), ids("decompress_upload", False, ANN)) == (4, [])
+    board.retry("decompress", settled(task).id, ANN)
+    board.hand_on("decompress_upload", board.get("decompress", task.id, ANN), "again", {}, 9)
+    assert len(ids("decompress_upload", False, ANN)) == 1
+    assert len(ids("decompress_upload", True, ANN)) == 1

@@ -20,7 +20,7 @@ from tests.unit.tree import made
 
 pytestmark = pytest.mark.usefixtures("records")
 BEAT = 0.02
-SHORT = 0.4  # seconds of a lease
+SHORT = 0.3  # seconds of a lease
 
 
 @pytest.fixture
@@ -172,12 +172,12 @@ def test_a_slice_that_lost_its_lease_is_stopped_by_its_beat(task: Task) -> None:
     assert now(task).shown["error"] == ""
 
 
-def test_a_long_slice_keeps_its_lease_by_beating(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "LEASE_SECONDS", SHORT)
-
+def test_a_long_slice_keeps_its_lease_by_beating(task: Task) -> None:
     async def work(run: Run) -> bool:
-        for _ in range(8):
-            await asyncio.sleep(SHORT / 4)
+        for _ in range(3):
+            until = now(task).touched
+            while now(task).touched == until:
+                await asyncio.sleep(BEAT / 4)
             with pytest.raises(Busy):
                 await steps.held(task.id, 5)
         return True
@@ -185,13 +185,13 @@ def test_a_long_slice_keeps_its_lease_by_beating(task: Task, monkeypatch: pytest
     assert step(task, work) is True
 
 
-def test_a_lease_that_ran_out_is_for_the_taking(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "LEASE_SECONDS", SHORT)
-
+def test_a_lease_that_ran_out_is_for_the_taking(task: Task) -> None:
     async def work() -> None:
-        await steps.held(task.id, 5)
+        run = await steps.held(task.id, 5)
+        await run.keep(30)
         with pytest.raises(Busy):
             await steps.held(task.id, 5)
+        await run.keep(SHORT)
         await asyncio.sleep(SHORT * 1.2)
         await steps.held(task.id, 5)
 
@@ -409,6 +409,44 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
     assert cleaned == [State.CANCELED]
     with pytest.raises(RecordMissing):
         now(task)
+
+
+@pytest.mark.parametrize("error", ["", "StorageProblem"])
+def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Task, error: str) -> None:
+    async def clean(run: Run, state: State) -> None:
+        await asyncio.to_thread(board.delete, "copy", task.id, board_caller())
+
+    asyncio.run(steps._settle(task.id, {"Error": error} if error else {}, clean))
+    with pytest.raises(RecordMissing):
+        now(task)
+    for done in (False, True):
+        assert list(board.listed("copy", done, board_caller())) == []
+
+
+def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_one_back(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mangrove.records import tasks
+
+    monkeypatch.setattr(steps, "LEASE_SECONDS", SHORT)
+
+    async def clean(run: Run, state: State) -> None:
+        tasks.take(task.id, run._token, -1)  # it sleeps through its lease here
+        other = await steps.held(task.id, 5)
+        other.shown["status"] = "at work"
+        await other.keep(30, shown=other.shown)
+
+    asyncio.run(steps._settle(task.id, {}, clean))
+    after = now(task)
+    assert (after.done, after.shown["state"], after.shown["status"]) == (False, State.PENDING, "at work")
+
+
+def test_a_slice_of_a_task_that_is_done_does_nothing_and_lets_go_of_it(task: Task) -> None:
+    settle(task)
+    before = now(task)
+    assert step(task, failing(AssertionError("worked"))) is False
+    assert (now(task).shown, now(task).cursor) == (before.shown, before.cursor)
+    asyncio.run(steps.held(task.id, 5))  # at once: nobody holds it
 
 
 def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:

@@ -1,0 +1,160 @@
+"""Somebody who sends events to the functions, and what he does with them that calls for all their rights."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+import pyotp
+
+from mangrove.web.serving import LARGEST_CLOUD_ANSWER
+from tests import lambdas
+from tests.contract.test_events import EVENTS
+
+
+class Person:
+    """Somebody who sends events to the functions."""
+
+    def __init__(self, cloud: lambdas.Cloud, token: str = "") -> None:
+        self.cloud = cloud
+        self.token = token
+
+    def raw(self, sample: str, event: dict[str, Any]) -> dict[str, Any]:
+        whole: dict[str, Any] = json.loads((EVENTS / f"{sample}.json").read_text())
+        whole["requestContext"]["http"] |= event.pop("http", {})
+        headers = whole["headers"] | {"authorization": self.token} | event.pop("headers", {})
+        answer: dict[str, Any] = self.cloud.function(f"functions/api/{sample.partition('/')[0]}")(
+            whole | event | {"headers": headers}
+        )
+        return answer
+
+    def asks(self, sample: str, query: str = "", **body: Any) -> dict[str, Any]:
+        """The envelope."""
+        answer = self.raw(sample, {"rawQueryString": query, "body": json.dumps(body)})
+        envelope: dict[str, Any] = json.loads(answer["body"])
+        return envelope
+
+    def gets(self, sample: str, query: str = "", **body: Any) -> Any:
+        """The data of an envelope that must say success."""
+        envelope = self.asks(sample, query, **body)
+        assert envelope["code"] == 200, (sample, envelope)
+        return envelope["data"]
+
+    def puts(self, path: str, content: bytes = b"bytes") -> int:
+        """The code that an upload is answered with."""
+        code: int = self.sends(path, content)["code"]
+        return code
+
+    def sends(self, path: str, content: bytes, **headers: str) -> Any:
+        """The envelope that an upload is answered with; keywords are headers, `_` for `-`."""
+        sent = {"file-path": quote(path), "content-length": str(len(content))}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        body = base64.b64encode(content).decode()
+        return json.loads(self.raw("uploads/put", {"headers": sent, "body": body, "isBase64Encoded": True})["body"])
+
+    def tasks(self, kind: str, verb: str, **query: str) -> Any:
+        """What the board answers."""
+        path = f"/api/task/{kind}/{verb}"
+        answer = self.raw(f"tasks/{verb}", {"http": {"path": path}, "rawQueryString": urlencode(query)})
+        envelope = json.loads(answer["body"])
+        assert envelope["code"] == 200, (verb, envelope)
+        return envelope["data"]
+
+    def carries(self, verb: str, source: str, target: str, *names: str, **more: Any) -> list[str]:
+        """Ids of the tasks that a copy or move begins."""
+        before = self.tasks(verb, "undone") or []
+        self.gets(f"files/{verb}", src_dir=source, dst_dir=target, names=names, **more)
+        known = {row["id"] for row in before}
+        return [row["id"] for row in self.tasks(verb, "undone") if row["id"] not in known]
+
+    def told(self, kind: str, id: str) -> tuple[str, str]:
+        """State and error of a task."""
+        (row,) = self.tasks(kind, "info", tid=id)
+        return row["state"], row["error"]
+
+    def downloads(self, path: str, sign: str) -> dict[str, Any]:
+        event = json.loads((EVENTS / "downloads/d_get.json").read_text())
+        event["requestContext"]["http"]["path"] = f"/d{path}"
+        return self.raw("downloads/d_get", event | {"rawQueryString": f"sign={sign}"})
+
+    def signed_in(self, username: str, password: str, otp_code: str = "") -> Person:
+        data = self.gets("auth/login", username=username, password=password, otp_code=otp_code)
+        return Person(self.cloud, data["token"])
+
+
+def accounts(admin: Person) -> None:
+    """A lock-out, a second factor, keys, other names."""
+    nobody = Person(admin.cloud)
+    codes = [nobody.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
+    assert codes[0] != 429 and codes[-1] == 429
+
+    bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 0}
+    admin.gets("users/create", **bob)
+    number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
+    person = nobody.signed_in("bob", bob["password"])
+    secret = person.gets("auth/2fa_generate")["secret"]
+    code = pyotp.TOTP(secret).now()
+    person.gets("auth/2fa_verify", code=code, secret=secret)
+    assert nobody.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
+    wrong = f"{(int(code) + 1) % 1_000_000:06}"
+    assert nobody.asks("auth/login", username="bob", password=bob["password"], otp_code=wrong)["code"] == 402
+    person = nobody.signed_in("bob", bob["password"], code)
+    key = json.loads(json.loads((EVENTS / "auth/sshkey_add.json").read_text())["body"])["key"]
+    for title in ("one", "two", "three"):
+        person.gets("auth/sshkey_add", title=title, key=key)
+    first, second, _ = (row["id"] for row in person.gets("auth/sshkey_list")["content"])
+    person.gets("auth/sshkey_delete", f"id={first}")
+    admin.gets("users/sshkey_delete", f"id={second}")
+    person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
+    admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
+    admin.gets("users/delete", f"id={number}")
+
+
+def configuration(admin: Person) -> None:
+    """Rules and storages that move, a storage that fails, one whose driver changes its own options."""
+    rule = json.loads(json.loads((EVENTS / "metas/create.json").read_text())["body"])
+    admin.gets("metas/create", **rule)
+    number = admin.gets("metas/list")["content"][0]["id"]
+    admin.gets("metas/update", **(rule | {"id": number, "path": "/files/elsewhere"}))
+    admin.gets("metas/delete", f"id={number}")
+
+    failing = {"mount_path": "/failing", "driver": "UrlTree", "addition": '{"url_structure": "nonsense"}'}
+    answer = admin.asks("storages/create", **failing)
+    assert answer["code"] == 500
+    admin.gets("storages/load_all")
+    admin.gets("storages/delete", f"id={answer['data']['id']}")
+
+    addition = json.dumps({"url_structure": "f:https://example.com/f", "writable": True})
+    links = {"mount_path": "/moved", "driver": "UrlTree", "addition": addition}
+    number = admin.gets("storages/create", **links)["id"]
+    admin.gets("storages/update", **(links | {"id": number, "mount_path": "/links"}))
+    admin.gets("files/mkdir", path="/links/new")
+    admin.gets("files/rename", path="/links/f", name="g")
+    admin.gets("files/remove", dir="/links", names=["g"])
+    assert admin.puts("/links/refused/file") == 500
+    kept = json.loads(admin.gets("storages/get", f"id={number}")["addition"])
+    assert kept["url_structure"] == "new:"
+    admin.gets("storages/delete", f"id={number}")
+
+
+def files(admin: Person) -> None:
+    """The mount under the functions' own role: folders as a whole, the largest body, links that are followed."""
+    largest = bytes(LARGEST_CLOUD_ANSWER)
+    for path, content in (("a.txt", b"a"), ("sub/b.txt", b"b"), ("largest", largest)):
+        assert admin.puts(f"/files/album/{path}", content) == 200
+    admin.gets("files/rename", path="/files/album", name="pictures")
+    admin.gets("files/mkdir", path="/files/copies")
+    admin.gets("files/copy", src_dir="/files/pictures", dst_dir="/files/copies", names=["sub"])
+    assert admin.asks("files/get", path="/files/pictures/none")["code"] == 500
+    assert httpx.get(admin.gets("files/link", path="/files/copies/sub/b.txt")["url"]).content == b"b"
+    sign = admin.gets("files/get", path="/files/pictures/a.txt")["sign"]
+    found = admin.downloads("/files/pictures/a.txt", sign)
+    assert found["statusCode"] == 302
+    assert httpx.get(found["headers"]["location"]).content == b"a"
+    admin.gets("files/remove", dir="/files", names=["pictures", "copies"])
+    assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
+    listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
+    assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}

@@ -1,0 +1,278 @@
+"""What goes on in the background: whole, cancelled, failed, cut off, retried, deleted, swept.
+
+Each story is told once for every machine, so that the workers of each do all that they may do.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from moto.s3.models import s3_backends
+
+from mangrove.local import template
+from mangrove.tasks import carry
+from tests import lambdas, servers
+from tests.contract.deeds import Person
+from tests.recorder import Right
+
+LARGE = bytes(carry.WHOLE + 1)  # goes in parts
+DOWNLOAD = bytes(carry.PART + 1)  # the same, from an address
+CANCELED = ("canceled", "context canceled")
+SUCCEEDED = ("succeeded", "")
+
+
+def all_of_them(admin: Person) -> None:
+    outside = Outside(admin)
+    transfers(admin, outside)
+    broken_transfers(admin, outside)
+    downloads(admin)
+    archives(admin)
+    gone_tasks(admin)
+    swept(admin)
+
+
+class Outside:
+    """A bucket of somebody else's, which the functions reach with keys of its own and need no rights for."""
+
+    def __init__(self, admin: Person) -> None:
+        self.store = admin.cloud.client("s3")
+        self.name = f"outside-{uuid4().hex}"
+        self.store.create_bucket(Bucket=self.name)
+        addition = servers.s3_options(admin.cloud.aws[1], self.name)
+        admin.gets("storages/create", mount_path="/outside", driver="S3", addition=json.dumps(addition))
+
+    def __setitem__(self, key: str, content: bytes) -> None:
+        self.store.put_object(Bucket=self.name, Key=key, Body=content)
+
+
+def transfers(admin: Person, outside: Outside) -> None:
+    """From elsewhere, to elsewhere, within the provider, from staging."""
+    cloud = admin.cloud
+    for path, content in (("a.txt", b"a"), ("sub/large", LARGE), ("sub/deep/b.txt", b"b")):
+        outside[f"tree/{path}"] = content
+    addition = json.dumps({"bucket": cloud.places["Files"], "region": "us-east-1", "root_folder_path": "/other root"})
+    admin.gets("storages/create", mount_path="/within", driver="S3", addition=addition)
+    wrong = admin.sends("/files/wrong.txt", b"staged", as_task="true", x_file_md5="0" * 32)
+    assert wrong["code"] == 400
+    done = [("upload", admin.sends("/files/staged.txt", b"staged", as_task="true")["data"]["task"]["id"])]
+    cloud.drive()
+    ways = (("copy", "/outside", "/files"), ("copy", "/files", "/within"), ("move", "/within", "/outside/back"))
+    admin.gets("files/mkdir", path="/outside/back")
+    for verb, source, target in ways:
+        done += [(verb, id) for id in admin.carries(verb, source, target, "tree")]
+        cloud.drive()
+    done += [("copy", id) for id in admin.carries("copy", "/outside", "/files", "tree", merge=True)]
+    structure = {"url_structure": "f:https://example.com/f", "writable": True}
+    admin.gets("storages/create", mount_path="/texts", driver="UrlTree", addition=json.dumps(structure))
+    outside["folders/empty/.mangrove"] = b""
+    done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
+    cloud.drive()
+    assert [admin.told(kind, id) for kind, id in done] == [SUCCEEDED] * 6
+    assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
+    assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
+
+
+def once(worker: lambdas.Function, name: str, happens: Callable[[], object]) -> None:
+    """Let it happen when the worker has begun to store an object of that name."""
+
+    def heed(needs: set[Right]) -> None:
+        if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs):
+            worker.heed = None
+            happens()
+
+    worker.heed = heed
+
+
+def cut(admin: Person, worker: lambdas.Function, id: str) -> None:
+    """End a worker before it knows the name of what it began, and its lease with it."""
+    worker.kill()
+    change(admin, id, until=0)
+
+
+def change(admin: Person, id: str, **numbers: int) -> None:
+    """Write into the record of a task."""
+    for name, number in numbers.items():
+        admin.cloud.client("dynamodb").update_item(
+            TableName=f"{lambdas.STACK}-tasks", Key={"id": {"S": id}}, UpdateExpression="SET #name = :number",
+            ExpressionAttributeNames={"#name": name}, ExpressionAttributeValues={":number": {"N": str(number)}},
+        )  # fmt: skip
+
+
+def whole(admin: Person) -> None:
+    """No bucket keeps parts of anything."""
+    for name, _ in template.resources("AWS::S3::Bucket"):
+        assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.places[name]), name
+
+
+def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str]) -> None:
+    """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
+    worker = admin.cloud.named(state)
+
+    def cancel() -> None:
+        admin.tasks(kind, "cancel", tid=id)
+
+    def cut_off() -> None:
+        cut(admin, worker, id)
+
+    def both() -> None:
+        cut_off()
+        cancel()
+
+    for happens, told in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
+        id = begun()
+        once(worker, name, happens)
+        admin.cloud.drive()
+        assert admin.told(kind, id) == told
+        whole(admin)
+
+
+def broken_transfers(admin: Person, outside: Outside) -> None:
+    """Also a source that changes, a failure that is retried, a task that is removed before its time."""
+    outside["whole"] = LARGE
+
+    def begun() -> str:
+        (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
+        return id
+
+    interrupted(admin, "TransferMove", "whole", "copy", begun)
+    changed = begun()
+    once(admin.cloud.named("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
+    admin.cloud.drive()
+    assert admin.told("copy", changed)[0] == "failed"
+    whole(admin)
+    admin.tasks("copy", "clear_succeeded")
+    admin.tasks("copy", "retry_failed")
+    (id,) = admin.carries("move", "/outside", "/files", "back")
+    admin.tasks("move", "delete", tid=id)
+    admin.cloud.drive()
+    assert admin.told("copy", changed) == SUCCEEDED
+    assert id not in str([admin.tasks("move", shelf) for shelf in ("undone", "done")])
+
+
+def opened(admin: Person, sample: str, **body: Any) -> list[str]:
+    """Ids of the tasks that a request has opened."""
+    data = admin.gets(sample, **body)
+    return [task["id"] for task in data.get("tasks") or data["task"]]
+
+
+def downloads(admin: Person) -> None:
+    """From an address into staging, and on from there."""
+    files = {"/small": b"small", "/large": DOWNLOAD}
+    address = admin.cloud.origin(files)
+    admin.raw("settings/save", {"body": json.dumps([{"key": "offline_download_allowed_hosts", "value": "127.0.0.1"}])})
+
+    def begun(*paths: str) -> list[str]:
+        urls = [address + path for path in paths]
+        wanted = {"path": "/files/fetched", "urls": urls, "tool": "SimpleHttp", "delete_policy": "delete_always"}
+        return opened(admin, "files/add_offline_download", **wanted)
+
+    ids = begun("/small", "/large", "/later")
+    admin.cloud.drive()
+    assert [admin.told("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
+    files["/later"] = b"later"
+    admin.tasks("offline_download", "retry", tid=ids[2])
+    admin.cloud.drive()
+    assert names(admin, "/files/fetched") == ["large", "later", "small"]
+    interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0])
+
+
+def archived(broken: bool = False) -> bytes:
+    """An archive with a small and a large member, whose last bytes may be others than it was made of."""
+    content, large = io.BytesIO(), LARGE * 2 + b"the end"
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("in/small", "small")
+        archive.writestr("in/large", large)
+    return content.getvalue().replace(b"the end", b"no more", 1) if broken else content.getvalue()
+
+
+def archives(admin: Person) -> None:
+    """Out of an archive into staging, and on from there."""
+    store, files = admin.cloud.client("s3"), admin.cloud.places["Files"]
+    for name, broken in (("whole.zip", False), ("broken.zip", True)):
+        store.put_object(Bucket=files, Key=f"packed/{name}", Body=archived(broken))
+
+    def begun(name: str, cached: bool) -> str:
+        wanted = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "put_into_new_dir": True, "overwrite": True}
+        (id,) = opened(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
+        return id
+
+    admin.gets("files/mkdir", path="/files/unpacked")
+    ids = [begun("whole.zip", True), begun("broken.zip", False)]
+    admin.cloud.drive()
+    assert [admin.told("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
+    admin.tasks("decompress", "retry", tid=ids[1])
+    admin.cloud.drive()
+    assert names(admin, "/files/unpacked/whole/in") == ["large", "small"]
+    assert names(admin, "/files/unpacked/broken/in") == ["small"]
+    interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True))
+    ids = [begun("broken.zip", False), begun("broken.zip", False)]
+    assert admin.cloud.named("DecompressPlan")({"tid": ids[0]})["more"] is False
+    store.delete_object(Bucket=files, Key="packed/broken.zip")
+    with pytest.raises(lambdas.Ended, match="object not found"):
+        admin.cloud.named("DecompressExtract")({"tid": ids[0]})
+    admin.cloud.drive()
+    assert [admin.told("decompress", id) for id in ids] == [("failed", "object not found")] * 2
+
+
+def gone_tasks(admin: Person) -> None:
+    """A worker that is called for a task that is not there any more."""
+    for name, resource in template.resources("AWS::Serverless::Function"):
+        worker = admin.cloud.named(name)
+        if "Handler" not in resource["Properties"]:
+            continue
+        if name.endswith("Settle"):
+            assert worker({"tid": "x" * 21})["more"] is False
+            continue
+        with pytest.raises(lambdas.Ended) as caught:
+            worker({"tid": "x" * 21})
+        assert caught.value.kind == "Superseded"
+
+
+def swept(admin: Person) -> None:
+    """What is old goes, what is young stays; work that nobody took up is begun once more."""
+    cloud = admin.cloud
+    store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.places["Staging"]
+    for key in ("young", "old"):
+        store.put_object(Bucket=staging, Key=f"{key}/body", Body=b"x")
+    s3_backends["123456789012"]["aws"].buckets[staging].keys["old/body"].last_modified -= timedelta(days=2)
+    for table, key in (("sessions", "jti"), ("counters", "key")):
+        records.put_item(TableName=f"{lambdas.STACK}-{table}", Item={key: {"S": "old"}, "expires": {"N": "1"}})
+    admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
+    stalled = stalled_tasks(admin)
+    cloud.named("SweepFunction")({})
+    kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
+    assert "young" in kept
+    assert "old" not in kept
+    for table, key in (("sessions", "jti"), ("counters", "key")):
+        assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
+    assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
+    cloud.drive()
+    assert all(admin.told(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
+
+
+def stalled_tasks(admin: Person) -> Sequence[tuple[str, str]]:
+    """A task of each machine whose execution ended long ago without a word."""
+    wanted = {"path": "/files", "urls": [admin.cloud.origin({}) + "/nothing"], "tool": "SimpleHttp"}
+    found = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
+    found += [("offline_download", id) for id in opened(admin, "files/add_offline_download", **wanted)]
+    packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
+    found += [("decompress", id) for id in opened(admin, "files/archive_decompress", **packed)]
+    steps = admin.cloud.client("stepfunctions")
+    for name, _ in template.resources("AWS::Serverless::StateMachine"):
+        running = steps.list_executions(stateMachineArn=admin.cloud.places[name], statusFilter="RUNNING")
+        for execution in running["executions"]:
+            steps.stop_execution(executionArn=execution["executionArn"])
+    for _, id in found:
+        change(admin, id, created=1, until=0)
+    return found
+
+
+def names(admin: Person, path: str) -> list[str]:
+    return sorted(entry["name"] for entry in admin.gets("files/list", path=path, refresh=True)["content"] or [])

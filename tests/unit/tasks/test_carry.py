@@ -1,0 +1,411 @@
+"""One file carried between real storages: what a dead worker leaves, what counts as ours, what is verified, what is
+refused; and what never passes through us."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mangrove.drivers import s3copy, s3upload
+from mangrove.drivers.base import Upload, parts_key
+from mangrove.drivers.s3 import S3
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, NotFound
+from mangrove.records import tasks as records
+from mangrove.records.tasks import Task
+from mangrove.tasks import board, carry, requests, transfer
+from mangrove.tasks.carry import End
+from mangrove.tasks.kinds import State
+from tests.ground import ALL_RIGHTS, Before, Bucket, Disk, Ground
+
+PART = 5 << 20  # bytes; what S3 takes as the least
+LARGE = bytes(range(256)) * (9 * (1 << 20) // 256)  # two parts
+SUCCEEDED = (State.SUCCEEDED, "")
+BYTES = {"GetObject", "PutObject", "UploadPart"}  # operations that bring bytes through us
+Side = Disk | Bucket
+
+
+class Death(Exception):
+    """A worker that is gone in the middle of its work, as a function is whose time is over."""
+
+
+Death.__name__ = "Sandbox.Timedout"
+
+
+@pytest.fixture(autouse=True)
+def fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry, "PART", PART)
+    monkeypatch.setattr(carry, "IN_FLIGHT", 1)
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def target(request: pytest.FixtureRequest, ground: Ground) -> Side:
+    side: Side = getattr(ground, request.param)()
+    return side
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, place: str, times: int = 1) -> None:
+    """Workers die when they come to a place of `mangrove.checkpoints`, the first so many times."""
+    left = [times]
+
+    def reached(name: str) -> None:
+        if name == place and left[0]:
+            left[0] -= 1
+            raise Death(name)
+
+    monkeypatch.setattr(carry, "reached", reached)
+
+
+def following(ground: Ground, task: Task, look: Callable[[], None]) -> Before:
+    """Looks at what the first worker has left before the second begins, whose time has come."""
+
+    def before(name: str, nth: int) -> None:
+        if (name, nth) == ("Move", 1):
+            look()
+        records.release_all(task.kind)
+
+    return before
+
+
+@pytest.mark.parametrize("place", ["carry.intended", "carry.begun", "carry.ready", "carry.part", "carry.finished"])
+def test_whatever_a_dead_worker_has_begun_is_gone_on_with_or_dropped(
+    ground: Ground, target: Side, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ground.disk() if isinstance(target, Bucket) else ground.bucket()
+    source.put("f", LARGE)
+    task = ground.copy(source.mount, target.mount, "f")
+    dying(monkeypatch, place)
+    left: list[int] = []
+    before = following(ground, task, lambda: left.append(len(target.unfinished())))
+    ground.run(task, before)
+    assert left == [0 if place in ("carry.intended", "carry.finished") else 1]
+    assert (ground.shown(task), target.files()) == (SUCCEEDED, {"f": LARGE})
+    assert (target.unfinished(), ground.staged()) == ([], [])
+
+
+@pytest.mark.parametrize("verb", [board.cancel, board.delete])
+@pytest.mark.parametrize("place", ["carry.intended", "carry.begun", "carry.part"])
+def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
+    ground: Ground, target: Side, place: str, verb: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ground.disk()
+    source.put("f", LARGE)
+    if isinstance(target, Disk):
+        monkeypatch.setattr(type(ground.driver(target.mount)), "takes_parts", lambda self, source: 0)
+    task = ground.copy(source.mount, target.mount, "f")
+    dying(monkeypatch, place)
+    ground.run(task, following(ground, task, lambda: verb("copy", task.id, ground.caller())))
+    assert (target.files(), target.unfinished()) == ({}, [])
+    if verb is board.cancel:
+        assert ground.shown(task) == (State.CANCELED, board.CANCELED)
+        assert ground.staged() == [task.id]  # what is to be carried, for a retry
+        ground.started.clear()
+        board.delete("copy", task.id, ground.caller())
+        ground.run_all()
+    assert not ground.on_board(task)
+    assert ground.staged() == []
+
+
+def test_only_uploads_of_the_lost_attempt_are_dropped(ground: Ground) -> None:
+    bucket = ground.bucket()
+    driver = ground.driver(bucket.mount)
+    for key in ("f", "f", "f.other", "folder/f"):
+        bucket.client.create_multipart_upload(Bucket=bucket.name, Key=key)
+    later = f"{int(parts_key().partition('-')[0]) + 3600}-x"
+    ground.do(driver.lost(TreePath("/f"), later))
+    assert sorted(bucket.unfinished()) == ["f", "f", "f.other", "folder/f"]
+    ground.do(driver.lost(TreePath("/f"), parts_key()))
+    assert sorted(bucket.unfinished()) == ["f.other", "folder/f"]
+    ground.do(driver.lost(TreePath("/f"), parts_key()))
+
+
+def test_only_the_part_file_of_the_lost_attempt_is_dropped(ground: Ground) -> None:
+    disk = ground.disk()
+    driver = ground.driver(disk.mount)
+    mine, other = parts_key(), parts_key()
+    for key in (mine, other):
+        ground.do(driver.begin(TreePath("/f"), Upload(9, 0.0), key))
+    ground.do(driver.lost(TreePath("/f"), mine))
+    assert len(disk.unfinished()) == 1
+    assert other in disk.unfinished()[0]
+    ground.do(driver.lost(TreePath("/nowhere/f"), mine))
+
+
+@pytest.mark.parametrize(("verb", "content"), [("copy", b"theirs"), ("move", LARGE)])
+def test_a_file_of_the_same_size_with_other_bytes_is_never_taken_for_ours(
+    ground: Ground, target: Side, verb: str, content: bytes
+) -> None:
+    source = ground.disk()
+    mine = content[:-1] + bytes([content[-1] ^ 1])
+    source.put("f", mine)
+    task = getattr(ground, verb)(source.mount, target.mount, "f")
+
+    def before(name: str, nth: int) -> None:
+        if name == "Move":
+            target.put("f", content)
+
+    ground.run(task, before)
+    assert ground.shown(task) == (State.FAILED, "1 of 1 items failed: f: file exists")
+    assert (source.files(), target.files()) == ({"f": mine}, {"f": content})
+
+
+@pytest.mark.parametrize("verb", ["copy", "move"])
+def test_a_file_with_the_same_bytes_counts_as_carried(ground: Ground, target: Side, verb: str) -> None:
+    source = ground.disk()
+    source.put("f", b"content")
+    task = getattr(ground, verb)(source.mount, target.mount, "f")
+    ground.run(task, lambda name, nth: target.put("f", b"content") if name == "Move" else None)
+    assert ground.shown(task) == SUCCEEDED
+    assert (source.files(), target.files()) == ({"f": b"content"} if verb == "copy" else {}, {"f": b"content"})
+
+
+@pytest.mark.parametrize(("verb", "content"), [("copy", LARGE), ("move", b"old")])
+def test_a_source_that_changed_since_the_plan_fails_and_a_retry_takes_it_as_it_is_then(
+    ground: Ground, target: Side, verb: str, content: bytes
+) -> None:
+    source = ground.disk()
+    source.put("f", content)
+    task = getattr(ground, verb)(source.mount, target.mount, "f")
+
+    def change(name: str, nth: int) -> None:
+        if name == "Move":
+            source.put("f", content + b"new")
+
+    ground.run(task, change)
+    assert ground.shown(task) == (State.FAILED, "1 of 1 items failed: f: the source changed since the task began")
+    assert (source.files(), target.files()) == ({"f": content + b"new"}, {})
+    board.retry(verb, task.id, ground.caller())
+    ground.run(task)
+    assert ground.shown(task) == SUCCEEDED
+    assert target.files() == {"f": content + b"new"}
+    assert source.files() == ({"f": content + b"new"} if verb == "copy" else {})
+    assert target.unfinished() == []
+
+
+def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_seen_of_it(
+    ground: Ground, target: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ground.disk()
+    source.put("tree/f", LARGE)
+    source.put("tree/g", b"g")
+    target.put("tree/f", b"what was there before")
+    task = ground.copy(source.mount, target.mount, "tree", overwrite=True)
+
+    def reached(name: str) -> None:
+        if name == "carry.part":
+            os.utime(source.root / "tree/f", (1, 1))
+
+    monkeypatch.setattr(carry, "reached", reached)
+    ground.run(task)
+    said = "1 of 3 items failed: f: the source changed while it was copied"
+    assert ground.shown(task) == (State.FAILED, said)
+    assert target.files() == {"tree/f": b"what was there before", "tree/g": b"g"}
+    assert target.unfinished() == []
+
+
+def test_checksums_that_both_storages_know_are_compared(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two buckets have different keys, so that the bytes pass through us, and are spoilt on their way."""
+    source, target = ground.bucket(), ground.bucket(session_token="another account's")
+    source.put("tree/good", b"content")
+    source.put("tree/spoilt", b"content")
+    write = S3.write
+
+    async def spoiling(driver: S3, path: TreePath, body: Any, upload: Upload) -> Any:
+        async def blocks() -> Any:
+            async for block in body:
+                yield bytes([block[0] ^ 1]) + block[1:] if path.name == "spoilt" else block
+
+        return await write(driver, path, blocks(), upload)
+
+    monkeypatch.setattr(S3, "write", spoiling)
+    task = ground.move(source.mount, target.mount, "tree")
+    ground.run(task)
+    said = "1 of 3 items failed: spoilt: the target's checksum differs from the source's"
+    assert ground.shown(task) == (State.FAILED, said)
+    assert source.files() == {"tree/spoilt": b"content"}
+
+
+SHA, ETAG = "sha==", '"0123456789abcdef0123456789abcdef"'
+
+
+@pytest.mark.parametrize(
+    ("head", "known"),
+    [
+        ({}, {}),
+        ({"ETag": ETAG}, {"md5": ETAG.strip('"')}),
+        ({"ETag": ETAG, "ServerSideEncryption": "AES256"}, {"md5": ETAG.strip('"')}),
+        ({"ETag": ETAG, "ServerSideEncryption": "aws:kms"}, {}),
+        ({"ETag": ETAG, "SSECustomerAlgorithm": "AES256"}, {}),
+        ({"ETag": ETAG.replace("0123", "01-3")}, {}),
+        ({"ETag": '"x-2"', "ChecksumSHA256": SHA, "ChecksumType": "FULL_OBJECT"}, {"sha256": SHA}),
+        (
+            {"ETag": ETAG, "ChecksumCRC32": "a", "ChecksumSHA1": "b"},
+            {"md5": ETAG.strip('"'), "crc32": "a", "sha1": "b"},
+        ),
+        ({"ChecksumSHA256": SHA, "ChecksumType": "COMPOSITE"}, {}),
+        ({"ChecksumSHA256": f"{SHA}-2"}, {}),
+    ],
+)
+def test_s3_knows_the_checksums_of_whole_objects_only(head: dict[str, str], known: dict[str, str]) -> None:
+    assert s3upload.checksums(head) == known
+
+
+class Watch:
+    """The operations of S3 that a storage is asked for."""
+
+    def __init__(self, driver: Any) -> None:
+        self.asked: list[str] = []
+        self.bytes = 0
+        for client in (driver._client, driver._patient):
+            client.meta.events.register("before-call.s3", self._note)
+
+    def _note(self, model: Any, params: dict[str, Any], **_: Any) -> None:
+        self.asked.append(model.name)
+        body = params.get("body")
+        self.bytes += len(body) if isinstance(body, bytes) and model.name in BYTES else 0
+
+
+@pytest.mark.parametrize("verb", ["copy", "move"])
+def test_copies_between_buckets_of_one_server_stay_in_the_server(
+    ground: Ground, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3copy, "PART", PART)
+    source, target = ground.bucket(), ground.bucket()
+    files = {"tree/a": b"a" * 9, "tree/empty": b"", "tree/d/middle": LARGE[: 6 << 20], "tree/large": LARGE}
+    for name, content in files.items():
+        source.put(name, content)
+    watches = [Watch(ground.driver(side.mount)) for side in (source, target)]
+    task = getattr(ground, verb)(source.mount, target.mount, "tree")
+    ground.run(task)
+    assert ground.shown(task) == SUCCEEDED
+    assert (target.files(), source.files()) == (files, files if verb == "copy" else {})
+    asked = [name for watch in watches for name in watch.asked]
+    assert asked.count("CopyObject") == 3
+    assert asked.count("UploadPartCopy") == 2
+    assert not {"GetObject", "UploadPart"} & set(asked)
+    assert sum(watch.bytes for watch in watches) == 0  # PutObject only marks empty folders
+    assert target.unfinished() == []
+
+
+def test_an_object_that_changed_is_not_copied_by_the_server(ground: Ground) -> None:
+    source, target = ground.bucket(), ground.bucket()
+    source.put("f", b"old")
+    task = ground.copy(source.mount, target.mount, "f")
+    ground.run(task, lambda name, nth: source.put("f", b"newer") if name == "Move" else None)
+    assert ground.shown(task) == (State.FAILED, "1 of 1 items failed: f: the source changed since the task began")
+    assert target.files() == {}
+
+
+def test_too_many_names_are_refused_before_anything_is_done(ground: Ground) -> None:
+    source, target = ground.disk(), ground.disk()
+    source.put("f0", b"f")
+    names = [f"f{number}" for number in range(requests.MOST_TASKS + 1)]
+    for verb in ("copy", "move"):
+        with pytest.raises(BadRequest, match="10001 tasks in one request, at most 10000 are opened"):
+            ground.carry(verb, source.mount, target.mount, *names)
+    assert (ground.started, target.files(), source.files()) == ([], {}, {"f0": b"f"})
+    assert list(records.rows("copy", False)) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "rule"), [("copy", {"write_users": [9999], "write_users_sub": True}), ("move", {"read_users": [9999]})]
+)
+def test_a_folder_of_the_target_that_is_closed_meanwhile_takes_nothing_and_the_rest_arrives(
+    ground: Ground, target: Side, verb: str, rule: dict[str, Any]
+) -> None:
+    source = ground.disk()
+    files = {"tree/a": b"a", "tree/closed/b": b"b", "tree/open/c": b"c"}
+    for name, content in files.items():
+        source.put(name, content)
+    task = getattr(ground, verb)(source.mount, target.mount, "tree")
+    ground.rule(f"{target.mount}/tree/closed", **rule)
+    ground.run(task)
+    assert ground.shown(task) == (State.FAILED, "1 of 6 items failed: closed/b: permission denied")
+    closed = {"tree/closed/b": b"b"}
+    assert target.files() == {name: content for name, content in files.items() if name not in closed}
+    assert source.files() == (files if verb == "copy" else closed)
+
+
+def test_a_name_that_is_hidden_at_the_target_is_not_written_over_by_who_may_not_see_it(
+    ground: Ground, target: Side
+) -> None:
+    source = ground.disk()
+    for name in ("tree/a", "tree/secret", "tree/d/secret"):
+        source.put(name, b"mine")
+    ground.may(ALL_RIGHTS & ~1)  # may not see what is hidden
+    task = ground.copy(source.mount, target.mount, "tree", overwrite=True)
+    target.put("tree/secret", b"theirs")
+    ground.rule(f"{target.mount}/tree", hide="^secret$", h_sub=True)
+    ground.run(task)
+    state, error = ground.shown(task)
+    assert state == State.FAILED
+    assert error == "2 of 5 items failed: secret: permission denied; d/secret: permission denied"
+    assert target.files() == {"tree/a": b"mine", "tree/secret": b"theirs"}
+
+
+@pytest.mark.parametrize(("verb", "large"), [("copy", True), ("move", False)])
+def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
+    ground: Ground, target: Side, verb: str, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "BATCH", 1)
+    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    source = ground.disk()
+    files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}
+    for name, content in files.items():
+        source.put(name, content)
+    task = getattr(ground, verb)(source.mount, target.mount, "tree")
+    ground.run(task, lambda name, nth: ground.may(ALL_RIGHTS, disabled=True) if (name, nth) == ("Move", 3) else None)
+    ground.may(disabled=False)
+    assert ground.shown(task) == (State.FAILED, "who asked for this has no account any more")
+    assert len(target.files()) == 2
+    assert source.files() | target.files() == files
+    assert target.unfinished() == []
+    board.retry(verb, task.id, ground.caller())
+    ground.run(task)
+    assert (ground.shown(task), target.files()) == (SUCCEEDED, files)
+
+
+def test_a_target_storage_that_is_gone_midway_fails_the_task(ground: Ground) -> None:
+    from mangrove.records import storages
+
+    source, target = ground.disk(), ground.disk()
+    source.put("tree/f", b"f")
+    task = ground.copy(source.mount, target.mount, "tree")
+
+    def before(name: str, nth: int) -> None:
+        if name == "Move":
+            gone = next(one for one in storages.all() if one.mount_path == target.mount)
+            storages.delete(gone.id)
+            ground.changed()
+
+    ground.run(task, before)
+    state, error = ground.shown(task)
+    assert state == State.FAILED
+    assert "storage not found" in error
+    assert target.files() == {}
+
+
+def test_alike_reads_no_more_than_a_part_at_a_time_and_says_no_for_what_is_not_there(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = ground.disk()
+    disk.put("one", LARGE)
+    disk.put("other", LARGE)
+    driver = ground.driver(disk.mount)
+    asked: list[int] = []
+    content = carry.content
+
+    async def watched(end: End, offset: int, length: int) -> bytes:
+        asked.append(length)
+        return await content(end, offset, length)
+
+    monkeypatch.setattr(carry, "content", watched)
+    one, other, nothing = (End(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
+    assert ground.do(carry.alike(one, other))
+    assert max(asked) <= PART
+    assert not ground.do(carry.alike(one, nothing))
+    with pytest.raises(NotFound):
+        ground.do(driver.stat(nothing.path))
