@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -103,13 +104,12 @@ def _execute(definition: dict[str, Any], given: dict[str, Any], told: Told) -> N
     end = time.monotonic() + SECONDS
     while execution.exec_status == "RUNNING":
         if time.monotonic() > end:
-            execution.stop(None, None)
+            execution.stop(datetime.now(UTC), None, None)
             pytest.fail("moto did not end")
         time.sleep(0.002)
     history = execution.to_history_output()["events"]
-    told.visited = [
-        event["stateEnteredEventDetails"]["name"] for event in history if "stateEnteredEventDetails" in event
-    ]
+    entered = [event.get("stateEnteredEventDetails") for event in history]
+    told.visited = [details["name"] for details in entered if details]
     if execution.exec_status == "SUCCEEDED":
         told.output = execution.output
 

@@ -19,8 +19,8 @@ from tests.crash.harness import World
 from tests.crash.jobs import carried, given
 from tests.origin import Request
 
-SIZE = 150 << 20  # bytes
-KILLS = (15, 40, 65)  # percent of it that the task has told of by then
+SIZE = 120 << 20  # bytes
+KILLS = (20, 55)  # percent of it that the task has told of by then
 READ_AHEAD = 8 << 20  # bytes that buffers between two processes may hold
 
 

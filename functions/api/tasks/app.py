@@ -44,7 +44,7 @@ def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
 
 
 def _all(kind: str, who: Caller, states: set[State], verb: Verb) -> Reply:
-    for row in list(board.listed(_known(kind), True, who)):
+    for row in board.listed(_known(kind), True, who, PAGE):
         if row["state"] in states:
             verb(kind, row["id"], who)
     return ok()
@@ -60,6 +60,7 @@ def _one(kind: str, tid: str, who: Caller, verb: Verb) -> Reply:
     return ok()
 
 
+PAGE = 1000  # rows that are looked at together
 DONE = {State.SUCCEEDED, State.CANCELED, State.FAILED}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mangrove.checkpoints import reached
-from mangrove.drivers.base import Copies, Driver, Entry, Parts, Sums, Take, Takes, Upload, Writes, parts_key
+from mangrove.drivers.base import Copies, Driver, Entry, Parts, Removes, Sums, Take, Takes, Upload, Writes, parts_key
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
@@ -112,8 +112,19 @@ async def carry(
     stored = await _stored(run, source, target, file)
     if stored.size != file.size:
         raise StorageProblem(f"the target has {stored.size} bytes instead of {file.size}")
-    await _sums_agree(source, target)
+    try:
+        await _sums_agree(source, target)
+    except StorageProblem:
+        await _withdraw(target, stored)
+        raise
     return True
+
+
+async def _withdraw(target: End, stored: Entry) -> None:
+    """Remove what was stored and is not the source, unless it is another file by now."""
+    ours = File(stored.size, stored.modified, stored.etag).same(await target.entry())
+    if ours and isinstance(target.driver, Removes):
+        await target.driver.remove(target.path)
 
 
 async def _sums_agree(source: End, target: End) -> None:

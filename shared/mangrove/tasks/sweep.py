@@ -16,6 +16,7 @@ from mangrove.site import snapshot
 from mangrove.tasks import board, machines, staging
 from mangrove.tasks.kinds import KINDS
 
+PAGE = 1000  # rows that are looked at together
 STALLED_SECONDS = 3600  # far longer than any wait of a machine
 ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
 
@@ -32,7 +33,7 @@ async def sweep() -> None:
 
 def _old_tasks(before: datetime) -> None:
     for kind in KINDS:
-        for row in list(records.rows(kind, True)):
+        for row in records.rows(kind, True, PAGE):
             if datetime.fromisoformat(row.shown["end_time"]) < before:
                 records.delete(row.id)
 
@@ -40,7 +41,7 @@ def _old_tasks(before: datetime) -> None:
 def _stalled(before: float) -> None:
     """Start what nobody has touched for long: its execution ended without settling it."""
     for kind in KINDS:
-        for row in list(records.unfinished(kind)):
+        for row in records.unfinished(kind):
             try:
                 task = records.get(row.id)
             except RecordMissing:

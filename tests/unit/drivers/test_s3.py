@@ -19,8 +19,8 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from mangrove.drivers import base, s3, s3upload
-from mangrove.drivers.base import Mounting, Upload
+from mangrove.drivers import base, s3, s3copy, s3upload
+from mangrove.drivers.base import Entry, Mounting, Upload, parts_key
 from mangrove.paths import TreePath
 from mangrove.problems import (
     BadRequest,
@@ -302,18 +302,30 @@ def test_the_root_is_never_removed(bucket: Bucket) -> None:
     assert bucket.keys() == ["keep"]
 
 
-def test_a_great_object_is_copied_in_parts(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "LARGEST_COPY", 6 * MIB)
-    monkeypatch.setattr(s3, "COPY_PART", 5 * MIB)
+def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3copy, "LARGEST_COPY", 6 * MIB)
     written = os.urandom(13 * MIB)
     bucket.put("a +%ä", content=written)
-    used(bucket.options(), lambda driver: driver.copy(P("/a +%ä"), P("/b")))
+    source, target, upload = P("/a +%ä"), P("/b"), Upload(len(written), 0.0)
+    for verb in ("copy", "move"):
+        with pytest.raises(NotSupported):
+            used(bucket.options(), lambda driver, verb=verb: getattr(driver, verb)(source, target))
+    assert bucket.keys() == ["a +%ä"]
+
+    async def in_parts(driver: s3.S3) -> Entry:
+        token = await driver.begin(target, upload, parts_key())
+        receipts = [
+            await driver.take_part(driver, source, target, token, number, start, min(5 * MIB, len(written) - start))
+            for number, start in enumerate(range(0, len(written), 5 * MIB), 1)
+        ]
+        return await driver.finish(target, token, receipts, upload)
+
+    assert used(bucket.options(), in_parts).size == len(written)
     found = bucket.client.get_object(Bucket=bucket.name, Key="b")
     assert found["Body"].read() == written
     assert found["ETag"].strip('"').endswith("-3")
-    monkeypatch.setattr(s3, "COPY_PART", 5 * MIB - 1)  # parts too small for the server: it refuses to complete
-    with pytest.raises(StorageProblem):
-        used(bucket.options(), lambda driver: driver.copy(P("/a +%ä"), P("/c")))
     assert (bucket.keys(), bucket.dangling()) == (["a +%ä", "b"], 0)
 
 

@@ -226,6 +226,7 @@ def test_checksums_that_both_storages_know_are_compared(ground: Ground, monkeypa
     said = "1 of 3 items failed: spoilt: the target's checksum differs from the source's"
     assert ground.shown(task) == (State.FAILED, said)
     assert source.files() == {"tree/spoilt": b"content"}
+    assert target.files() == {"tree/good": b"content"}
 
 
 SHA, ETAG = "sha==", '"0123456789abcdef0123456789abcdef"'
