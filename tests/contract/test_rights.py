@@ -18,9 +18,6 @@ from tests.recorder import Right
 
 FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
 LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
-UNUSED = {  # rights for what is too dear for a test
-    ("FilesFunction", "s3:AbortMultipartUpload", "{Files}/*"): "a copy above 5 GiB goes in parts and may fail",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,8 +91,7 @@ def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name: str) -> None:
     idle = {right for right in inline(name, cloud) if not any(covers(right, need) for need in cloud.named(name).used)}
-    excused = {(action, place.format(**cloud.places)) for function, action, place in UNUSED if function == name}
-    assert idle == excused
+    assert idle == set()
 
 
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:

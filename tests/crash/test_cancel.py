@@ -15,7 +15,8 @@ import pytest
 
 from tests import servers
 from tests.crash import harness
-from tests.crash.harness import Bucket, Disk, World
+from tests.crash.harness import World
+from tests.crash.sides import Bucket, Disk, fact
 
 LARGE = 200 << 20  # bytes; enough to be met under way
 CANCEL_SECONDS = 4.0
@@ -93,12 +94,12 @@ def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
     assert (row["state"], row["error"]) == (4, "context canceled")
     assert time.monotonic() - asked < CANCEL_SECONDS and row["end_time"] is not None
     there = world.sides[goal].tree(job.name)
-    assert there.get("large.bin") is None and there.get("small.txt") in (None, harness.fact(b"small"))
+    assert there.get("large.bin") is None and there.get("small.txt") in (None, fact(b"small"))
     assert orphans(world) == []
     world.client.ok("/openlist/api/task/copy/retry", params={"tid": id})
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (2, "")
-    wanted = {"": None, "large.bin": harness.fact(body), "small.txt": harness.fact(b"small")}
+    wanted = {"": None, "large.bin": fact(body), "small.txt": fact(b"small")}
     assert world.sides[goal].tree(job.name) == wanted
     assert orphans(world) == []
 
@@ -137,7 +138,7 @@ def test_a_file_that_changes_during_the_copy_fails_by_name_and_the_rest_goes_on(
     assert row["error"].startswith("2 of 6 items failed: ") and "a.bin: the source changed" in row["error"]
     assert "b.bin: the source changed" in row["error"]
     there = world.sides["bucket"].tree(job.name)
-    assert there == {"": None, "c.txt": harness.fact(b"c"), "z": None, "z/y.txt": harness.fact(b"y")}
+    assert there == {"": None, "c.txt": fact(b"c"), "z": None, "z/y.txt": fact(b"y")}
     here = side.tree(job.name)
     assert here.pop("a.bin") is not None and here.pop("b.bin") is not None
     assert orphans(world) == []
@@ -202,7 +203,7 @@ def test_a_replaced_file_is_the_new_one_though_it_has_the_old_ones_size_and_the_
     world.kill()
     world.restart()
     assert until(world, "move", id, {2, 4, 7})["state"] == 2
-    assert target.tree(job.name) == {"": None, "large.bin": harness.fact(new)}
+    assert target.tree(job.name) == {"": None, "large.bin": fact(new)}
     assert world.sides["files"].tree(job.name) == {}
     assert orphans(world) == []
 
@@ -241,7 +242,7 @@ def test_a_task_asked_for_while_storages_still_start_is_taken_up(tmp_path: Path,
         assert answer["code"] == 200, answer
         row = until(world, "copy", answer["data"]["tasks"][0]["id"], {2, 4, 7})
         assert (row["state"], row["error"]) == (2, "")
-        assert world.sides["second"].tree(name) == {"": None, "file.txt": harness.fact(b"early")}
+        assert world.sides["second"].tree(name) == {"": None, "file.txt": fact(b"early")}
         world.client.ok("/api/admin/storage/delete", params={"id": number})
         for side in world.sides.values():
             side.clear()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mangrove.drivers.base import Entry, Upload
-from mangrove.problems import BadRequest, StorageProblem
+from mangrove.problems import BadRequest, NotFound, StorageProblem
 
 PART = 8 << 20  # bytes
 IN_FLIGHT = 3
@@ -123,7 +123,10 @@ async def aborted(call: Call, key: str, upload_id: str, sending: Sequence[asynci
 
 async def aborted_since(call: Call, key: str, begun_at: float) -> None:
     """Drop the uploads to this very key that began at `begun_at` (seconds since the epoch) or later."""
-    answer = await call("list_multipart_uploads", Prefix=key)
+    try:
+        answer = await call("list_multipart_uploads", Prefix=key)
+    except NotFound:
+        return  # so rclone says that there are none
     for one in answer.get("Uploads", []):
         if one["Key"] == key and one["Initiated"].timestamp() >= begun_at - CLOCKS_DIFFER:
             await aborted(call, key, one["UploadId"])
