@@ -93,7 +93,7 @@ class Ground:
 
         self.folder = folder
         self.started: list[Task] = []
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
@@ -130,7 +130,8 @@ class Ground:
         metas.create(path=path, **fields)
         self.changed()
 
-    def _mounted(self, driver: str, options: dict[str, Any]) -> str:
+    def mounted(self, driver: str, options: dict[str, Any]) -> str:
+        """The path of a new storage."""
         from datetime import UTC, datetime
 
         from mangrove.records import storages
@@ -144,14 +145,14 @@ class Ground:
         """A new Local storage."""
         root = self.folder / uuid4().hex
         root.mkdir()
-        return Disk(self._mounted("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
+        return Disk(self.mounted("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
 
     def bucket(self, **options: Any) -> Bucket:
         """A new S3 storage; all are on one server."""
-        endpoint, name = self._endpoint(), f"b{uuid4().hex}"
+        endpoint, name = self.endpoint(), f"b{uuid4().hex}"
         client = _client(endpoint)
         client.create_bucket(Bucket=name)
-        return Bucket(self._mounted("S3", servers.s3_options(endpoint, name, **options)), client, name)
+        return Bucket(self.mounted("S3", servers.s3_options(endpoint, name, **options)), client, name)
 
     def driver(self, mount: str) -> Any:
         """The running driver of a storage."""

@@ -109,6 +109,12 @@ class ArchiveTooLarge(BrokenArchive):
     text = "the archive unpacks to more than is allowed"
 
 
+class EngineSilent(Problem):
+    """The records could not be read or written; worth a retry."""
+
+    text = "the records engine does not answer"
+
+
 class StorageProblem(Problem):
     """What a driver can say. Drivers raise these five and nothing else."""
 

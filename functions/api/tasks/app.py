@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mangrove.identity.rights import Caller
-from mangrove.problems import Missing, Problem
+from mangrove.problems import BadRequest, Missing, Problem
 from mangrove.tasks import board
 from mangrove.tasks.kinds import KINDS, State
 from mangrove.web import models, wire
-from mangrove.web.api import Api, lambda_handler
+from mangrove.web.api import NOTHING, UNREADABLE, Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Dialect, Member, Page
 
 api = Api("tasks")
-Ids = Annotated[list[str], Field(max_length=100_000)]
+
+
+def _ids(given: Any) -> Any:
+    if given == NOTHING:
+        return []
+    if given != UNREADABLE and not isinstance(given, list):
+        raise BadRequest("invalid request format")
+    return given
+
+
+Ids = Annotated[list[str], Field(max_length=10_000)]
+NONE: list[str] = []
 Verb = Callable[[str, str, Caller], None]
 
 
@@ -85,7 +96,7 @@ def cancel(who: Member, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/task/{kind}/cancel_some", gives=dict[str, str])
-def cancel_some(who: Member, kind: str, ids: Ids) -> Reply:
+def cancel_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.cancel)
 
 
@@ -95,7 +106,7 @@ def delete(who: Member, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/task/{kind}/delete_some", gives=dict[str, str])
-def delete_some(who: Member, kind: str, ids: Ids) -> Reply:
+def delete_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.delete)
 
 
@@ -105,7 +116,7 @@ def retry(who: Member, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/task/{kind}/retry_some", gives=dict[str, str])
-def retry_some(who: Member, kind: str, ids: Ids) -> Reply:
+def retry_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.retry)
 
 
@@ -145,7 +156,7 @@ def admin_cancel(who: Admin, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/admin/task/{kind}/cancel_some", gives=dict[str, str])
-def admin_cancel_some(who: Admin, kind: str, ids: Ids) -> Reply:
+def admin_cancel_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.cancel)
 
 
@@ -155,7 +166,7 @@ def admin_delete(who: Admin, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/admin/task/{kind}/delete_some", gives=dict[str, str])
-def admin_delete_some(who: Admin, kind: str, ids: Ids) -> Reply:
+def admin_delete_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.delete)
 
 
@@ -165,7 +176,7 @@ def admin_retry(who: Admin, kind: str, tid: str = "") -> Reply:
 
 
 @api.post("/api/admin/task/{kind}/retry_some", gives=dict[str, str])
-def admin_retry_some(who: Admin, kind: str, ids: Ids) -> Reply:
+def admin_retry_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
     return _each(kind, ids, who, board.retry)
 
 

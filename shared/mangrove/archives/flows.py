@@ -14,6 +14,7 @@ from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem
 PIECE = 1 << 16  # bytes of packed data that are unpacked at once
 SMALL = 1 << 14  # packed bytes that are unpacked sooner than a thread is found
 NEAR, FAR = 1 << 13, 1 << 22  # bytes: the least and the most that are read ahead
+MOST_EMPTY = 1000  # streams in a row that unpack to nothing
 CUT_SHORT = "the archive ends too early"
 
 
@@ -128,6 +129,7 @@ class Unpacked:
         self._make = make
         self._several = several
         self._one: Decompressor | None = None
+        self._empty = 0  # streams without a byte since the last byte
 
     async def read(self, most: int) -> bytes:
         if self._one is None:
@@ -144,6 +146,7 @@ class Unpacked:
                     raise BrokenArchive(CUT_SHORT)
             block = await _aside(len(packed) if one.needs_input else BLOCK, one, packed, min(most, BLOCK))
             if block:
+                self._empty = 0
                 return block
 
     async def _next(self, one: Decompressor) -> bool:
@@ -155,7 +158,10 @@ class Unpacked:
             rest = await self._flow.read(PIECE)
             if not rest:
                 return False
-        await asyncio.sleep(0)  # a file may hold millions of empty streams
+        self._empty += 1
+        if self._empty > MOST_EMPTY:
+            raise BrokenArchive("the archive has nothing but empty parts")
+        await asyncio.sleep(0)  # a file may hold millions of streams of one byte
         self._one = self._make()
         self._flow = _Before(rest.lstrip(b"\0"), self._flow)
         return True

@@ -23,6 +23,8 @@ def judged(raw: str) -> tuple[str, str]:
         return shown, "its path is absolute"
     if _DRIVE.match(raw):
         return shown, "its path names a drive"
+    if len(raw) > LONGEST_PATH:
+        return shown, "its path is too long"
     segments = [part for part in raw.split("/") if part not in ("", ".")]
     if ".." in segments:
         return shown, "its path leads out of the archive's folder"

@@ -37,7 +37,9 @@ MAGIC = b"7z\xbc\xaf\x27\x1c"
 NO_SEVEN = "it is not a 7z archive"
 UNKNOWN = "it is packed in a way that is not known here"
 LARGEST_HEADER = 1 << 26  # bytes, packed or not
+MOST_WRAPS = 4  # headers packed in each other: one may say that it unpacks to itself
 MOST_ROUNDS = 22  # of key derivation, as a power of two: 7-Zip itself writes 19
+MOST_HASHED = 1 << 31  # bytes of key derivation, which grow with the password: some seconds
 TRIED = 1 << 22  # bytes that must unpack before a password counts as right
 _AES = b"\x06\xf1\x07\x01"
 _COPY = b"\0"
@@ -97,8 +99,9 @@ class SevenArchive:
     async def open(self) -> None:
         """Read the header, and try the password on the smallest beginning of a folder that needs one."""
         raw = await self._header()
-        while raw[:1] == bytes([sevenheader.PACKED_HEADER]):
-            raw = await self._unpacked_header(raw)
+        packed = bytes([sevenheader.PACKED_HEADER])
+        for _ in range(MOST_WRAPS):
+            raw = await self._unpacked_header(raw) if raw[:1] == packed else raw
         if raw:
             await self._take(raw)
         self.sequential = any(len(folder.parts) > 1 for folder in self._folders)
@@ -254,7 +257,7 @@ def _parsed(raw: bytes, most: int) -> tuple[list[Folder], list[File]]:
         raise BrokenArchive(sevenheader.DAMAGED)
     folders: list[Folder] = []
     found: list[File] = []
-    while (kind := reader.byte()) != sevenheader.END:
+    for kind in reader.kinds():
         if kind == 0x04:
             folders = sevenheader.streams(reader, most, 32)
         elif kind == 0x05:
@@ -301,6 +304,8 @@ def derived(password: str, salt: bytes, power: int) -> bytes:
     unit = salt + password.encode("utf-16-le", errors="surrogatepass")
     if power == 0x3F:
         return unit[:32].ljust(32, b"\0")
+    if (len(unit) + 8) << power > MOST_HASHED:
+        raise BrokenArchive("the archive's password takes too long to try")
     digest = hashlib.sha256()
     for start in range(0, 1 << power, 4096):
         rounds = range(start, min(start + 4096, 1 << power))

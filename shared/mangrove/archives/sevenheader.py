@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
 
-MOST_CODERS = 32
+MOST_CODERS = 10  # of a folder: 7-Zip makes 8 at most; also the streams that one of them takes or gives
+DICTIONARIES = (b"\x21", b"\x03\x01\x01", b"\x04\xf7\x11\x01")  # LZMA2, LZMA, zstd: up to MEMORY for each
+MOST_PACKED = 4  # streams that a folder is packed in, on average
 DAMAGED = "the archive's header is damaged"
-END, HEADER, PACKED_HEADER = 0x00, 0x01, 0x17
+END, HEADER, PACKED_HEADER, DUMMY = 0x00, 0x01, 0x17, 0x19
 _EPOCH = 116_444_736_000_000_000  # 100 ns units from 1601 to 1970
 
 
@@ -112,15 +115,26 @@ class Reader:
     def left(self) -> int:
         return len(self._raw) - self.at
 
+    def kinds(self) -> Iterator[int]:
+        """The kinds of what follows, up to the end. BrokenArchive when one comes again: a few bytes that are read as
+        often as they stand there would each cost a walk through everything that came before."""
+        seen: set[int] = set()
+        while (kind := self.number()) != END:
+            if kind in seen:
+                raise BrokenArchive(DAMAGED)
+            if kind != DUMMY:  # fills up
+                seen.add(kind)
+            yield kind
+
 
 def streams(reader: Reader, most: int, base: int) -> list[Folder]:
     """The folders a StreamsInfo tells of; at most `most` folders and files. `base` is where packed bytes begin."""
     place, packed = base, list[int]()
     folders: list[Folder] = []
     divided = False
-    while (kind := reader.byte()) != END:
+    for kind in reader.kinds():
         if kind == 0x06:
-            place, packed = _pack_info(reader, base)
+            place, packed = _pack_info(reader, base, most)
         elif kind == 0x07:
             folders = _coders_info(reader, most)
         elif kind == 0x08:
@@ -135,11 +149,13 @@ def streams(reader: Reader, most: int, base: int) -> list[Folder]:
     return folders
 
 
-def _pack_info(reader: Reader, base: int) -> tuple[int, list[int]]:
+def _pack_info(reader: Reader, base: int, most: int) -> tuple[int, list[int]]:
     place = base + reader.number()
     count = reader.count(reader.left)
+    if most and count > most * MOST_PACKED:
+        raise ArchiveTooLarge(f"the archive has more than {most} entries")
     sizes: list[int] = []
-    while (kind := reader.byte()) != END:
+    for kind in reader.kinds():
         if kind == 0x09:
             sizes = [reader.number() for _ in range(count)]
         elif kind == 0x0A:
@@ -158,7 +174,7 @@ def _coders_info(reader: Reader, most: int) -> list[Folder]:
     if reader.byte():
         raise BrokenArchive(DAMAGED)
     folders = [_folder(reader) for _ in range(count)]
-    while (kind := reader.byte()) != END:
+    for kind in reader.kinds():
         if kind == 0x0C:
             for folder in folders:
                 folder.sizes = [reader.number() for _ in range(sum(coder.gives for coder in folder.coders))]
@@ -181,22 +197,26 @@ def _folder(reader: Reader) -> Folder:
         properties = reader.take(reader.count(reader.left)) if flags & 0x20 else b""
         coders.append(Coder(id, properties, takes, gives))
     inputs, outputs = sum(coder.takes for coder in coders), sum(coder.gives for coder in coders)
-    if not outputs or inputs < outputs - 1:
+    if not outputs or inputs < outputs - 1 or inputs > 2 * MOST_CODERS:
         raise BrokenArchive(DAMAGED)
     bound = dict((reader.count(inputs), reader.count(outputs)) for _ in range(outputs - 1))
     packed = inputs - len(bound)
     if packed > 1:
         for _ in range(packed):
             reader.count(inputs)
-    free = [output for output in range(outputs) if output not in bound.values()]
+    free = set(range(outputs)).difference(bound.values())
     if len(free) != 1:
         raise BrokenArchive(DAMAGED)
-    return Folder(coders, _chain(coders, bound, free[0]), free[0], packed)
+    main = free.pop()
+    return Folder(coders, _chain(coders, bound, main), main, packed)
 
 
 def _chain(coders: list[Coder], bound: dict[int, int], main: int) -> list[int]:
-    """The coders from the packed bytes on; empty when one takes or gives more than one stream."""
+    """The coders from the packed bytes on; empty when one takes or gives more than one stream, or when several keep a
+    dictionary, for which nobody has a use and an attacker has one each."""
     if any((coder.takes, coder.gives) != (1, 1) for coder in coders):
+        return []
+    if sum(coder.id in DICTIONARIES for coder in coders) > 1:
         return []
     chain = [main]
     while chain[-1] in bound and len(chain) <= len(coders):
@@ -251,7 +271,7 @@ def files(reader: Reader, folders: list[Folder], most: int) -> list[File]:
     if count > reader.left * 8:
         raise BrokenArchive(DAMAGED)
     told = _Told(count)
-    while (kind := reader.number()) != END:
+    for kind in reader.kinds():
         size = reader.count(reader.left)
         told.take(kind, Reader(reader.take(size)))
     return told.files(folders)
@@ -287,10 +307,10 @@ class _Told:
 
     def _names(self, reader: Reader) -> list[str]:
         self._internal(reader)
-        found = reader.take(reader.left).decode("utf-16-le", errors="replace").split("\0")
-        if len(found) != self.count + 1:
+        found = reader.take(reader.left).decode("utf-16-le", errors="replace")
+        if found.count("\0") != self.count:
             raise BrokenArchive(DAMAGED)
-        return found[:-1]
+        return found.split("\0")[:-1]
 
     @staticmethod
     def _internal(reader: Reader) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -15,6 +16,10 @@ from mangrove.problems import BrokenArchive
 
 RECORD = 512
 LONGEST_HEADER = 1 << 20  # bytes of one pax header or GNU long name
+MOST_HEADERS = 20  # pax headers and GNU long names in a row
+KEPT = ("path", "size", "mtime")  # of what pax headers say
+SPARSE = "GNU.sparse"  # begins what they say of a sparse file
+SPARSE_NAME = "GNU.sparse.name"
 NO_TAR = "it is not a tar archive"
 FILES = (b"0", b"\0", b"7", b"S")
 REFUSED = {
@@ -25,6 +30,7 @@ REFUSED = {
     b"6": "it is a fifo",
     b"S": "it is a sparse file",
 }
+_LENGTH = re.compile(rb"(\d{1,7}) ")
 
 
 class Header(NamedTuple):
@@ -92,7 +98,7 @@ async def _headers(tape: Tape, encoding: str) -> AsyncGenerator[Header, None]:
     """The entries; between two of them the data of the first may be read from the tape."""
     general: dict[str, str] = {}
     special: dict[str, str] = {}
-    count = 0
+    count = extended = 0
     while True:
         block = await _record(tape)
         if block is None:
@@ -100,10 +106,13 @@ async def _headers(tape: Tape, encoding: str) -> AsyncGenerator[Header, None]:
             return
         kind = block[156:157]
         if kind in (b"x", b"X", b"g", b"L", b"K"):
+            extended += 1
+            if extended > MOST_HEADERS:
+                raise BrokenArchive("the archive has too many headers for one entry")
             await _extended(tape, block, general if kind == b"g" else special, encoding)
             continue
         header = await _header(tape, block, general | special, encoding)
-        special = {}
+        special, extended = {}, 0
         yield header
         await tape.forward(header.stop)
         count += 1
@@ -148,16 +157,31 @@ async def _extended(tape: Tape, block: bytes, told: dict[str, str], encoding: st
     text = (await tape.exactly(_padded(size)))[:size]
     kind = block[156:157]
     if kind in (b"L", b"K"):
-        told["path" if kind == b"L" else "linkpath"] = _text(text, encoding)
+        told |= {"path": _text(text, encoding)} if kind == b"L" else {}
         return
-    while text.strip(b"\0"):
-        length, _, _ = text.partition(b" ")
-        stop = int(length) if length.isdigit() and len(length) < 8 else 0
-        key, equal, value = text[len(length) + 1 : stop - 1].partition(b"=") if stop else (b"", b"", b"")
-        if not equal or stop > len(text):
+    for count, (raw, value) in enumerate(_said(text.rstrip(b"\0"))):
+        if count % 4096 == 4095:
+            await asyncio.sleep(0)
+        key = raw.decode(errors="replace")
+        if key.startswith(SPARSE):
+            told[SPARSE] = ""
+        if key in KEPT or key == SPARSE_NAME:
+            told[key] = _text(value, encoding)
+
+
+def _said(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of a pax header."""
+    at = 0
+    while at < len(text):
+        found = _LENGTH.match(text, at)
+        stop = at + int(found[1]) if found else 0
+        if not found or not found.end() < stop <= len(text):
             raise BrokenArchive("the archive has a damaged header")
-        told[key.decode(errors="replace")] = _text(value, encoding)
-        text = text[stop:]
+        key, equal, value = text[found.end() : stop - 1].partition(b"=")
+        if not equal:
+            raise BrokenArchive("the archive has a damaged header")
+        yield key, value
+        at = stop
 
 
 async def _header(tape: Tape, block: bytes, told: dict[str, str], encoding: str) -> Header:
@@ -169,10 +193,10 @@ async def _header(tape: Tape, block: bytes, told: dict[str, str], encoding: str)
     if kind == b"S":
         await _sparse(tape, block)
     size = _whole(told["size"]) if "size" in told else _number(block[124:136])
-    name = told.get("GNU.sparse.name", told.get("path", name))
+    name = told.get(SPARSE_NAME, told.get("path", name))
     is_dir = kind in (b"5", b"D") or (kind == b"\0" and name.endswith("/"))
     refused = REFUSED.get(kind, "" if is_dir or kind in FILES else "it is of an unknown kind")
-    if any(key.startswith("GNU.sparse") for key in told):
+    if SPARSE in told:
         refused = REFUSED[b"S"]
     has_data = kind not in (b"1", b"2", b"3", b"4", b"5", b"6")
     stop = tape.position + (_padded(size) if has_data else 0)

@@ -17,12 +17,13 @@ from mangrove.archives.base import Contents, Limits, Member, Source, Wanted
 from mangrove.archives.flows import FAR, Budget, Flow, Ranged, Tape, Unpacked, Window, checked
 from mangrove.archives.ledger import Ledger, decoded
 from mangrove.archives.zipcrypt import AesLayer, Layer, ZipCryptoLayer
-from mangrove.problems import BrokenArchive, WrongArchivePassword
+from mangrove.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
 
 TAIL = 22 + 65535  # bytes: the end record with the longest comment
 NO_ZIP = "it is not a zip archive"
 UNKNOWN = "it is packed in a way that is not known here"
 AES = 99
+MOST_FIELDS = 100  # extra fields of an entry that are looked at
 TRIED = 1 << 16  # bytes of a member that must unpack before a password counts as right
 UNIX_SYSTEMS = (3, 19)
 _HEAD = struct.Struct("<4sBBHHHHHLLLHHHHHLL")
@@ -117,6 +118,8 @@ class ZipArchive:
             rest = await tape.exactly(head[11] + head[12] + head[13])
             yield head, rest
             count += 1
+            if self._limits.members and count > self._limits.members:
+                raise ArchiveTooLarge(f"the archive has more than {self._limits.members} entries")
             if count % 256 == 0:
                 await asyncio.sleep(0)
 
@@ -274,7 +277,9 @@ def _record(head: tuple[Any, ...], rest: bytes, shift: int) -> Record:
 def _extra(extra: bytes, wanted: int) -> bytes:
     """The field with this id; `b""` without one."""
     at = 0
-    while at + 4 <= len(extra):
+    for _ in range(MOST_FIELDS):
+        if at + 4 > len(extra):
+            break
         id, length = struct.unpack_from("<HH", extra, at)
         if id == wanted:
             return extra[at + 4 : at + 4 + length]

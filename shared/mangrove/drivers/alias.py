@@ -26,7 +26,6 @@ from mangrove.drivers.base import (
     RemovesEmpty,
     Renames,
     Space,
-    Thumbs,
     Upload,
     Writes,
     option,
@@ -164,6 +163,12 @@ class Alias(Driver):
             raise problem
         return found
 
+    async def traces(self, path: TreePath) -> set[str]:
+        places = [place for place, _ in await self._existing(path)]
+        with _deeper():
+            known = [await one.driver.traces(one.inner) for one in places if isinstance(one.driver, base.Traces)]
+        return {name for names in known for name in names}
+
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
 
@@ -231,7 +236,7 @@ class Alias(Driver):
 
     async def thumb(self, path: TreePath) -> tuple[bytes, str]:
         place = await self._file(path)
-        if not isinstance(place.driver, Thumbs):
+        if not isinstance(place.driver, base.Thumbs):
             raise NotSupported
         return await place.driver.thumb(place.inner)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
@@ -274,6 +274,13 @@ class Space(Protocol):
 class Stamps(Protocol):
     async def stamp(self, path: TreePath) -> int:
         """A cheap number that changes when a name appears in or vanishes from the folder."""
+        ...
+
+
+@runtime_checkable
+class Traces(Protocol):
+    async def traces(self, path: TreePath) -> Set[str]:
+        """What really holds the file or folder, by names that are equal wherever it is reached from."""
         ...
 
 

@@ -127,6 +127,10 @@ class Local(Driver):
             raise NotFound
         return self._entry(path.name, self.root.status(path), path.parent, self.options.thumbnail)
 
+    async def traces(self, path: TreePath) -> set[str]:
+        facts = await threaded(self.root.status, path)
+        return {f"local:{facts.st_dev}:{facts.st_ino}"}
+
     async def stamp(self, path: TreePath) -> int:
         return (await threaded(self.root.status, path)).st_mtime_ns
 

@@ -45,7 +45,7 @@ def _taken(source: Root, root: Root, file: Take, part: str) -> StorageProblem | 
                 raise StorageProblem("the source changed since the task began")
             if not file.overwrite and _standing(root, file.target):
                 raise Exists
-            _file(handle, root, file.target, part)
+            _file(handle, root, file.target, part, new=not file.overwrite)
     except StorageProblem as problem:
         return problem
     return None
@@ -77,8 +77,9 @@ def reading(root: Root, path: TreePath) -> Iterator[int]:
         os.close(handle)
 
 
-def _file(source: int, root: Root, target: TreePath, part: str) -> None:
-    """Copy what the handle holds, with its times, whole or not at all; refused when it changes meanwhile."""
+def _file(source: int, root: Root, target: TreePath, part: str, *, new: bool = False) -> None:
+    """Copy what the handle holds, with its times, whole or not at all; refused when it changes meanwhile. Exists when
+    it is to be `new` and something stands there."""
     facts = os.fstat(source)
     with root.target(target) as (folder, name):
         copied = unnamed.opened(folder, part, stat.S_IMODE(facts.st_mode))
@@ -87,7 +88,7 @@ def _file(source: int, root: Root, target: TreePath, part: str) -> None:
             if os.fstat(source).st_mtime_ns != facts.st_mtime_ns:
                 raise StorageProblem("the source changed while it was copied")
             os.utime(copied, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-            unnamed.put(copied, folder, part, name)
+            unnamed.put(copied, folder, part, name, new=new)
         except IsADirectoryError:
             unnamed.abandon(folder, part)
             raise Exists from None

@@ -229,6 +229,9 @@ class S3(Driver):
     async def checksums(self, path: TreePath) -> Mapping[str, str]:
         return s3upload.checksums(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
 
+    async def traces(self, path: TreePath) -> set[str]:
+        return {f"s3:{self.options.bucket}/{self.key(path)}"}
+
     async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)
         return f"{len(content)} {answer['ETag']}"

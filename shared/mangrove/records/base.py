@@ -17,7 +17,7 @@ from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
 from mangrove.config import config
-from mangrove.problems import Problem
+from mangrove.problems import EngineSilent, Problem
 from mangrove.records.crypto import seal, unseal
 
 Result = TypeVar("Result")
@@ -114,7 +114,7 @@ def told() -> Iterator[None]:
             raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
         if "ConditionalCheckFailed" in code:
             raise Conflict from error
-        raise Problem("the records engine does not answer") from error
+        raise EngineSilent from error
 
 
 def again(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

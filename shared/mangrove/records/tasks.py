@@ -270,6 +270,15 @@ def delete_gone(id: str) -> None:
             record.delete()
 
 
+def delete_done(kind: str, id: str) -> None:
+    """Forget a task that is done; one that somebody has just begun again stays."""
+    try:
+        with told():
+            TaskRecord(id).delete(condition=TaskRecord.shelf == _shelf(kind, True))
+    except Conflict:
+        pass  # begun again, or gone
+
+
 def delete(id: str) -> None:
     """Forget a task."""
     with told():

@@ -208,7 +208,7 @@ TABLE = (
         "102400",
         OFFLINE,
         PRIVATE,
-        help="MiB that SimpleHttp fetches at most of one address; 0 is no bound",
+        help="MiB that a download of one address may have; 0 is no bound",
     ),
     Setting(
         "offline_download_allowed_hosts",

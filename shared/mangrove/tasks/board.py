@@ -71,13 +71,14 @@ def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: in
         machines.start(opened)
 
 
-def handed_on(task: Task) -> bool:
-    """Whether the task that goes on with what this run of `task` has brought is open; it is started if it waits."""
+def handed_on(task: Task, *, start: bool = True) -> bool:
+    """Whether the task that goes on with what this run of `task` has brought is open; with `start`, it is started if
+    it waits."""
     try:
         opened = records.get(following(stage(task)))
     except RecordMissing:
         return False
-    if not opened.done:
+    if start and not opened.done:
         machines.start(opened)
     return True
 
@@ -158,7 +159,7 @@ def delete(kind: str, id: str, caller: Caller) -> None:
         records.take_down(task)
         machines.hurry(task)
     elif task.shown["state"] == State.SUCCEEDED:
-        records.delete(task.id)
+        records.delete_done(kind, task.id)
     else:
         _clean_up(task)
 

@@ -10,7 +10,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mangrove.checkpoints import reached
-from mangrove.drivers.base import Copies, Driver, Entry, Parts, Removes, Sums, Take, Takes, Upload, Writes, parts_key
+from mangrove.drivers.base import (
+    Copies,
+    Driver,
+    Entry,
+    Parts,
+    Removes,
+    Sums,
+    Take,
+    Takes,
+    Traces,
+    Upload,
+    Writes,
+    parts_key,
+)
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
@@ -23,6 +36,10 @@ KEPT_FOLDERS = 4
 LARGEST_FOLDER = 20_000  # entries; beyond, each is asked for by itself
 
 Result = TypeVar("Result")
+
+
+class OutOfTime(Exception):
+    """The slice is over and the file is not: the next one goes on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +126,7 @@ async def carry(
         if await alike(source, target):
             return True
         raise Exists
-    stored = await _stored(run, source, target, file)
+    stored = await _stored(run, source, target, file, Upload(file.size, file.modified, new=not overwrite))
     if stored.size != file.size:
         raise StorageProblem(f"the target has {stored.size} bytes instead of {file.size}")
     try:
@@ -148,6 +165,19 @@ async def alike(source: End, target: End) -> bool:
     return True
 
 
+async def one_thing(source: End, target: End) -> bool:
+    """Whether both ends are the same file or folder, reached through two storages."""
+    if not (isinstance(source.driver, Traces) and isinstance(target.driver, Traces)):
+        return False
+    try:
+        if not await source.driver.traces(source.path) & await target.driver.traces(target.path):
+            return False
+    except NotFound:
+        return False
+    one, other = await source.entry(), await target.entry()  # two servers may have a bucket of the same name
+    return one is not None and other is not None and (one.modified, one.etag) == (other.modified, other.etag)
+
+
 async def together(works: Iterable[Awaitable[Result]]) -> list[Result]:
     """The answers of all; the first failure, but not before the others have ended."""
     running = [asyncio.ensure_future(work) for work in works]
@@ -179,18 +209,17 @@ def _length(source: Driver, target: Parts, size: int) -> int:
     return max(part // IN_FLIGHT, -(-size // MOST_PIECES))
 
 
-async def _stored(run: Run, source: End, target: End, file: File) -> Entry:
+async def _stored(run: Run, source: End, target: End, file: File, upload: Upload) -> Entry:
     if source.driver is target.driver and isinstance(source.driver, Copies):
         try:
             await source.driver.copy(source.path, target.path)
             return await target.driver.stat(target.path)
         except NotSupported:
             pass  # too large to be done at once, or not within this storage
-    upload = Upload(file.size, file.modified)
     if file.size > WHOLE and isinstance(target.driver, Parts):
         return await _in_parts(run, source, target, target.driver, upload, file)
     if isinstance(target.driver, Takes):
-        wanted = Take(source.path, target.path, file.size, file.modified, True)
+        wanted = Take(source.path, target.path, file.size, file.modified, not upload.new)
         if (taken := await target.driver.take(source.driver, [wanted])) is not None:
             if taken[0] is not None:
                 raise taken[0]
@@ -225,21 +254,28 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
                 async with keeping:
                     run.progress(before + min((len(receipts) - receipts.count("")) * length, size))
                     await run.save()
+                if not run.has_time():
+                    return
         except BaseException:
             missing.clear()
             raise
 
     await together(lane() for _ in range(IN_FLIGHT))
+    if missing:
+        raise OutOfTime
     reached("carry.parts")
     await _unchanged(source, file)
     try:
         stored = await driver.finish(target.path, state["token"], receipts, upload)
-    except NotFound:
+    except (NotFound, Exists) as problem:
         if not await alike(source, target):
-            raise StorageProblem("the parts stored so far are gone") from None
-        stored = await target.driver.stat(target.path)  # a worker made the file and died before it could say so
+            raise (
+                problem if isinstance(problem, Exists) else StorageProblem("the parts stored so far are gone")
+            ) from None
+        await drop(run, target.driver)  # a worker made the file and died before it could say so
+        stored = await target.driver.stat(target.path)
     reached("carry.finished")
-    del run.cursor["file"]
+    run.cursor.pop("file", None)
     return stored
 
 

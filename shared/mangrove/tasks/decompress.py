@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from mangrove import archives
 from mangrove.archives import Archive, Member
 from mangrove.checkpoints import reached
+from mangrove.config import config
 from mangrove.drivers.base import Entry, Makes, Upload
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
@@ -36,12 +37,15 @@ async def plan(run: Run) -> bool:
     """See that it is an archive that can be read, and how much comes out of it; bring it here first if so asked."""
     if run.cursor.get("turn") != run.task.turn:
         run.cursor = {"turn": run.task.turn, "at": 0, "bytes": 0, "files": 0, "refused": 0, "errors": []}
-    if await asyncio.to_thread(board.handed_on, run.task):
+    if await asyncio.to_thread(board.handed_on, run.task, start=False):
         return False  # what was brought here may be gone by now
     run.shown["status"] = "getting src object"
     end, entry = await _source(run)
     if run.facts["cache_full"] and not run.cursor.get("cached"):
-        await _cache(run, end, entry)
+        try:
+            await _cache(run, end, entry)
+        except carry.OutOfTime:
+            return True
     total, found = 0, False
     async with _opened(run) as archive:
         if archive.sequential:
@@ -127,12 +131,15 @@ async def extract(run: Run) -> bool:
 
 async def _unpack(run: Run) -> bool:
     """Bring what is next into staging; whether there is more."""
-    cursor, saved = run.cursor, time.monotonic()
+    cursor = run.cursor
+    began = saved = time.monotonic()
+    first = 0.0
     async with _opened(run) as archive:
         if not cursor.get("folders"):
             await _folders(run, archive)
             reached("unpack.folders")
         async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
+            first = first or time.monotonic()
             with _noted(run, member):
                 await _keep(run, member, blocks)
                 reached("unpack.member")
@@ -140,9 +147,15 @@ async def _unpack(run: Run) -> bool:
             if time.monotonic() - saved > SAVE_SECONDS:
                 await run.save()
                 saved = time.monotonic()
-            if not run.has_time():
+            if not run.has_time() and _worth_it(first - began, time.monotonic() - first):
                 return True
     return False
+
+
+def _worth_it(way: float, work: float) -> bool:
+    """Whether a slice has done so much that its successor may go all the way to the next member again. Else an archive
+    with much before many small members would never end."""
+    return work >= way or not config().on_one_machine
 
 
 @contextmanager
@@ -234,7 +247,7 @@ async def clean(run: Run, state: State) -> None:
     """Drop what nobody goes on with."""
     if "file" in run.cursor:
         await carry.drop(run, await staging.driver())
-    if not run.cursor.get("handed"):
+    if not run.cursor.get("handed") and not await asyncio.to_thread(board.handed_on, run.task, start=False):
         await staging.clear(board.stage(run.task))
     elif run.cursor.get("cached"):
         await staging.forget(board.stage(run.task), CACHED)

@@ -104,6 +104,8 @@ async def _look(run: Run) -> bool:
     cursor |= {"missed": 0, "token": status.token}
     if status.failed:
         raise StorageProblem(f"[{name}]: {status.failed}")
+    most = snapshot.current().settings.number("offline_download_max_size") * MIB
+    _bounded(max(status.total, status.have), most)
     run.shown |= {"status": status.text, "total_bytes": status.total}
     run.progress(status.have)
     if not status.done:

@@ -14,7 +14,7 @@ from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, TakesUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
-from mangrove.problems import BadRequest, NotFound, NotSupported, StorageProblem
+from mangrove.problems import BadRequest, NotFound, NotSupported, Problem, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import board, kinds, staging, standing
 from mangrove.tools import names as names_of
@@ -202,4 +202,8 @@ async def upload(
     }
     name = kinds.upload_name(spot.path.name, mount.path, inner.parent)
     opened = partial(board.open, "upload", spot.caller.user, name, facts, size, "uploading", id)
-    return await asyncio.to_thread(opened)
+    try:
+        return await asyncio.to_thread(opened)
+    except Problem:
+        await staging.clear(id)  # no task is there to go on with it
+        raise

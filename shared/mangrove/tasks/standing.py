@@ -60,7 +60,9 @@ class Goal:
         path, who, rules = self.folder.path, self.folder.caller.user, self.folder.rules
         if parent is not None:
             path = TreePath(f"{path}/{self.name}/{parent}")
-        return rules.may_write(who, path) and rules.admits(who, path), rules.hiding(who, path)
+        there, _ = self.folder.moved(path).mount()
+        may = rules.may_write(who, path) and rules.admits(who, path) and there.path == self.mount.path
+        return may, rules.hiding(who, path)  # what is put below another mount would be seen nowhere
 
 
 async def prepare(goal: Goal) -> None:

@@ -35,7 +35,7 @@ def _old_tasks(before: datetime) -> None:
     for kind in KINDS:
         for row in records.rows(kind, True, PAGE):
             if datetime.fromisoformat(row.shown["end_time"]) < before:
-                records.delete(row.id)
+                records.delete_done(kind, row.id)
 
 
 def _stalled(before: float) -> None:
@@ -54,18 +54,20 @@ async def _orphans(before: float) -> None:
     store = await staging.driver()
     async for batch in store.list(base.ROOT):
         for entry in batch:
-            if await _is_orphan(store, entry.name, before):
+            if await _is_orphan(store, entry, before):
                 await staging.clear(entry.name)
 
 
-async def _is_orphan(store: base.Driver, stage: str, before: float) -> bool:
+async def _is_orphan(store: base.Driver, folder: base.Entry, before: float) -> bool:
+    """Whether no task owns the folder and nothing has come into it since. One in which nothing is seen and whose own
+    time is not known may be that of an upload under way; the bucket's own rule removes it if it is not."""
+    stage, newest = folder.name, folder.modified
     for owner in (stage.partition(".")[0], board.following(stage)):
         try:
             await asyncio.to_thread(records.get, owner)
             return False
         except RecordMissing:
             pass
-    newest = 0.0
     try:
         async for batch in store.list(TreePath(f"/{stage}")):
             if any(entry.name == staging.LENT for entry in batch):
@@ -73,4 +75,4 @@ async def _is_orphan(store: base.Driver, stage: str, before: float) -> bool:
             newest = max([newest, *(entry.modified for entry in batch)])
     except NotFound:
         return False  # its task has ended meanwhile
-    return newest < before
+    return 0 < newest < before

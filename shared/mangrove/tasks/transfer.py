@@ -43,6 +43,7 @@ SMALL = 4 << 20  # bytes; smaller files are carried several at once
 AT_ONCE = 16
 BATCH = 256
 SAVE_SECONDS = 0.5
+SAME = "the source and the target are the same"
 KEPT_ERRORS = 3  # failed items named in the task's error
 
 
@@ -70,6 +71,8 @@ async def _route(run: Run) -> Route:
         place.moved(place.path.parent).spend(Right.MOVE)
     place.takeable(who.door is Right.MOVE)
     reading, path, _ = await place.driver()
+    if who.door is Right.MOVE and not isinstance(reading, Removes):
+        raise NotSupported
     return Route(End(reading, path), goal, place)
 
 
@@ -156,16 +159,20 @@ async def move(run: Run) -> bool:
     saved = time.monotonic()
     while rows := await entries.rows(cursor["at"]):
         for batch in _batches(rows):
-            await _carry(run, route, batch, failed, near)
+            try:
+                await _carry(run, route, batch, failed, near)
+            except carry.OutOfTime:
+                forget_upwards(route.goal.mount, route.target.path)
+                return True
             reached("move.batch")
             cursor["at"] += len(batch)
             if time.monotonic() - saved > SAVE_SECONDS or not run.has_time():
-                await _saved(run, failed)
+                await _saved(run)
                 saved = time.monotonic()
             if not run.has_time():
                 forget_upwards(route.goal.mount, route.target.path)
                 return True
-    await _saved(run, failed)
+    await _saved(run)
     forget_upwards(route.goal.mount, route.target.path)
     if cursor["failed"]:
         raise StorageProblem(_summary(run))
@@ -174,9 +181,7 @@ async def move(run: Run) -> bool:
     return False
 
 
-async def _saved(run: Run, failed: Manifest) -> None:
-    await failed.flush()
-    run.cursor["failed"] = failed.count
+async def _saved(run: Run) -> None:
     run.progress(run.cursor["bytes"])
     await run.save()
 
@@ -200,7 +205,10 @@ def _batches(rows: list[Any]) -> list[list[Any]]:
 
 
 async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, near: Neighbours) -> None:
-    """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry."""
+    """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry.
+
+    What failed is written down before the cursor goes on: whoever follows would never come back to it.
+    """
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(row: Any) -> Problem | None:
@@ -223,9 +231,12 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
             run.cursor["bytes"] += 0 if row[3] else row[1]
             continue
         await failed.append(row)
-        errors = run.cursor.setdefault("errors", [])
-        if len(errors) < KEPT_ERRORS:
-            errors.append(f"{row[0] or run.facts['name']}: {problem.message}")
+        errors, error = run.cursor.setdefault("errors", []), f"{row[0] or run.facts['name']}: {problem.message}"
+        if len(errors) < KEPT_ERRORS and error not in errors:
+            errors.append(error)
+    if failed.count > run.cursor["failed"]:
+        await failed.flush()
+        run.cursor["failed"] = failed.count
 
 
 async def _taken(run: Run, route: Route, batch: list[Any]) -> list[Problem | None]:
@@ -259,6 +270,8 @@ async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
         if not isinstance(target.driver, Makes):
             raise NotSupported
         await target.driver.make(target.path)
+        if run.task.kind == "move" and await carry.one_thing(source, target):
+            raise StorageProblem(SAME)
         return
     facts, moving = run.facts, run.task.kind == "move"
     try:
@@ -273,8 +286,11 @@ async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
             raise
         await carry.drop(run, target.driver, target.path)
         return  # carried by a worker that died before it could say so
-    if not moving or not isinstance(source.driver, Removes):
+    if not moving:
         return
+    assert isinstance(source.driver, Removes)
+    if await carry.one_thing(source, target):
+        raise StorageProblem(SAME)
     if ours or await carry.alike(source, target):
         reached("move.verified")
         await source.driver.remove(source.path)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from mangrove import archives
 from mangrove.archives import Archive, Limits, Member
 from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import BrokenArchive, Denied, NotFound, NotSupported, StorageProblem
+from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotFound, NotSupported, StorageProblem, TooMany
 from mangrove.records.storages import Storage
 from mangrove.site.values import Settings
 from mangrove.tree import links, objects
@@ -23,7 +25,14 @@ from mangrove.tree.mounts import Mount
 from mangrove.tree.spot import Spot, look
 
 LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
+DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
 MIB = 20
+LOOK_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
+AT_ONCE = 2  # archives that one user looks into: each may need a quarter of a GiB, and a core
+SENT_AT_ONCE = 16  # files of archives: who reads one slowly keeps its memory for as long
+PATIENCE = 10.0  # seconds until a place among them is free
+_places = asyncio.Semaphore(SENT_AT_ONCE)
+_turns: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()  # by user
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ async def meta(spot: Spot, password: str, base: str) -> dict[str, Any]:
     }
     try:
         entry = await _file(driver, inner, mount)
-        async with _opened(driver, inner, entry, spot.settings, password) as archive:
+        async with _turn(spot), _in_time(), _opened(driver, inner, entry, spot.settings, password) as archive:
             tree = await _tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
@@ -92,7 +101,7 @@ async def listing(spot: Spot, password: str, inside: str, part: Slice) -> dict[s
     driver, inner, mount = await _place(spot)
     try:
         entry = await _file(driver, inner, mount)
-        async with _opened(driver, inner, entry, spot.settings, password) as archive:
+        async with _turn(spot), _in_time(), _opened(driver, inner, entry, spot.settings, password) as archive:
             found = await _folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
@@ -130,8 +139,9 @@ async def member(file: Download, inside: str, password: str) -> Unpacking:
     """One file of an archive. Whatever shows before or in its first block is raised here; NotFound when it is none."""
     stream = _member(file, TreePath(inside)[1:], password)
     try:
-        found = await anext(stream, None)
-        first = await anext(stream, b"")
+        async with _in_time():
+            found = await anext(stream, None)
+            first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.prefixed("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
@@ -143,6 +153,7 @@ async def _member(file: Download, path: str, password: str) -> AsyncGenerator[Me
     """The member, then its blocks; nothing when there is none."""
     entry = await _file(file.driver, file.inner, file.mount)
     async with (
+        _place_to_send(),
         _opened(file.driver, file.inner, entry, file.settings, password) as archive,
         aclosing(archive.contents(lambda _, one: one.path == path)) as contents,
     ):
@@ -174,6 +185,32 @@ async def _file(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
     return entry
 
 
+def _turn(spot: Spot) -> asyncio.Semaphore:
+    """To be held while a user looks into an archive."""
+    return _turns.setdefault(spot.caller.user.id, asyncio.Semaphore(AT_ONCE))
+
+
+@asynccontextmanager
+async def _place_to_send() -> AsyncIterator[None]:
+    try:
+        await asyncio.wait_for(_places.acquire(), PATIENCE)
+    except TimeoutError:
+        raise TooMany("too many files of archives are sent at once, try again later") from None
+    try:
+        yield
+    finally:
+        _places.release()
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            yield
+    except TimeoutError:
+        raise ArchiveTooLarge("the archive takes too long to be looked into") from None
+
+
 @asynccontextmanager
 async def _opened(
     driver: Driver, inner: TreePath, entry: Entry, settings: Settings, password: str
@@ -185,7 +222,8 @@ async def _opened(
 
 
 async def _tree(archive: Archive, modified: float) -> Node | None:
-    """All that can be unpacked, with the folders above it; None when there is more than LARGEST_TREE of it."""
+    """All that can be unpacked, with the folders above it; None when there is more than LARGEST_TREE of it, or it is
+    deeper than DEEPEST_TREE."""
     root = Node(Entry("", 0, modified, True))
     count = 0
     async with aclosing(archive.members()) as members:
@@ -194,6 +232,8 @@ async def _tree(archive: Archive, modified: float) -> Node | None:
                 continue
             node = root
             *above, name = one.path.split("/")
+            if len(above) > DEEPEST_TREE:
+                return None
             for part in above:
                 if part not in node.children:
                     node.children[part] = Node(Entry(part, 0, modified, True))

@@ -44,6 +44,7 @@ class Envelope(BaseModel, Generic[Data]):
 
 
 UNREADABLE = "unreadable"  # fits no body; the reason waits in the scope until the gate has let the caller in
+NOTHING = ""  # what an empty body is taken for; no model takes it
 
 
 class BoundRequest(Request):
@@ -64,7 +65,7 @@ class BoundRequest(Request):
     async def json(self) -> Any:
         text = (await self.body()).strip()
         try:
-            value = orjson.loads(text) if text else UNREADABLE
+            value = orjson.loads(text) if text else UNREADABLE if UNREADABLE in self.scope else NOTHING
         except orjson.JSONDecodeError as error:
             self.scope[UNREADABLE] = BadRequest(f"invalid JSON: {error}")
             return UNREADABLE

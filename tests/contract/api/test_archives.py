@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from mangrove import archives
+from mangrove.paths import DEEPEST
 from mangrove.tree import archives as looked
 from mangrove.tree import links
 from tests import servers
@@ -126,6 +127,17 @@ def test_a_tree_that_is_too_large_is_asked_for_folder_by_folder(service: Service
     assert meta["content"] is None
     assert "sort" not in meta
     assert admin.ok("/api/fs/archive/list", path=path, inner_path="/f", per_page=1)["total"] == looked.LARGEST_TREE
+
+
+@pytest.mark.parametrize(("depth", "shown"), [(looked.DEEPEST_TREE, True), (DEEPEST - 1, False)])
+def test_a_tree_that_is_too_deep_is_asked_for_too(
+    service: Service, admin: Client, folder: str, depth: int, shown: bool
+) -> None:
+    inner = "/".join("d" * depth)
+    path = placed(service, folder, "x.zip", zipped({f"{inner}/n": b"1"}))
+    assert (admin.ok("/api/fs/archive/meta", path=path)["content"] is not None) is shown
+    assert admin.ok("/api/fs/archive/list", path=path, inner_path=inner)["content"][0]["name"] == "n"
+    assert fetched(admin, path, f"{inner}/n").content == b"1"
 
 
 LOCKED = {"x.zip": locked, "x.7z": lambda: seven("sesame"), "y.7z": lambda: seven("sesame", headers=True)}

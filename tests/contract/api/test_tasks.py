@@ -248,6 +248,20 @@ def test_the_some_operations_name_only_those_that_failed(place: Place) -> None:
         assert post(place.client, f"{base}/delete_some", bad)["code"] == 400
 
 
+@pytest.mark.parametrize("area", ["task", "admin/task"])
+@pytest.mark.parametrize("op", BY_IDS)
+def test_the_some_operations_take_no_body_for_none_and_refuse_what_is_no_list(
+    admin: Client, area: str, op: str
+) -> None:
+    for path in (f"{prefix}/api/{area}/copy/{op}" for prefix in DIALECTS):
+        assert admin.envelope(admin.http.post(path)) == {"code": 200, "message": "success", "data": {}}
+        assert post(admin, path, ["x" * (9 << 20)])["code"] == 413
+        assert "invalid JSON" in admin.envelope(admin.http.post(path, content=b"["))["message"]
+        assert refusal(post(admin, path, {})) == (400, "invalid request format")
+        assert refusal(post(admin, path, "id")) == (400, "invalid request format")
+        assert refusal(post(admin, path, [1]))[0] == 400
+
+
 def test_clearing_and_retrying_act_on_the_states_they_name(place: Place) -> None:
     (place.root / "taken").mkdir()
     base = "/api/task/copy"

@@ -6,12 +6,14 @@ import asyncio
 import os
 import secrets
 import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mangrove.drivers.base import Upload
 from mangrove.records import counters, sessions
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
@@ -53,6 +55,7 @@ def staged(ground: Ground, name: str, days: float, file: str = "body") -> Path:
     path.write_bytes(b"x")
     old = time.time() - days * DAY
     os.utime(path, (old, old))
+    os.utime(path.parent, (old, old))
     return path
 
 
@@ -81,6 +84,23 @@ def test_staging_that_belongs_to_nobody_goes_after_a_day(ground: Ground) -> None
     assert young.exists()
     swept(ground)
     assert len(ground.staged()) == 2
+
+
+def test_an_upload_that_is_being_received_keeps_its_place(ground: Ground) -> None:
+    """Nothing is seen of its bytes until all are there, and its task is opened after that."""
+    seen: list[list[str]] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"one"
+        await sweep.sweep()
+        seen.append(ground.staged())
+        yield b"two"
+
+    id = board.new_id()
+    assert ground.do(staging.keep(id, staging.BODY, body(), Upload(6, 0.0))) == 6
+    assert seen == [[id]]
+    swept(ground)
+    assert ground.staged() == [id]
 
 
 @pytest.mark.parametrize("done", [False, True])
