@@ -28,7 +28,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
 
-PART = 16 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
+PART = 48 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
 MOST_PIECES = 7_500  # the record names each, and holds 400 KB
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts

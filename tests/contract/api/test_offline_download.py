@@ -550,6 +550,17 @@ def test_aria2_brings_a_file_and_says_how_far_it_is(place: Desk, admin: Client, 
     assert files(place.disk) == {"by aria.bin": LARGE}
 
 
+def test_aria2_brings_no_more_than_the_setting_allows_either(place: Desk, admin: Client, web: Origin) -> None:
+    with servers.aria2() as tool:
+        how = {"aria2_uri": tool.uri, "aria2_secret": tool.secret, "offline_download_max_size": "1"}
+        with scenes.settings(admin, **how):
+            (id,) = place.download(web.at("/large", origin.file(LARGE)), tool="aria2")
+            row = place.ended(KIND, id)
+    assert (row["state"], row["error"]) == (7, "the file has more than the 1 MiB that are allowed")
+    assert files(place.disk) == {}
+    assert place.all(TRANSFER) == []
+
+
 def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin) -> None:
     page = Halting(LARGE, CUT)
     url = web.at("/killed.bin", page)
