@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Missing, Problem

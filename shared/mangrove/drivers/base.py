@@ -224,8 +224,9 @@ class Takes(Protocol):
         """
         ...
 
-    def takes_parts(self, source: Driver) -> int:
-        """How many bytes of a file of `source` one `take_part` is to copy; 0 when `source` is not of that kind."""
+    def takes_parts(self, source: Driver) -> tuple[int, int]:
+        """Bytes of a file of `source` that are to be under way at once, and in how many calls of `take_part` side by
+        side; 0 bytes when `source` is not of that kind."""
         ...
 
     async def take_part(

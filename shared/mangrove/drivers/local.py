@@ -264,8 +264,8 @@ class Local(Driver):
             _free(file.target)
         return await threaded(localcopy.take, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
 
-    def takes_parts(self, source: Driver) -> int:
-        return localcopy.PART if isinstance(source, Local) else 0
+    def takes_parts(self, source: Driver) -> tuple[int, int]:
+        return (localcopy.PART if isinstance(source, Local) else 0), 1  # the kernel lets one write to a file at a time
 
     async def take_part(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int

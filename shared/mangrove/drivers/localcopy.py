@@ -16,7 +16,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
 FICLONE = 0x40049409  # Linux: share the blocks of another file
-PART = 64 << 20  # bytes
+PART = 128 << 20  # bytes that are copied by one call: a worker that is killed leaves that much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task
 
 

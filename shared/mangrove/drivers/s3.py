@@ -264,8 +264,8 @@ class S3(Driver):
         etag = await s3copy.part(self.call, place, self.key(target), token, number, offset, length)
         return f"{length} {etag}"
 
-    def takes_parts(self, source: Driver) -> int:
-        return s3copy.PART if isinstance(source, S3) and self._shares(source) else 0
+    def takes_parts(self, source: Driver) -> tuple[int, int]:
+        return (s3copy.PART if isinstance(source, S3) and self._shares(source) else 0), s3copy.PARTS_AT_ONCE
 
     def _shares(self, other: S3) -> bool:
         """Whether the server may read the other storage's objects with our keys."""

@@ -11,7 +11,8 @@ from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more goes part by part
-PART = 512 << 20  # bytes of a part
+PART = 512 << 20  # bytes that are under way at once
+PARTS_AT_ONCE = 3
 AT_ONCE = 8  # copies in flight
 
 Look = Callable[[TreePath], Awaitable[Entry]]

@@ -28,7 +28,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.tasks.steps import Run
 
-PART = 48 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
+PART = 32 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
 MOST_PIECES = 7_500  # the record names each, and holds 400 KB
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
@@ -203,10 +203,12 @@ async def _verified(body: AsyncIterator[bytes], source: End, file: File) -> Asyn
     await _unchanged(source, file)
 
 
-def _length(source: Driver, target: Parts, size: int) -> int:
-    """Bytes of a piece."""
-    part = (target.takes_parts(source) if isinstance(target, Takes) else 0) or PART
-    return max(part // IN_FLIGHT, -(-size // MOST_PIECES))
+def _pieces(source: Driver, target: Parts, size: int) -> tuple[int, int]:
+    """Bytes of a piece of a file, and how many are stored side by side."""
+    part, lanes = target.takes_parts(source) if isinstance(target, Takes) else (0, 0)
+    if not part:
+        part, lanes = PART, IN_FLIGHT
+    return max(part // lanes, -(-size // MOST_PIECES)), lanes
 
 
 async def _stored(run: Run, source: End, target: End, file: File, upload: Upload) -> Entry:
@@ -238,7 +240,8 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
     """Store part by part; the record knows each stored one, so that whoever goes on begins at the next."""
     assert upload.size is not None
     size = upload.size
-    state = await _begun(run, target, driver, upload, _length(source.driver, driver, size))
+    wanted, lanes = _pieces(source.driver, driver, size)
+    state = await _begun(run, target, driver, upload, wanted)
     length, receipts = int(state["length"]), state["receipts"]
     before = run.cursor["bytes"]
     receipts += [""] * (-(-size // length) - len(receipts))
@@ -260,7 +263,7 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
             missing.clear()
             raise
 
-    await together(lane() for _ in range(IN_FLIGHT))
+    await together(lane() for _ in range(lanes))
     if missing:
         raise OutOfTime
     reached("carry.parts")
@@ -298,7 +301,7 @@ async def _begun(run: Run, target: End, driver: Parts, upload: Upload, length: i
 async def _part(source: End, target: End, driver: Parts, token: str, index: int, length: int, size: int) -> str:
     offset = index * length
     wanted = min(length, size - offset)
-    if isinstance(driver, Takes) and driver.takes_parts(source.driver):
+    if isinstance(driver, Takes) and driver.takes_parts(source.driver)[0]:
         return await driver.take_part(source.driver, source.path, target.path, token, index + 1, offset, wanted)
     held = await content(source, offset, wanted)
     storing = asyncio.ensure_future(driver.part(target.path, token, index + 1, offset, held))

@@ -22,7 +22,7 @@ from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import board, carry, kinds, staging, standing
-from mangrove.tasks.carry import MOST_PIECES, PART
+from mangrove.tasks.carry import MOST_PIECES
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Run
 from mangrove.tasks.transfer import STAGED_GOES
@@ -31,6 +31,7 @@ from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
 
 SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
+PART = 16 << 20  # bytes of a file that are under way at once
 PATIENCE = 5  # looks in a row that a tool may fail to answer
 SHORTEST, LONGEST = 3, 300  # seconds between two looks
 MIB = 1 << 20

@@ -96,7 +96,7 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     source = ground.disk()
     source.put("f", LARGE)
     if isinstance(target, Disk):
-        monkeypatch.setattr(type(ground.driver(target.mount)), "takes_parts", lambda self, source: 0)
+        monkeypatch.setattr(type(ground.driver(target.mount)), "takes_parts", lambda self, source: (0, 0))
     task = ground.copy(source.mount, target.mount, "f")
     dying(monkeypatch, place)
     ground.run(task, following(ground, task, lambda: verb("copy", task.id, ground.caller())))
@@ -194,7 +194,7 @@ def test_buckets_of_one_name_on_two_servers_are_two_places(ground: Ground, monke
         return {f"s3:bucket{path}"}
 
     monkeypatch.setattr(S3, "traces", traces)
-    monkeypatch.setattr(S3, "takes_parts", lambda self, source: 0)
+    monkeypatch.setattr(S3, "takes_parts", lambda self, source: (0, 0))
     task = ground.move(source.mount, target.mount, "f")
     time.sleep(1.1)  # S3 tells the time of an object in whole seconds
     ground.run(task)
@@ -377,6 +377,7 @@ def test_copies_between_buckets_of_one_server_stay_in_the_server(
     ground: Ground, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3copy, "PART", PART)
+    monkeypatch.setattr(s3copy, "PARTS_AT_ONCE", 1)
     source, target = ground.bucket(), ground.bucket()
     files = {"tree/a": b"a" * 9, "tree/empty": b"", "tree/d/middle": LARGE[: 6 << 20], "tree/large": LARGE}
     for name, content in files.items():
