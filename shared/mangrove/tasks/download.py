@@ -13,7 +13,7 @@ from typing import Any
 
 from mangrove.checkpoints import reached
 from mangrove.config import config
-from mangrove.drivers.base import Parts, Upload, entries, parts_key
+from mangrove.drivers.base import Makes, Parts, Upload, entries, parts_key
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
@@ -274,10 +274,10 @@ async def _begun(run: Run, answer: http.Answer, length: int) -> tuple[Parts, dic
     if "file" not in run.cursor:
         path = staging.place(_stage(run), staging.BODY) / answer.name
         key, validator = parts_key(), answer.validator if answer.resumes else ""
-        state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "validator": validator}
-        state["length"] = length
-        run.cursor["file"] = state
-        await store.make(path.parent)  # type: ignore[attr-defined]
+        state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "length": length}
+        run.cursor["file"] = state | {"validator": validator}
+        assert isinstance(store, Makes)
+        await store.make(path.parent)
         await run.save()
         reached("download.intended")
         run.cursor["file"]["token"] = await store.begin(path, _upload(None), key)

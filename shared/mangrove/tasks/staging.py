@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from mangrove.config import config
 from mangrove.drivers import registry
-from mangrove.drivers.base import Driver, Mounting, Removes, Upload, Writes
+from mangrove.drivers.base import Driver, Makes, Mounting, Removes, Upload, Writes
 from mangrove.paths import TreePath
 from mangrove.problems import Problem
 
@@ -67,7 +67,8 @@ async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Uplo
     store = await driver()
     assert isinstance(store, Writes)
     path = TreePath(f"/{task_id}/{name}")
-    await store.make(path.parent)  # type: ignore[attr-defined]
+    assert isinstance(store, Makes)
+    await store.make(path.parent)
     return (await store.write(path, body, upload)).size
 
 
