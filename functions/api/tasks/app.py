@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Missing, Problem
@@ -27,7 +27,7 @@ def _ids(given: Any) -> Any:
     return given
 
 
-Ids = Annotated[list[str], Field(max_length=10_000)]
+Ids = Annotated[list[str], Field(max_length=10_000), BeforeValidator(_ids)]
 NONE: list[str] = []
 Verb = Callable[[str, str, Caller], None]
 
