@@ -35,6 +35,7 @@ def all_of_them(admin: Person) -> None:
     downloads(admin)
     archives(admin)
     gone_tasks(admin)
+    refused_starts(admin)
     swept(admin)
 
 
@@ -233,6 +234,23 @@ def gone_tasks(admin: Person) -> None:
         with pytest.raises(lambdas.Ended) as caught:
             worker({"tid": "x" * 21})
         assert caught.value.kind == "Superseded"
+
+
+def refused_starts(admin: Person) -> None:
+    """The machine is not there when a task is opened: who asked is told, and nothing of the task stays."""
+    steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.places["TransferMachine"]
+    known = steps.describe_state_machine(stateMachineArn=arn)
+    steps.delete_state_machine(stateMachineArn=arn)
+    answers = [
+        admin.sends("/files/refused", b"x", as_task="true"),
+        admin.asks("files/copy", src_dir="/outside", dst_dir="/files", names=["whole"], overwrite=True),
+    ]
+    made = steps.create_state_machine(
+        name=known["name"], definition=known["definition"], roleArn=known["roleArn"]
+    )["stateMachineArn"]  # fmt: skip
+    assert made == arn
+    assert [(answer["code"], answer["message"]) for answer in answers] == [(500, "the task cannot be started")] * 2
+    assert [admin.tasks(kind, "undone") for kind in ("upload", "copy")] == [[], []]
 
 
 def swept(admin: Person) -> None:
