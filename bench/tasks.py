@@ -149,7 +149,7 @@ def _begun(place: Place, count: int) -> str:
 
 
 def _finish(place: Place) -> None:
-    while place.client.get("/api/task/copy/undone", params={"per_page": 1})["data"]:
+    while place.client.get("/api/task/copy/undone", per_page=1)["data"]:
         time.sleep(LOOK_SECONDS)
 
 
@@ -158,7 +158,7 @@ def _listed(place: Place, shelf: str, **paging: int) -> float:
     taken = []
     for _ in range(5):
         began = time.perf_counter()
-        assert place.client.get(f"/api/task/copy/{shelf}", params=paging)["code"] == 200
+        assert place.client.get(f"/api/task/copy/{shelf}", **paging)["code"] == 200
         taken.append(time.perf_counter() - began)
     return min(taken) * 1000
 
