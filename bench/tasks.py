@@ -153,12 +153,12 @@ def _finish(place: Place) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _listed(place: Place, shelf: str, **paging: int) -> float:
+def _listed(place: Place, status_key: str, **paging: int) -> float:
     """Milliseconds of a list, the best of a few."""
     taken, client = [], place.client
     for _ in range(5):
         began = time.perf_counter()
-        assert client.get(f"/api/task/copy/{shelf}", **paging)["code"] == 200
+        assert client.get(f"/api/task/copy/{status_key}", **paging)["code"] == 200
         taken.append(time.perf_counter() - began)
     return min(taken) * 1000
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests import engine as engines
 from tests import servers
-from tests.ground import Ground
-from tests.ground import ground as grounds
 from tests.service import Client, Service, running
+from tests.task_env import TaskEnv
+from tests.task_env import task_env as open_task_env
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def s3() -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def ground(records: None, tmp_path: Path, s3: Callable[[], str]) -> Iterator[Ground]:
+def task_env(records: None, tmp_path: Path, s3: Callable[[], str]) -> Iterator[TaskEnv]:
     """Tasks in this process, with empty tables."""
-    with grounds(tmp_path, s3) as made:
+    with open_task_env(tmp_path, s3) as made:
         yield made

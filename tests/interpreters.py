@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 from mangrove.local.machines import Failed, Machine
-from tests.ground import Work, at_once
+from tests.task_env import Work, at_once
 
 SECONDS = 30.0  # that an execution may take
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it

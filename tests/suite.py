@@ -76,7 +76,7 @@ async def content(driver: Driver, path: str, offset: int = 0, length: int | None
 
 
 async def names(driver: Driver, path: str) -> list[str]:
-    return sorted(entry.name for entry in await base.entries(driver, P(path)))
+    return sorted(entry.name for entry in await base.list_all(driver, P(path)))
 
 
 async def there(driver: Driver, path: str) -> bool:
@@ -102,13 +102,13 @@ async def the_root_is_a_folder_without_a_name(driver: Driver) -> None:
 async def what_is_missing_is_not_found(driver: Driver) -> None:
     await fails(driver.stat(P("/no/such")), NotFound)
     await fails(driver.read(P("/nosuch")), NotFound)
-    await fails(base.entries(driver, P("/nosuch")), NotFound)
+    await fails(base.list_all(driver, P("/nosuch")), NotFound)
 
 
-@needs(base.Writes, base.Makes)
+@needs(base.Writes, base.MakesDirectories)
 async def a_file_comes_back_as_it_was_written(driver: Any) -> None:
     written = os.urandom(3_000_000)
-    await driver.make(P("/d"))
+    await driver.makedirs(P("/d"))
     entry = await driver.write(
         P("/d/f.bin"), body(written[:5], written[5:2_000_000], written[2_000_000:]), _of(written)
     )
@@ -130,7 +130,7 @@ async def an_empty_file_and_an_unknown_size_are_fine(driver: Any) -> None:
     assert await content(driver, "/empty") == b""
     await driver.write(P("/open"), body(b"ab", b"c"), Upload(None, 1.7e9))
     assert await content(driver, "/open") == b"abc"
-    assert {entry.name: entry.size for entry in await base.entries(driver, P("/"))} == {"empty": 0, "open": 3}
+    assert {entry.name: entry.size for entry in await base.list_all(driver, P("/"))} == {"empty": 0, "open": 3}
 
 
 @needs(base.Writes)
@@ -197,17 +197,17 @@ def _pieces(written: bytes) -> list[tuple[int, int, bytes]]:
     return [(number, offset, written[offset : offset + PIECE]) for number, offset in enumerate(offsets, 1)]
 
 
-@needs(base.Parts, base.Writes, base.Makes)
+@needs(base.Parts, base.Writes, base.MakesDirectories)
 async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None:
     written = os.urandom(2 * PIECE + 12_345)
-    await driver.make(P("/d"))
-    token = await driver.begin(P("/d/f"), _of(written), base.parts_key())
+    await driver.makedirs(P("/d"))
+    token = await driver.begin(P("/d/f"), _of(written), base.make_parts_key())
     pieces = _pieces(written)
     number, offset, torn = pieces[1]
-    await driver.part(P("/d/f"), token, number, offset, b"\0" * len(torn))
+    await driver.write_part(P("/d/f"), token, number, offset, b"\0" * len(torn))
     receipts: dict[int, str] = {}
     for number, offset, piece in [pieces[2], pieces[0], pieces[1], pieces[0]]:
-        receipts[number] = await driver.part(P("/d/f"), token, number, offset, piece)
+        receipts[number] = await driver.write_part(P("/d/f"), token, number, offset, piece)
     assert await names(driver, "/d") == []
     assert not await there(driver, "/d/f")
     entry = await driver.finish(P("/d/f"), token, [receipts[number] for number in sorted(receipts)], _of(written))
@@ -219,8 +219,8 @@ async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None
 @needs(base.Parts, base.Writes)
 async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
     written = os.urandom(3 * PIECE)
-    token = str(await driver.begin(P("/f"), _of(written), base.parts_key()))
-    stored = await asyncio.gather(*(driver.part(P("/f"), token, *piece) for piece in _pieces(written)))
+    token = str(await driver.begin(P("/f"), _of(written), base.make_parts_key()))
+    stored = await asyncio.gather(*(driver.write_part(P("/f"), token, *piece) for piece in _pieces(written)))
     receipts = json.loads(json.dumps(stored))
     await driver.finish(P("/f"), token, receipts, _of(written))
     assert await content(driver, "/f") == written
@@ -230,8 +230,8 @@ async def parts_are_stored_at_once_and_by_another_process(driver: Any) -> None:
 async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
     await put(driver, "/f", b"old")
-    token = await driver.begin(P("/f"), _of(written), base.parts_key())
-    receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
+    token = await driver.begin(P("/f"), _of(written), base.make_parts_key())
+    receipts = [await driver.write_part(P("/f"), token, *piece) for piece in _pieces(written)]
     assert await content(driver, "/f") == b"old"
     await driver.finish(P("/f"), token, receipts, _of(written))
     assert await content(driver, "/f") == written
@@ -241,8 +241,8 @@ async def a_file_of_parts_replaces_the_old_one_only_at_its_end(driver: Any) -> N
 async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
     written = os.urandom(PIECE + 10)
     await put(driver, "/f", b"old")
-    token = await driver.begin(P("/f"), Upload(len(written) + 1, 1.7e9), base.parts_key())
-    receipts = [await driver.part(P("/f"), token, *piece) for piece in _pieces(written)]
+    token = await driver.begin(P("/f"), Upload(len(written) + 1, 1.7e9), base.make_parts_key())
+    receipts = [await driver.write_part(P("/f"), token, *piece) for piece in _pieces(written)]
     await fails(driver.finish(P("/f"), token, receipts, Upload(len(written) + 1, 1.7e9)), StorageProblem)
     await fails(driver.finish(P("/f"), token, receipts[:1], _of(written)), StorageProblem)
     assert await content(driver, "/f") == b"old"
@@ -250,54 +250,54 @@ async def parts_of_another_size_than_announced_are_refused(driver: Any) -> None:
     assert await content(driver, "/f") == written
 
 
-@needs(base.Parts, base.Writes, base.Makes)
+@needs(base.Parts, base.Writes, base.MakesDirectories)
 async def dropped_parts_leave_nothing(driver: Any) -> None:
     written = os.urandom(PIECE + 1)
-    await driver.make(P("/d"))
-    token = await driver.begin(P("/d/f"), _of(written), base.parts_key())
+    await driver.makedirs(P("/d"))
+    token = await driver.begin(P("/d/f"), _of(written), base.make_parts_key())
     for piece in _pieces(written):
-        await driver.part(P("/d/f"), token, *piece)
-    await driver.drop(P("/d/f"), token)
-    await driver.drop(P("/d/f"), token)
-    await fails(driver.part(P("/d/f"), token, 1, 0, b"x"), StorageProblem)
+        await driver.write_part(P("/d/f"), token, *piece)
+    await driver.abort(P("/d/f"), token)
+    await driver.abort(P("/d/f"), token)
+    await fails(driver.write_part(P("/d/f"), token, 1, 0, b"x"), StorageProblem)
     assert await names(driver, "/d") == []
     await left_over(driver, "/d")
 
 
-@needs(base.Parts, base.Writes, base.Makes)
+@needs(base.Parts, base.Writes, base.MakesDirectories)
 async def what_was_begun_and_is_known_by_its_key_alone_is_forgotten(driver: Any) -> None:
-    key, other = base.parts_key(), base.parts_key()
-    await driver.make(P("/d"))
-    await driver.lost(P("/d/f"), key)
+    key, other = base.make_parts_key(), base.make_parts_key()
+    await driver.makedirs(P("/d"))
+    await driver.abort_by_key(P("/d/f"), key)
     await driver.begin(P("/d/f"), Upload(3, 1.7e9), key)
-    await driver.lost(P("/d/f"), key)
-    await driver.lost(P("/d/f"), key)
+    await driver.abort_by_key(P("/d/f"), key)
+    await driver.abort_by_key(P("/d/f"), key)
     await left_over(driver, "/d")
     token = await driver.begin(P("/d/f"), Upload(3, 1.7e9), other)
-    receipts = [await driver.part(P("/d/f"), token, 1, 0, b"abc")]
+    receipts = [await driver.write_part(P("/d/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/d/f"), token, receipts, Upload(3, 1.7e9))
     assert await content(driver, "/d/f") == b"abc"
 
 
 @needs(base.Parts, base.Writes)
 async def a_token_serves_once(driver: Any) -> None:
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
-    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
+    receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
     await put(driver, "/f", b"later")
-    await driver.drop(P("/f"), token)
+    await driver.abort(P("/f"), token)
     assert await content(driver, "/f") == b"later"
     await left_over(driver, "/")
 
 
 @needs(base.Parts, base.Writes)
 async def parts_that_are_not_known_are_not_found(driver: Any) -> None:
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
-    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
-    await driver.drop(P("/f"), token)
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
+    receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
+    await driver.abort(P("/f"), token)
     await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
-    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.parts_key())
-    receipts = [await driver.part(P("/f"), token, 1, 0, b"abc")]
+    token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
+    receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
     await put(driver, "/f", b"later")
     await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
@@ -312,27 +312,27 @@ async def left_over(driver: Any, path: str) -> None:
         assert sorted(os.listdir(driver.root.real + path)) == await names(driver, path)
 
 
-@needs(base.Makes)
+@needs(base.MakesDirectories)
 async def folders_are_made_with_their_parents(driver: Any) -> None:
-    await driver.make(P("/a/b/c"))
-    await driver.make(P("/a/b/c"))
+    await driver.makedirs(P("/a/b/c"))
+    await driver.makedirs(P("/a/b/c"))
     assert await names(driver, "/") == ["a"]
     assert await names(driver, "/a/b") == ["c"]
     assert await names(driver, "/a/b/c") == []
     assert (await driver.stat(P("/a/b"))).is_dir
 
 
-@needs(base.Makes, base.Writes)
+@needs(base.MakesDirectories, base.Writes)
 async def a_folder_does_not_replace_a_file(driver: Any) -> None:
     await put(driver, "/f")
-    await fails(driver.make(P("/f")), Exists)
-    await fails(driver.make(P("/f/below")), (Exists, NotFound))
+    await fails(driver.makedirs(P("/f")), Exists)
+    await fails(driver.makedirs(P("/f/below")), (Exists, NotFound))
     assert await content(driver, "/f") == b"x"
 
 
-@needs(base.Renames, base.Writes, base.Makes)
+@needs(base.Renames, base.Writes, base.MakesDirectories)
 async def files_and_folders_are_renamed(driver: Any) -> None:
-    await driver.make(P("/d/sub"))
+    await driver.makedirs(P("/d/sub"))
     await put(driver, "/d/f", b"1")
     await put(driver, "/d/sub/g", b"2")
     await driver.rename(P("/d/f"), P("/d/h"))
@@ -343,10 +343,10 @@ async def files_and_folders_are_renamed(driver: Any) -> None:
     await fails(driver.rename(P("/nosuch"), P("/other")), NotFound)
 
 
-@needs(base.Moves, base.Writes, base.Makes)
+@needs(base.Moves, base.Writes, base.MakesDirectories)
 async def files_and_folders_are_moved(driver: Any) -> None:
     for folder in ("/from/deep", "/to"):
-        await driver.make(P(folder))
+        await driver.makedirs(P(folder))
     await put(driver, "/from/f", b"1")
     await put(driver, "/from/deep/g", b"2")
     await driver.move(P("/from/f"), P("/to/f"))
@@ -358,9 +358,9 @@ async def files_and_folders_are_moved(driver: Any) -> None:
     assert await content(driver, "/to/deep/g") == b"2"
 
 
-@needs(base.Copies, base.Writes, base.Makes)
+@needs(base.Copies, base.Writes, base.MakesDirectories)
 async def files_are_copied(driver: Any) -> None:
-    await driver.make(P("/to"))
+    await driver.makedirs(P("/to"))
     await put(driver, "/f", b"1")
     await driver.copy(P("/f"), P("/to/f"))
     await put(driver, "/f", b"2")
@@ -368,9 +368,9 @@ async def files_are_copied(driver: Any) -> None:
     await fails(driver.copy(P("/nosuch"), P("/to/x")), NotFound)
 
 
-@needs(base.Removes, base.Writes, base.Makes)
+@needs(base.Removes, base.Writes, base.MakesDirectories)
 async def removing_takes_all_below_and_nothing_else(driver: Any) -> None:
-    await driver.make(P("/d/sub"))
+    await driver.makedirs(P("/d/sub"))
     for path in ("/d/f", "/d/sub/g", "/dd", "/keep"):
         await put(driver, path)
     await driver.remove(P("/d"))
@@ -380,20 +380,20 @@ async def removing_takes_all_below_and_nothing_else(driver: Any) -> None:
     assert await content(driver, "/keep") == b"x"
 
 
-@needs(base.Writes, base.Makes, base.Removes)
+@needs(base.Writes, base.MakesDirectories, base.Removes)
 async def a_folder_stays_when_its_last_file_goes(driver: Any) -> None:
-    await driver.make(P("/d"))
+    await driver.makedirs(P("/d"))
     await put(driver, "/d/f")
     await driver.remove(P("/d/f"))
     assert await names(driver, "/d") == []
     assert (await driver.stat(P("/d"))).is_dir
 
 
-@needs(base.Writes, base.Makes)
+@needs(base.Writes, base.MakesDirectories)
 async def a_file_is_no_folder_and_a_folder_no_file(driver: Any) -> None:
     await put(driver, "/f")
-    await driver.make(P("/d"))
-    await fails(base.entries(driver, P("/f")), (NotSupported, NotFound))
+    await driver.makedirs(P("/d"))
+    await fails(base.list_all(driver, P("/f")), (NotSupported, NotFound))
     await fails(driver.read(P("/d")), (NotSupported, NotFound))
 
 
@@ -411,7 +411,7 @@ async def a_reader_may_leave_early(driver: Any) -> None:
 @needs(base.Space)
 async def space_is_plausible(driver: Any) -> None:
     try:
-        space = await driver.space()
+        space = await driver.get_space()
     except NotSupported:
         return
     assert 0 <= space.free <= space.total

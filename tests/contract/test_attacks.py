@@ -28,7 +28,7 @@ from tests.contract.attacks import (
     ruled,
     send,
 )
-from tests.contract.classified import (
+from tests.contract.request_fields import (
     ADDRESSES,
     ATTACKED,
     FILES,

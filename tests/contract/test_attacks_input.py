@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.contract.attacks import Scene, answered, fields, placed, send
-from tests.contract.classified import FILES
+from tests.contract.request_fields import FILES
 from tests.service import Client
 
 FILE_BODIES = [

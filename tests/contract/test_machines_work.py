@@ -12,13 +12,13 @@ import pytest
 
 from mangrove.local.machines import load
 from mangrove.records.tasks import Task
-from mangrove.tasks import board, carry, decompress, download, steps, transfer
+from mangrove.tasks import decompress, download, file_copy, queue, steps, transfer
 from mangrove.tasks.kinds import KINDS, State
 from tests import origin
 from tests.contract.test_machines import DEFINITIONS
-from tests.ground import ALL_RIGHTS, Before, Bucket, Disk, Ground, calls
 from tests.interpreters import Interpreter, here, moto
 from tests.origin import Origin
+from tests.task_env import ALL_RIGHTS, Before, Bucket, Disk, TaskEnv, calls
 
 PART = 5 << 20  # bytes; what S3 takes as the least
 LARGE = bytes(range(256)) * (4 * PART // 3 // 256)
@@ -50,7 +50,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "BATCH", 2)
     monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)
-    monkeypatch.setattr(carry, "PART", PART)
+    monkeypatch.setattr(file_copy, "PART", PART)
     monkeypatch.setattr(download, "PART", PIECE)
 
 
@@ -65,28 +65,28 @@ def packed(**members: bytes) -> bytes:
 class Job:
     """One task between places of its own. `wanted`: what the target holds when all went well."""
 
-    def __init__(self, ground: Ground, web: Origin, verb: str) -> None:
-        self.ground = ground
+    def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
+        self.task_env = task_env
         self.verb = verb
         self.wanted = {"decompress": SMALL, "offline_download": {"file.bin": BODY}}.get(verb, TREE)
         self._web = web
-        self.source: Disk | Bucket = ground.bucket() if verb == "move" else ground.disk()
-        self.target: Disk | Bucket = ground.bucket() if verb == "copy" else ground.disk()
+        self.source: Disk | Bucket = task_env.bucket() if verb == "move" else task_env.disk()
+        self.target: Disk | Bucket = task_env.bucket() if verb == "copy" else task_env.disk()
 
     def open(self, url: str = "/file.bin", content: bytes = b"") -> Task:
         """Put it on the board, with places as if it had never run."""
-        ground = self.ground
-        ground.may(ALL_RIGHTS, disabled=False)
+        task_env = self.task_env
+        task_env.may(ALL_RIGHTS, disabled=False)
         self.source.clear()
         self.target.clear()
         if self.verb == "offline_download":
-            return ground.download(self.target.mount, self._web.address + url)
+            return task_env.download(self.target.mount, self._web.address + url)
         if self.verb == "decompress":
             self.source.put("a.zip", content or packed(**SMALL))
-            return ground.decompress(self.source.mount, self.target.mount, "a.zip")
+            return task_env.decompress(self.source.mount, self.target.mount, "a.zip")
         for name, body in TREE.items():
             self.source.put(name, body)
-        return getattr(ground, self.verb)(self.source.mount, self.target.mount, "tree")  # type: ignore[no-any-return]
+        return getattr(task_env, self.verb)(self.source.mount, self.target.mount, "tree")  # type: ignore[no-any-return]
 
     def left(self) -> dict[str, bytes]:
         return self.source.files()
@@ -106,13 +106,13 @@ class Ended:
 
 
 @pytest.fixture
-def both(ground: Ground, there: Interpreter, web: Origin) -> Callable[..., tuple[Job, Ended]]:
+def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tuple[Job, Ended]]:
     """Do a job in both interpreters, each time anew, and see that all is the same; the job and its end."""
-    ground.setting(offline_download_allowed_hosts="127.0.0.1")
+    task_env.setting(offline_download_allowed_hosts="127.0.0.1")
 
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
         ends: list[Ended] = []
-        job = Job(ground, web, verb)
+        job = Job(task_env, web, verb)
         for interpreter in (here, there):
             ends.append(ended(job, interpreter, before, opened))
             assert not job.target.unfinished()
@@ -125,8 +125,8 @@ def both(ground: Ground, there: Interpreter, web: Origin) -> Callable[..., tuple
 def ended(job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | None, opened: dict[str, Any]) -> Ended:
     first = job.open(**opened)
     ways, tasks = [], []
-    while job.ground.started:
-        task = job.ground.started.pop(0)
+    while job.task_env.started:
+        task = job.task_env.started.pop(0)
         machine = KINDS[task.kind].machine
         work = calls(load(machine)[1], before(job, task) if before and task.id == first.id else None)
         told = run(DEFINITIONS[machine], {"tid": task.id}, work)
@@ -134,7 +134,7 @@ def ended(job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | No
         ways.append(told.visited)
         tasks.append(task)
     assert tasks[0].id == first.id
-    return Ended(ways, [job.ground.shown(task) for task in tasks], job.target.files())
+    return Ended(ways, [job.task_env.view(task) for task in tasks], job.target.files())
 
 
 def straight(way: list[str]) -> bool:
@@ -149,7 +149,7 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     assert set(end.states) == {SUCCEEDED}
     assert all(straight(way) and way[-1] == "Settle" for way in end.ways)
     assert len(end.ways) == (1 if machine_of[verb] == "transfer" else 2)
-    assert job.ground.staged() == []
+    assert job.task_env.staged() == []
     assert verb != "move" or not job.left()
 
 
@@ -163,7 +163,7 @@ def test_a_machine_does_its_work_in_many_slices(
     assert set(end.states) == {SUCCEEDED}
     assert end.ways[0].count(SECOND[machine_of[verb]]) >= 4
     assert verb != "move" or not job.left()
-    assert job.ground.staged() == []
+    assert job.task_env.staged() == []
 
 
 TAKEN = "2 of 10 items failed: d0/f0: file exists; d1/f1: file exists"
@@ -195,7 +195,7 @@ def test_what_is_no_archive_fails_before_anything_is_unpacked(both: Callable[...
     assert end.ways == [["Plan", "Settle"]]
     assert (end.states[0][0], end.files) == (FAILED, {})
     assert end.states[0][1]
-    assert job.ground.staged() == []
+    assert job.task_env.staged() == []
 
 
 def test_entries_that_are_refused_are_named_and_the_others_arrive(both: Callable[..., tuple[Job, Ended]]) -> None:
@@ -234,12 +234,12 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
-    job, end = both(verb, midway(lambda job, task: board.cancel(verb, task.id, job.ground.caller())))
+    job, end = both(verb, midway(lambda job, task: queue.cancel(verb, task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
     assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
     whole_or_absent(job, end)
     if verb in ("offline_download", "decompress"):
-        assert (end.files, job.ground.staged()) == ({}, [])
+        assert (end.files, job.task_env.staged()) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
     reason = "who asked for this has no account any more" if disabled else "permission denied"
     permission = ALL_RIGHTS if disabled else 0
-    job, end = both(verb, midway(lambda job, task: job.ground.may(permission, disabled=disabled)))
+    job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]
     assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
     whole_or_absent(job, end)
@@ -294,16 +294,16 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
     assert set(end.states) == {SUCCEEDED}
     assert all(straight(way) for way in end.ways)  # a retry is no state of its own
     assert verb != "move" or not job.left()
-    assert job.ground.staged() == []
+    assert job.task_env.staged() == []
 
 
-def test_two_executions_of_one_task_do_its_work_once(ground: Ground) -> None:
-    job = Job(ground, None, "copy")  # type: ignore[arg-type]
+def test_two_executions_of_one_task_do_its_work_once(task_env: TaskEnv) -> None:
+    job = Job(task_env, None, "copy")  # type: ignore[arg-type]
     task = job.open()
 
     def before(name: str, nth: int) -> None:
         if (name, nth) == ("Move", 0):
-            ground.run(task)  # a whole other execution between two states of this one
+            task_env.run(task)  # a whole other execution between two states of this one
 
-    ground.run(task, before)
-    assert (ground.shown(task), job.target.files()) == (SUCCEEDED, TREE)
+    task_env.run(task, before)
+    assert (task_env.view(task), job.target.files()) == (SUCCEEDED, TREE)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers import s3upload
+from mangrove.drivers.s3 import upload as s3upload
 from mangrove.local import template
 from tests import lambdas, recorder
-from tests.contract import deeds, long_deeds
-from tests.contract.deeds import Person
+from tests.contract import scenarios, task_scenarios
+from tests.contract.scenarios import Person
 from tests.contract.test_events import samples
 from tests.recorder import Right
 
@@ -26,10 +26,10 @@ def done(cloud: lambdas.Cloud) -> None:
     assert cloud.setup()["Status"] == "SUCCESS"
     samples(cloud)
     admin = Person(cloud).signed_in("admin", lambdas.ADMIN_PASSWORD)
-    deeds.accounts(admin)
-    deeds.configuration(admin)
-    deeds.files(admin)
-    long_deeds.all_of_them(admin)
+    scenarios.accounts(admin)
+    scenarios.configuration(admin)
+    scenarios.files(admin)
+    task_scenarios.all_of_them(admin)
 
 
 def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 
 from tests import origin, servers
+from tests.crash.backends import Bucket, Disk, Side
 from tests.crash.jobs import KINDS, Broken, Job, prepared
-from tests.crash.sides import Bucket, Disk, Side
 from tests.origin import Origin
 from tests.service import Client, Service, started
 
@@ -53,12 +53,12 @@ class World:
         self.client: Client = self.service.client()
         second = folder / "second"
         second.mkdir()
-        self.sides: dict[str, Side] = {
+        self.backends: dict[str, Side] = {
             "files": Disk("/files", self.data / "files"),
             "second": Disk("/second", second),
             "bucket": Bucket("/bucket", endpoint),
         }
-        bucket = self.sides["bucket"]
+        bucket = self.backends["bucket"]
         assert isinstance(bucket, Bucket)
         self.mount("/second", "Local", root_folder_path=str(second), show_hidden=True)
         # v2: moto's first version of the listing leaves the names of folders unencoded
@@ -102,8 +102,8 @@ class World:
     def undone(self, kinds: Iterable[str] = KINDS) -> list[Any]:
         return [row for kind in KINDS if kind in kinds for row in self.tasks(kind, "undone")]
 
-    def tasks(self, kind: str, shelf: str) -> list[Any]:
-        answer = self.client.get(f"/openlist/api/task/{kind}/{shelf}")
+    def tasks(self, kind: str, status_key: str) -> list[Any]:
+        answer = self.client.get(f"/openlist/api/task/{kind}/{status_key}")
         assert answer["code"] == 200, answer
         found: list[Any] = answer["data"]
         return found
@@ -120,7 +120,7 @@ class World:
         """Forget what was done."""
         self.web.pages.clear()
         self.web.asked.clear()
-        for side in self.sides.values():
+        for side in self.backends.values():
             side.clear()
         for kind in KINDS:
             self.client.ok(f"/openlist/api/task/{kind}/clear_done")
@@ -137,7 +137,7 @@ class World:
                 raise Broken(f"not succeeded: {failed}")
             if len(rows) != wanted[kind]:
                 raise Broken(f"{len(rows)} instead of {wanted[kind]} tasks {kind}: {rows}")
-        if left := [orphan for side in self.sides.values() for orphan in side.orphans()]:
+        if left := [orphan for side in self.backends.values() for orphan in side.orphans()]:
             raise Broken(f"unfinished files are left: {left}")
         if staged := [str(path) for path in (self.data / "staging").rglob("*")]:
             raise Broken(f"left in staging: {staged}")
@@ -162,7 +162,7 @@ def run(world: World, seeds: Sequence[int]) -> Report:
     """The jobs of some seeds side by side, from a clean world; killed one to three times, the work is whole."""
     world.clear()
     rng = Random(f"kills {seeds}")
-    jobs = [job for seed in seeds for job in prepared(world.sides, seed)]
+    jobs = [job for seed in seeds for job in prepared(world.backends, seed)]
     kinds = {kind for job in jobs for kind in job.kinds}
     report = Report(len(seeds), len(jobs))
     world.begin(sorted(jobs, key=lambda job: job.kind != "upload"))

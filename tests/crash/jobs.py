@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tests import origin
 from tests.crash import trees
-from tests.crash.sides import Model, Side, fact
+from tests.crash.backends import Model, Side, fact
 from tests.crash.trees import ODD, Tree
 from tests.origin import Origin
 from tests.service import Client
@@ -145,27 +145,29 @@ def unpacked(source: Side, target: Side, label: str, stem: str, tree: Tree, kind
     )  # fmt: skip
 
 
-def prepared(sides: Mapping[str, Side], number: int) -> list[Job]:
+def prepared(backends: Mapping[str, Side], number: int) -> list[Job]:
     """The sources and target folders of one to three jobs, as a seed says."""
     rng = Random(number)
-    return [_any(sides, rng, f"{number}-{count}") for count in range(rng.choice((1, 1, 2, 2, 3)))]
+    return [_any(backends, rng, f"{number}-{count}") for count in range(rng.choice((1, 1, 2, 2, 3)))]
 
 
-def _any(sides: Mapping[str, Side], rng: Random, label: str) -> Job:
+def _any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
     kind = rng.choice(ASKED)
-    goal = rng.choice(tuple(sides))
-    origin = rng.choice([one for one in sides if one != goal])
+    goal = rng.choice(tuple(backends))
+    origin = rng.choice([one for one in backends if one != goal])
     if kind == "upload":
-        return given(kind, sides[goal], label, rng.choice(ODD), trees.content(rng, large=True))
+        return given(kind, backends[goal], label, rng.choice(ODD), trees.content(rng, large=True))
     if kind == "offline_download":
         body = trees.content(rng, large=rng.random() < 0.8)
-        return given(kind, sides[goal], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
+        return given(kind, backends[goal], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
     if kind != "decompress" and rng.random() < 0.15:
-        return carried(kind, sides[origin], sides[goal], label, rng.choice(ODD), {"": trees.content(rng, large=True)})
+        return carried(
+            kind, backends[origin], backends[goal], label, rng.choice(ODD), {"": trees.content(rng, large=True)}
+        )
     name = rng.choice(ODD) if rng.random() < 0.4 else "tree"
     large = rng.choice((0, 1, 1, 2)) if kind != "decompress" else rng.choice((0, 0, 1))
     tree = trees.generated(rng, rng.randrange(SMALL_FILES["bucket" if goal == "bucket" else origin]), large)
     if kind != "decompress":
-        return carried(kind, sides[origin], sides[goal], label, name, tree)
+        return carried(kind, backends[origin], backends[goal], label, name, tree)
     more = {"put_into_new_dir": rng.random() < 0.6, "cache_full": rng.random() < 0.3}
-    return unpacked(sides[origin], sides[goal], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more)
+    return unpacked(backends[origin], backends[goal], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more)

@@ -15,8 +15,8 @@ import pytest
 
 from tests import servers
 from tests.crash import harness
+from tests.crash.backends import Bucket, Disk, fact
 from tests.crash.harness import World
-from tests.crash.sides import Bucket, Disk, fact
 
 LARGE = 200 << 20  # bytes; enough to be met under way
 CANCEL_SECONDS = 4.0
@@ -34,7 +34,7 @@ def job(world: World) -> Iterator[Callable[..., str]]:
     """Starts work from one side to another, `files` below a folder of its own; the task's id, met under way."""
 
     def begun(verb: str, origin: str, goal: str, files: dict[str, bytes], **more: Any) -> str:
-        source, target = world.sides[origin], world.sides[goal]
+        source, target = world.backends[origin], world.backends[goal]
         for path, body in files.items():
             source.put(f"{name}/{path}", body)
         body = {"src_dir": source.mount, "dst_dir": target.mount, "names": [name], **more}
@@ -44,7 +44,7 @@ def job(world: World) -> Iterator[Callable[..., str]]:
 
     name = begun.name = uuid4().hex  # type: ignore[attr-defined]
     yield begun
-    for side in world.sides.values():
+    for side in world.backends.values():
         side.clear()
 
 
@@ -71,7 +71,7 @@ def under_way(world: World, kind: str, id: str) -> None:
 
 
 def orphans(world: World) -> list[tuple[str, int]]:
-    return [orphan for side in world.sides.values() for orphan in side.orphans()]
+    return [orphan for side in world.backends.values() for orphan in side.orphans()]
 
 
 def large(seed: bytes) -> bytes:
@@ -83,7 +83,7 @@ def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
     world: World, job: Callable[..., str], goal: str
 ) -> None:
     body = large(os.urandom(1 << 20))
-    slow = world.sides["bucket"] if goal == "second" else world.sides["files"]
+    slow = world.backends["bucket"] if goal == "second" else world.backends["files"]
     origin = "bucket" if slow.mount == "/bucket" else "files"
     id = job("copy", origin, goal, {"large.bin": body, "small.txt": b"small"})
     under_way(world, "copy", id)
@@ -93,14 +93,14 @@ def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (4, "context canceled")
     assert time.monotonic() - asked < CANCEL_SECONDS and row["end_time"] is not None
-    there = world.sides[goal].tree(job.name)
+    there = world.backends[goal].tree(job.name)
     assert there.get("large.bin") is None and there.get("small.txt") in (None, fact(b"small"))
     assert orphans(world) == []
     world.client.ok("/openlist/api/task/copy/retry", params={"tid": id})
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (2, "")
     wanted = {"": None, "large.bin": fact(body), "small.txt": fact(b"small")}
-    assert world.sides[goal].tree(job.name) == wanted
+    assert world.backends[goal].tree(job.name) == wanted
     assert orphans(world) == []
 
 
@@ -117,8 +117,8 @@ def test_a_deleted_task_stops_and_leaves_no_part(world: World, job: Callable[...
         time.sleep(0.05)
     time.sleep(0.5)
     assert orphans(world) == []
-    assert world.sides[goal].tree(job.name).get("large.bin") is None
-    source = world.sides["bucket" if goal == "second" else "files"]
+    assert world.backends[goal].tree(job.name).get("large.bin") is None
+    source = world.backends["bucket" if goal == "second" else "files"]
     assert "large.bin" in source.tree(job.name)
 
 
@@ -128,7 +128,7 @@ def test_a_file_that_changes_during_the_copy_fails_by_name_and_the_rest_goes_on(
     files = {"a.bin": large(os.urandom(1 << 20)), "b.bin": large(os.urandom(1 << 20)), "c.txt": b"c", "z/y.txt": b"y"}
     id = job("move", "files", "bucket", files)
     under_way(world, "move", id)
-    side = world.sides["files"]
+    side = world.backends["files"]
     assert isinstance(side, Disk)
     for name in ("a.bin", "b.bin"):  # one is being read, the other is not yet
         with (side.root / job.name / name).open("r+b") as file:
@@ -137,7 +137,7 @@ def test_a_file_that_changes_during_the_copy_fails_by_name_and_the_rest_goes_on(
     assert row["state"] == 7
     assert row["error"].startswith("2 of 6 items failed: ") and "a.bin: the source changed" in row["error"]
     assert "b.bin: the source changed" in row["error"]
-    there = world.sides["bucket"].tree(job.name)
+    there = world.backends["bucket"].tree(job.name)
     assert there == {"": None, "c.txt": fact(b"c"), "z": None, "z/y.txt": fact(b"y")}
     here = side.tree(job.name)
     assert here.pop("a.bin") is not None and here.pop("b.bin") is not None
@@ -148,7 +148,7 @@ def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_fol
     world: World, job: Callable[..., str]
 ) -> None:
     id = job("copy", "files", "second", {"a.bin": large(os.urandom(1 << 20)), "b.bin": os.urandom(40 << 20)})
-    side = world.sides["files"]
+    side = world.backends["files"]
     assert isinstance(side, Disk)
     stop = threading.Event()
 
@@ -163,7 +163,7 @@ def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_fol
     stop.set()
     toucher.join()
     assert row["state"] == 7 and "a.bin: the source changed" in row["error"]
-    assert set(world.sides["second"].tree(job.name)) == {"", "b.bin"}
+    assert set(world.backends["second"].tree(job.name)) == {"", "b.bin"}
     assert orphans(world) == []
 
 
@@ -184,7 +184,7 @@ def test_a_user_who_is_disabled_midway_stops_his_task_with_that_reason(world: Wo
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (7, "who asked for this has no account any more")
     assert row["creator"] == name
-    target = world.sides["bucket"]
+    target = world.backends["bucket"]
     assert isinstance(target, Bucket) and 0 < len(target.names(job.name)) < 5000
     world.client.ok("/api/admin/user/delete", params={"id": number})
 
@@ -193,7 +193,7 @@ def test_a_replaced_file_is_the_new_one_though_it_has_the_old_ones_size_and_the_
     world: World, job: Callable[..., str]
 ) -> None:
     old, new = large(b"old." * (1 << 18)), large(b"new!" * (1 << 18))
-    target = world.sides["bucket"]
+    target = world.backends["bucket"]
     assert isinstance(target, Bucket)
     target.put(f"{job.name}/large.bin", old)
     id = job("move", "files", "bucket", {"large.bin": new}, overwrite=True)
@@ -204,7 +204,7 @@ def test_a_replaced_file_is_the_new_one_though_it_has_the_old_ones_size_and_the_
     world.restart()
     assert until(world, "move", id, {2, 4, 7})["state"] == 2
     assert target.tree(job.name) == {"": None, "large.bin": fact(new)}
-    assert world.sides["files"].tree(job.name) == {}
+    assert world.backends["files"].tree(job.name) == {}
     assert orphans(world) == []
 
 
@@ -237,12 +237,12 @@ def test_a_task_asked_for_while_storages_still_start_is_taken_up(tmp_path: Path,
         world.kill()
         world.restart()
         name = uuid4().hex
-        world.sides["files"].put(f"{name}/file.txt", b"early")
+        world.backends["files"].put(f"{name}/file.txt", b"early")
         answer = world.client.post("/openlist/api/fs/copy", src_dir="/files", dst_dir="/second", names=[name])
         assert answer["code"] == 200, answer
         row = until(world, "copy", answer["data"]["tasks"][0]["id"], {2, 4, 7})
         assert (row["state"], row["error"]) == (2, "")
-        assert world.sides["second"].tree(name) == {"": None, "file.txt": fact(b"early")}
+        assert world.backends["second"].tree(name) == {"": None, "file.txt": fact(b"early")}
         world.client.ok("/api/admin/storage/delete", params={"id": number})
-        for side in world.sides.values():
+        for side in world.backends.values():
             side.clear()

@@ -33,61 +33,63 @@ def tree(**more: bytes) -> trees.Tree:
 
 
 def sent(world: World, label: str) -> Job:
-    return given("upload", world.sides["bucket"], label, "sent.bin", large())
+    return given("upload", world.backends["bucket"], label, "sent.bin", large())
 
 
 def copied_up(world: World, label: str) -> Job:
-    return carried("copy", world.sides["files"], world.sides["bucket"], label, "top", tree(large=large()))
+    return carried("copy", world.backends["files"], world.backends["bucket"], label, "top", tree(large=large()))
 
 
 def copied_down(world: World, label: str) -> Job:
-    return carried("copy", world.sides["bucket"], world.sides["second"], label, "top", tree(large=large()))
+    return carried("copy", world.backends["bucket"], world.backends["second"], label, "top", tree(large=large()))
 
 
 def copied_over(world: World, label: str) -> Job:
-    return carried("copy", world.sides["files"], world.sides["second"], label, "top", tree(large=large()))
+    return carried("copy", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
 
 
 def moved_up(world: World, label: str) -> Job:
-    return carried("move", world.sides["second"], world.sides["bucket"], label, "top", tree(large=large()))
+    return carried("move", world.backends["second"], world.backends["bucket"], label, "top", tree(large=large()))
 
 
 def moved_down(world: World, label: str) -> Job:
-    return carried("move", world.sides["bucket"], world.sides["files"], label, "top", tree(large=large()))
+    return carried("move", world.backends["bucket"], world.backends["files"], label, "top", tree(large=large()))
 
 
 def moved_over(world: World, label: str) -> Job:
-    return carried("move", world.sides["files"], world.sides["second"], label, "top", tree(large=large()))
+    return carried("move", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
 
 
 def fetched(world: World, label: str) -> Job:
-    return given("offline_download", world.sides["bucket"], label, "fetched.bin", large())
+    return given("offline_download", world.backends["bucket"], label, "fetched.bin", large())
 
 
 def fetched_anew(world: World, label: str) -> Job:
-    return given("offline_download", world.sides["second"], label, "fetched.bin", large(), ranges=False)
+    return given("offline_download", world.backends["second"], label, "fetched.bin", large(), ranges=False)
 
 
 def fetched_small(world: World, label: str) -> Job:
-    return given("offline_download", world.sides["bucket"], label, "fetched.txt", b"small")
+    return given("offline_download", world.backends["bucket"], label, "fetched.txt", b"small")
 
 
 def fetched_by_aria2(world: World, label: str) -> Job:
-    return given("offline_download", world.sides["second"], label, "fetched.bin", large(), tool="aria2")
+    return given("offline_download", world.backends["second"], label, "fetched.bin", large(), tool="aria2")
 
 
 def unzipped(world: World, label: str) -> Job:
-    return unpacked(world.sides["files"], world.sides["bucket"], label, "packed", tree(), "zip", put_into_new_dir=True)
+    return unpacked(
+        world.backends["files"], world.backends["bucket"], label, "packed", tree(), "zip", put_into_new_dir=True
+    )
 
 
 def untarred(world: World, label: str) -> Job:
-    return unpacked(world.sides["bucket"], world.sides["second"], label, "packed", tree(large=large()), "tar.gz")
+    return unpacked(world.backends["bucket"], world.backends["second"], label, "packed", tree(large=large()), "tar.gz")
 
 
 def unpacked_from_here(world: World, label: str) -> Job:
     """The archive itself, of several parts, is brought into staging first."""
-    sides = world.sides
-    return unpacked(sides["bucket"], sides["files"], label, "packed", tree(large=large()), "7z", cache_full=True)
+    backends = world.backends
+    return unpacked(backends["bucket"], backends["files"], label, "packed", tree(large=large()), "7z", cache_full=True)
 
 
 ALL: tuple[Scene, ...] = (sent, copied_over, moved_up, fetched, unzipped)
@@ -126,8 +128,8 @@ SCENES: dict[str, tuple[Scene, ...]] = {
 }
 CASES = [
     (name, scene)
-    for number, (name, scenes) in enumerate(SCENES.items())
-    for scene in (scenes if EVERY else [scenes[number % len(scenes)]])
+    for number, (name, fixtures) in enumerate(SCENES.items())
+    for scene in (fixtures if EVERY else [fixtures[number % len(fixtures)]])
 ]
 _labels = itertools.count()
 

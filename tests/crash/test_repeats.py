@@ -12,7 +12,7 @@ import pytest
 from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 
-from mangrove.tasks.carry import PART
+from mangrove.tasks.file_copy import PART
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
@@ -56,7 +56,7 @@ def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> Non
         return store(backend, bucket, upload, number, value)
 
     body = trees.unlike(Random(1), SIZE)
-    job = carried("copy", world.sides["files"], world.sides["bucket"], "up", "large.bin", {"": body})
+    job = carried("copy", world.backends["files"], world.backends["bucket"], "up", "large.bin", {"": body})
     with patch.object(S3Backend, "upload_part", counting):
         world.begin([job])
         killed_midway(world, "copy")
@@ -69,7 +69,7 @@ def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> Non
 def test_a_copy_out_of_a_bucket_reads_at_most_one_part_again(world: World) -> None:
     world.clear()
     body = trees.unlike(Random(2), SIZE)
-    job = carried("copy", world.sides["bucket"], world.sides["second"], "down", "large.bin", {"": body})
+    job = carried("copy", world.backends["bucket"], world.backends["second"], "down", "large.bin", {"": body})
     asked: list[int] = []
     ranged = S3Response._handle_range_header
 
@@ -102,7 +102,7 @@ def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> Non
             sent[0] += request.wfile.write(body[offset : offset + (1 << 20)])
             time.sleep(0.002)
 
-    job = given("offline_download", world.sides["second"], "web", "to-web", body)  # named as its address is
+    job = given("offline_download", world.backends["second"], "web", "to-web", body)  # named as its address is
     world.begin([job])
     (address,) = world.web.pages
     world.web.at(address, slowly)

@@ -212,9 +212,9 @@ def test_a_first_start_makes_up_a_password_and_shows_it_once(life: Life) -> None
 
 def test_a_first_start_makes_the_administrator_a_disabled_guest_and_a_place_for_files(life: Life) -> None:
     first = life.kept["first"]
-    people = {row["username"]: row for row in first["user"]["content"]}
-    assert set(people) == {"admin", "guest"}
-    admin, guest = people["admin"], people["guest"]
+    accounts = {row["username"]: row for row in first["user"]["content"]}
+    assert set(accounts) == {"admin", "guest"}
+    admin, guest = accounts["admin"], accounts["guest"]
     assert (admin["id"], admin["role"], admin["permission"], admin["base_path"]) == (1, 2, 0x71FF, "/")
     assert not admin["disabled"]
     assert (guest["role"], guest["disabled"], guest["permission"]) == (1, True, 0)

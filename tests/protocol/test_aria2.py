@@ -13,11 +13,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.base import Status
-from mangrove.tools.guard import Allowed
 from tests import origin, servers, torrents
 from tests.origin import Origin
 
@@ -184,7 +184,7 @@ def test_a_torrent_is_stopped_by_the_token_it_began_with(
 )
 def test_what_may_not_be_reached_is_not_handed_on(running: servers.Aria2, tmp_path: Path, address: str) -> None:
     before = known(running)
-    with pytest.raises(guard.Refused):
+    with pytest.raises(guard.ForbiddenAddress):
         asyncio.run(Aria2(running.uri, running.secret, Allowed()).begin(address, str(tmp_path), "key"))
     assert known(running) == before
 

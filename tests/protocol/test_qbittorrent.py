@@ -15,10 +15,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard, qbittorrent, urls
+from mangrove.tools import qbittorrent, urls
 from mangrove.tools.base import Status
-from mangrove.tools.guard import Allowed
 from mangrove.tools.qbittorrent import QBittorrent
 from tests import origin, servers, torrents
 from tests.origin import Origin
@@ -213,8 +214,8 @@ def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
-        ("http://127.0.0.1:1/a.torrent", guard.Refused), ("http://169.254.169.254/", guard.Refused),
-        (f"magnet:?xt=urn:btih:{'a' * 40}&tr=http://10.0.0.1/announce", guard.Refused),
+        ("http://127.0.0.1:1/a.torrent", guard.ForbiddenAddress), ("http://169.254.169.254/", guard.ForbiddenAddress),
+        (f"magnet:?xt=urn:btih:{'a' * 40}&tr=http://10.0.0.1/announce", guard.ForbiddenAddress),
         ("ftp://example.org/a.torrent", urls.BadAddress), ("http://u:p@example.org/", urls.BadAddress),
     ],
 )  # fmt: skip
@@ -230,6 +231,6 @@ def test_a_redirect_to_a_private_address_is_refused_before_qbittorrent_hears_of_
 ) -> None:
     with origin.origin("127.0.0.2") as public:
         url = public.at("/a.torrent", origin.redirect(running.replace("me:hush%20hush@", "") + "api/v2/app/shutdown"))
-        with pytest.raises(guard.Refused):
+        with pytest.raises(guard.ForbiddenAddress):
             asyncio.run(QBittorrent(running, 0, Allowed.parse("127.0.0.2")).begin(url, str(tmp_path), uuid4().hex))
     assert asyncio.run(QBittorrent(running, 0, HERE).version()), "it was not shut down"

@@ -84,7 +84,7 @@ def test_a_presigned_link_gives_the_bytes(rclone: tuple[str, Path]) -> None:
 def test_wrong_keys_are_forbidden(rclone: tuple[str, Path]) -> None:
     async def listed() -> None:
         driver = await started("S3", bucket(rclone, secret_access_key="wrong"))
-        await base.entries(driver, TreePath("/"))
+        await base.list_all(driver, TreePath("/"))
 
     with pytest.raises(Forbidden):
         asyncio.run(listed())
@@ -94,7 +94,7 @@ def test_a_dead_server_is_said_to_be_unreachable() -> None:
     async def used() -> None:
         driver = await started("S3", servers.s3_options(f"http://127.0.0.1:{servers.free_port()}", "bucket"))
         with pytest.raises(Unreachable):
-            await base.entries(driver, TreePath("/"))
+            await base.list_all(driver, TreePath("/"))
         with pytest.raises(Unreachable):
             await suite.put(driver, "/f")
         with pytest.raises(Unreachable):

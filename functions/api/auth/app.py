@@ -11,7 +11,7 @@ from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
-from mangrove.web import models, wire
+from mangrove.web import dialects, models
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.binding import Number, required, whole
 from mangrove.web.envelope import Reply, ok
@@ -66,7 +66,7 @@ def verify(who: Visitor, body: models.Verify2FAReq) -> Reply:
 
 @api.get("/api/me", gives=models.Me)
 async def me(who: Visitor) -> Reply:
-    return ok(wire.user(who.user) | {"otp": bool(who.user.otp_secret)})
+    return ok(dialects.user(who.user) | {"otp": bool(who.user.otp_secret)})
 
 
 @api.post("/api/me/update")
@@ -86,7 +86,7 @@ def _own(who: Caller) -> int:
 
 @api.get("/api/me/sshkey/list", gives=models.Rows[models.SshKeyRow])
 def list_keys(who: Visitor, dialect: Dialect) -> Reply:
-    rows: list[dict[str, Any]] = [wire.sshkey(key, dialect) for key in sshkeys.of_user(_own(who))]
+    rows: list[dict[str, Any]] = [dialects.sshkey(key, dialect) for key in sshkeys.of_user(_own(who))]
     return ok({"content": rows, "total": len(rows)})
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from mangrove.drivers.base import Thumbs
+from mangrove.drivers.base import MakesThumbnails
 from mangrove.problems import NotSupported
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, admitted
@@ -76,9 +76,9 @@ async def _bytes(request: Request, file: Download) -> Response:
 
 
 async def _thumb(file: Download) -> Response:
-    if not isinstance(file.driver, Thumbs):
+    if not isinstance(file.driver, MakesThumbnails):
         raise NotSupported
-    return picture(*await file.driver.thumb(file.inner))
+    return picture(*await file.driver.make_thumbnail(file.inner))
 
 
 async def _unpacked(request: Request, path: str, inner: str, password: str, sign: str) -> Response:

@@ -9,9 +9,9 @@ from fastapi import Query
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
 from mangrove.tasks import requests
-from mangrove.tree import archives, browse, changes, spot, transfers
+from mangrove.tree import access, archives, browse, changes, transfers
+from mangrove.web import dialects
 from mangrove.web import fs_models as models
-from mangrove.web import wire
 from mangrove.web.address import Address
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -33,28 +33,28 @@ api = Api("files")
 
 
 async def _list(who: Caller, body: models.ListReq, address: str) -> Reply:
-    place = await spot.at(who, body.path, body.password)
+    place = await access.at(who, body.path, body.password)
     return ok(await browse.listing(place, browse.Slice(body.page, body.per_page), body.refresh, address))
 
 
 async def _get(who: Caller, body: models.ListReq, address: str) -> Reply:
-    return ok(await browse.one(await spot.at(who, body.path, body.password), address))
+    return ok(await browse.one(await access.at(who, body.path, body.password), address))
 
 
 async def _archive(who: Caller, body: models.ArchiveReq, address: str) -> Reply:
-    return ok(await archives.meta(await spot.at(who, body.path, body.password), body.archive_pass, address))
+    return ok(await archives.meta(await access.at(who, body.path, body.password), body.archive_pass, address))
 
 
 async def _archive_list(who: Caller, body: models.ArchiveListReq) -> Reply:
     part = browse.Slice(body.page, body.per_page)
-    place = await spot.at(who, body.path, body.password)
+    place = await access.at(who, body.path, body.password)
     return ok(await archives.listing(place, body.archive_pass, body.inner_path, part))
 
 
 async def _dirs(who: Caller, body: models.DirsReq) -> Reply:
     if body.force_root and not who.is_admin:
         raise Denied("Permission denied")
-    return ok(await browse.folders(await spot.at(who, body.path, body.password, confined=not body.force_root)))
+    return ok(await browse.folders(await access.at(who, body.path, body.password, confined=not body.force_root)))
 
 
 @api.post("/api/fs/list", gives=models.Listing)
@@ -89,14 +89,14 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
-    place = (await spot.at(who, body.path, body.password)).readable()
+    place = (await access.at(who, body.path, body.password)).require_read()
     await changes.running(place)
     raise NotSupported
 
 
 @api.post("/api/fs/link", gives=models.DirectLink)
 async def link(who: Admin, body: models.LinkReq, address: Address) -> Reply:
-    found = await browse.direct(await spot.at(who, body.path, confined=False), address)
+    found = await browse.direct(await access.at(who, body.path, confined=False), address)
     lifetime = None if found.lifetime is None else int(found.lifetime * 1e9)
     data: dict[str, Any] = {"url": found.url, "header": dict(found.headers) or None, "Expiration": lifetime}
     return ok(data | {"concurrency": 0, "part_size": 0, "content_length": 0})
@@ -104,26 +104,26 @@ async def link(who: Admin, body: models.LinkReq, address: Address) -> Reply:
 
 @api.post("/api/fs/mkdir")
 async def mkdir(who: Writer, body: models.MkdirReq) -> Reply:
-    await changes.make(await spot.at(who, body.path))
+    await changes.make(await access.at(who, body.path))
     return ok()
 
 
 @api.post("/api/fs/rename")
 async def rename(who: Renamer, body: models.RenameReq) -> Reply:
-    await changes.rename(await spot.at(who, body.path), body.name, body.overwrite)
+    await changes.rename(await access.at(who, body.path), body.name, body.overwrite)
     return ok()
 
 
 @api.post("/api/fs/batch_rename")
 async def batch_rename(who: Renamer, body: models.BatchRenameReq) -> Reply:
     wanted = {one.src_name: one.new_name for one in body.rename_objects if one.src_name and one.new_name}
-    await changes.rename_all(await spot.at(who, body.src_dir), wanted)
+    await changes.rename_all(await access.at(who, body.src_dir), wanted)
     return ok()
 
 
 @api.post("/api/fs/regex_rename")
 async def regex_rename(who: Renamer, body: models.RegexRenameReq) -> Reply:
-    place = await spot.at(who, body.src_dir)
+    place = await access.at(who, body.src_dir)
     await changes.rename_by_pattern(place, body.src_name_regex, body.new_name_regex)
     return ok()
 
@@ -134,30 +134,30 @@ def _conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
 
 @api.post("/api/fs/move", gives=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
-    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
     tasks = await requests.move(*places, body.names, _conflict(body))
-    return ok(wire.transferred("Move", tasks, dialect))
+    return ok(dialects.transferred("Move", tasks, dialect))
 
 
 @api.post("/api/fs/copy", gives=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
-    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
     tasks = await requests.copy(*places, body.names, _conflict(body))
-    return ok(wire.transferred("Copy", tasks, dialect))
+    return ok(dialects.transferred("Copy", tasks, dialect))
 
 
 @api.post("/api/fs/recursive_move")
 async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Dialect) -> Reply:
-    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
+    places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
     count = await transfers.flatten(*places, body.conflict_policy or "cancel")
-    return ok(message=wire.flattened(count, dialect))
+    return ok(message=dialects.flattened(count, dialect))
 
 
 @api.post("/api/fs/add_offline_download", gives=models.Opened)
 async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq, dialect: Dialect) -> Reply:
-    place = await spot.at(who, body.path)
+    place = await access.at(who, body.path)
     tasks = await requests.download(place, body.urls, body.tool, body.delete_policy)
-    return ok({"tasks": [wire.created_task(task, dialect) for task in tasks]})
+    return ok({"tasks": [dialects.created_task(task, dialect) for task in tasks]})
 
 
 @api.post("/api/fs/archive/meta", gives=models.ArchiveMeta)
@@ -184,23 +184,23 @@ async def archive_list_by_query(who: ArchiveReader, query: Annotated[models.Arch
 
 @api.post("/api/fs/archive/decompress", gives=models.Unpacking)
 async def decompress(who: Unpacker, body: models.DecompressReq, dialect: Dialect) -> Reply:
-    places = await spot.at(who, body.src_dir), await spot.at(who, body.dst_dir)
-    wanted = requests.Unpacking(
+    places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
+    wanted = requests.DecompressOptions(
         body.archive_pass, body.inner_path, body.cache_full, body.put_into_new_dir, body.overwrite
     )
     tasks = await requests.decompress(*places, body.name, wanted)
-    return ok({"task": [wire.created_task(task, dialect) for task in tasks]})
+    return ok({"task": [dialects.created_task(task, dialect) for task in tasks]})
 
 
 @api.post("/api/fs/remove")
 async def remove(who: Remover, body: models.RemoveReq) -> Reply:
-    await changes.remove(await spot.at(who, body.dir), body.names)
+    await changes.remove(await access.at(who, body.dir), body.names)
     return ok()
 
 
 @api.post("/api/fs/remove_empty_directory")
 async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq) -> Reply:
-    await changes.remove_empty(await spot.at(who, body.src_dir))
+    await changes.remove_empty(await access.at(who, body.src_dir))
     return ok()
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from mangrove.problems import BadRequest
 from mangrove.site import settings, snapshot, values
 from mangrove.tools import registry
-from mangrove.web import models, wire
+from mangrove.web import dialects, models
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.binding import Name, whole
 from mangrove.web.envelope import Reply, ok
@@ -48,7 +48,7 @@ def delete(who: Admin, dialect: Dialect, key: Name = "") -> Reply:
     if not key:
         raise BadRequest("key is required")
     settings.delete(key)
-    return ok(wire.deleted_setting(dialect))
+    return ok(dialects.deleted_setting(dialect))
 
 
 @api.post("/api/admin/setting/default", gives=list[models.SettingRow])

@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field
 
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Missing, Problem
-from mangrove.tasks import board
+from mangrove.tasks import queue
 from mangrove.tasks.kinds import KINDS, State
-from mangrove.web import models, wire
+from mangrove.web import dialects, models
 from mangrove.web.api import NOTHING, UNREADABLE, Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Dialect, Member, Page
@@ -39,8 +39,8 @@ def _known(kind: str) -> str:
 
 
 def _rows(kind: str, done: bool, who: Caller, page: Page, dialect: str) -> Reply:
-    rows = board.listed(_known(kind), done, who, page.end)
-    return ok([wire.task(row, dialect) for row in page.part(rows)])
+    rows = queue.listed(_known(kind), done, who, page.end)
+    return ok([dialects.task(row, dialect) for row in page.part(rows)])
 
 
 def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
@@ -55,15 +55,15 @@ def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
 
 
 def _all(kind: str, who: Caller, states: set[State], verb: Verb) -> Reply:
-    for row in board.listed(_known(kind), True, who, PAGE):
+    for row in queue.listed(_known(kind), True, who, PAGE):
         if row["state"] in states:
             verb(kind, row["id"], who)
     return ok()
 
 
 def _info(kind: str, tid: str, who: Caller, dialect: str) -> Reply:
-    row = wire.task(board.shown(board.get(_known(kind), tid, who)), dialect)
-    return ok(wire.task_info(row, dialect))
+    row = dialects.task(queue.view(queue.get(_known(kind), tid, who)), dialect)
+    return ok(dialects.task_info(row, dialect))
 
 
 def _one(kind: str, tid: str, who: Caller, verb: Verb) -> Reply:
@@ -92,107 +92,107 @@ def info(who: Member, kind: str, dialect: Dialect, tid: str = "") -> Reply:
 
 @api.post("/api/task/{kind}/cancel")
 def cancel(who: Member, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.cancel)
+    return _one(kind, tid, who, queue.cancel)
 
 
 @api.post("/api/task/{kind}/cancel_some", gives=dict[str, str])
 def cancel_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.cancel)
+    return _each(kind, ids, who, queue.cancel)
 
 
 @api.post("/api/task/{kind}/delete")
 def delete(who: Member, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.delete)
+    return _one(kind, tid, who, queue.delete)
 
 
 @api.post("/api/task/{kind}/delete_some", gives=dict[str, str])
 def delete_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.delete)
+    return _each(kind, ids, who, queue.delete)
 
 
 @api.post("/api/task/{kind}/retry")
 def retry(who: Member, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.retry)
+    return _one(kind, tid, who, queue.retry)
 
 
 @api.post("/api/task/{kind}/retry_some", gives=dict[str, str])
 def retry_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.retry)
+    return _each(kind, ids, who, queue.retry)
 
 
 @api.post("/api/task/{kind}/clear_done")
 def clear_done(who: Member, kind: str) -> Reply:
-    return _all(kind, who, DONE, board.delete)
+    return _all(kind, who, DONE, queue.delete)
 
 
 @api.post("/api/task/{kind}/clear_succeeded")
 def clear_succeeded(who: Member, kind: str) -> Reply:
-    return _all(kind, who, {State.SUCCEEDED}, board.delete)
+    return _all(kind, who, {State.SUCCEEDED}, queue.delete)
 
 
 @api.post("/api/task/{kind}/retry_failed")
 def retry_failed(who: Member, kind: str) -> Reply:
-    return _all(kind, who, {State.FAILED}, board.retry)
+    return _all(kind, who, {State.FAILED}, queue.retry)
 
 
 @api.get("/api/admin/task/{kind}/undone", gives=list[models.TaskRow])
 def admin_undone(who: Admin, kind: str, page: Page) -> Reply:
-    return _rows(kind, False, who, page, wire.OPENLIST)
+    return _rows(kind, False, who, page, dialects.OPENLIST)
 
 
 @api.get("/api/admin/task/{kind}/done", gives=list[models.TaskRow])
 def admin_done(who: Admin, kind: str, page: Page) -> Reply:
-    return _rows(kind, True, who, page, wire.OPENLIST)
+    return _rows(kind, True, who, page, dialects.OPENLIST)
 
 
 @api.post("/api/admin/task/{kind}/info", gives=models.TaskRow)
 def admin_info(who: Admin, kind: str, tid: str = "") -> Reply:
-    return _info(kind, tid, who, wire.OPENLIST)
+    return _info(kind, tid, who, dialects.OPENLIST)
 
 
 @api.post("/api/admin/task/{kind}/cancel")
 def admin_cancel(who: Admin, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.cancel)
+    return _one(kind, tid, who, queue.cancel)
 
 
 @api.post("/api/admin/task/{kind}/cancel_some", gives=dict[str, str])
 def admin_cancel_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.cancel)
+    return _each(kind, ids, who, queue.cancel)
 
 
 @api.post("/api/admin/task/{kind}/delete")
 def admin_delete(who: Admin, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.delete)
+    return _one(kind, tid, who, queue.delete)
 
 
 @api.post("/api/admin/task/{kind}/delete_some", gives=dict[str, str])
 def admin_delete_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.delete)
+    return _each(kind, ids, who, queue.delete)
 
 
 @api.post("/api/admin/task/{kind}/retry")
 def admin_retry(who: Admin, kind: str, tid: str = "") -> Reply:
-    return _one(kind, tid, who, board.retry)
+    return _one(kind, tid, who, queue.retry)
 
 
 @api.post("/api/admin/task/{kind}/retry_some", gives=dict[str, str])
 def admin_retry_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    return _each(kind, ids, who, board.retry)
+    return _each(kind, ids, who, queue.retry)
 
 
 @api.post("/api/admin/task/{kind}/clear_done")
 def admin_clear_done(who: Admin, kind: str) -> Reply:
-    return _all(kind, who, DONE, board.delete)
+    return _all(kind, who, DONE, queue.delete)
 
 
 @api.post("/api/admin/task/{kind}/clear_succeeded")
 def admin_clear_succeeded(who: Admin, kind: str) -> Reply:
-    return _all(kind, who, {State.SUCCEEDED}, board.delete)
+    return _all(kind, who, {State.SUCCEEDED}, queue.delete)
 
 
 @api.post("/api/admin/task/{kind}/retry_failed")
 def admin_retry_failed(who: Admin, kind: str) -> Reply:
-    return _all(kind, who, {State.FAILED}, board.retry)
+    return _all(kind, who, {State.FAILED}, queue.retry)
 
 
 app = api.app

@@ -7,10 +7,10 @@ from typing import Any
 
 from mangrove.drivers.base import Upload
 from mangrove.tasks import requests
-from mangrove.tree import spot, uploads
-from mangrove.tree.spot import Spot
+from mangrove.tree import access, uploads
+from mangrove.tree.access import PathAccess
+from mangrove.web import dialects
 from mangrove.web import fs_models as models
-from mangrove.web import wire
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Dialect, Writer
@@ -44,23 +44,23 @@ RAW = _shown("application/octet-stream", FILE)
 FORM = _shown("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
 
 
-async def _stored(place: Spot, sent: Incoming, body: AsyncIterator[bytes], upload: Upload, dialect: str) -> Reply:
+async def _stored(place: PathAccess, sent: Incoming, body: AsyncIterator[bytes], upload: Upload, dialect: str) -> Reply:
     if sent.as_task:
         task = await requests.upload(place, body, upload, sent.overwrite, sent.hashes)
-        return ok({"task": wire.created_task(task, dialect)})
+        return ok({"task": dialects.created_task(task, dialect)})
     await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
     return ok()
 
 
 @api.put("/api/fs/put", gives=models.Stored | None, openapi_extra=RAW)
 async def put(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
-    place = await spot.at(who, sent.path)
+    place = await access.at(who, sent.path)
     return await _stored(place, sent, *sent.raw(), dialect)
 
 
 @api.put("/api/fs/form", gives=models.Stored | None, openapi_extra=FORM)
 async def form(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
-    place = await spot.at(who, sent.path)
+    place = await access.at(who, sent.path)
     await uploads.refuse_form(place)
     await uploads.admitted(place, sent.overwrite)
     return await _stored(place, sent, *await sent.form(), dialect)

@@ -8,7 +8,7 @@ from mangrove.identity import accounts, keys
 from mangrove.problems import BadRequest, Missing, Problem
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
-from mangrove.web import models, wire
+from mangrove.web import dialects, models
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.binding import Id, Name, Number, required, whole
 from mangrove.web.envelope import Reply, ok
@@ -23,13 +23,13 @@ def _fields(body: models.UserReq) -> dict[str, Any]:
 
 @api.get("/api/admin/user/list", gives=models.Rows[models.UserRow])
 def list_(who: Admin, page: Page) -> Reply:
-    rows = [wire.user(user) for user in users.all()]
+    rows = [dialects.user(user) for user in users.all()]
     return ok({"content": page.cut(rows), "total": len(rows)})
 
 
 @api.get("/api/admin/user/get", gives=models.UserRow)
 def get(who: Admin, id: Id) -> Reply:
-    return ok(wire.user(accounts.get(id)))
+    return ok(dialects.user(accounts.get(id)))
 
 
 @api.post("/api/admin/user/create")
@@ -81,7 +81,7 @@ def list_keys(who: Admin, dialect: Dialect, uid: Number = "") -> Reply:
         raise BadRequest("user id format invalid") from None
     if all(user.id != owner for user in snapshot.current().users.values()):
         raise Missing("user invalid")
-    rows = [wire.sshkey(key, dialect) for key in sshkeys.of_user(owner)]
+    rows = [dialects.sshkey(key, dialect) for key in sshkeys.of_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
 

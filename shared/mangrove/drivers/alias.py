@@ -13,13 +13,13 @@ from typing import Literal
 from mangrove.drivers import base
 from mangrove.drivers.base import (
     Capacity,
-    Config,
     Copies,
     Driver,
+    DriverConfig,
+    DriverContext,
     Entry,
     Link,
-    Makes,
-    Mounting,
+    MakesDirectories,
     Moves,
     Options,
     Removes,
@@ -98,11 +98,11 @@ def parse(text: str) -> dict[str, list[TreePath]]:
 class Alias(Driver):
     name = "Alias"
     Options = AliasOptions
-    config = Config(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
+    config = DriverConfig(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
     options: AliasOptions
 
-    def __init__(self, options: AliasOptions, mounting: Mounting) -> None:
-        super().__init__(options, mounting)
+    def __init__(self, options: AliasOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
         self._sources: dict[str, list[TreePath]] = {}
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class Alias(Driver):
         if not sources:
             raise StorageProblem("paths is required")
         for path in (path for paths in sources.values() for path in paths):
-            here = self.mounting.mount_path
+            here = self.context.mount_path
             if path == here or (here != "/" and path.within(here)):
                 raise StorageProblem(f"{path} lies in the alias itself")
         self._sources = sources
@@ -135,12 +135,12 @@ class Alias(Driver):
 
     async def _places(self, path: TreePath) -> list[Place]:
         """Every storage that may hold `path`, in the order of the lines; those that do not run are left out."""
-        assert self.mounting.opener is not None
+        assert self.context.resolver is not None
         found: list[Place] = []
         problem: StorageProblem = NotFound()
         for index, folder in enumerate(self._folders(path)):
             try:
-                found.append(Place(index, *await self.mounting.opener.holder(folder)))
+                found.append(Place(index, *await self.context.resolver.resolve(folder)))
             except StorageProblem as reason:
                 problem = reason
         if not found:
@@ -163,20 +163,20 @@ class Alias(Driver):
             raise problem
         return found
 
-    async def traces(self, path: TreePath) -> set[str]:
+    async def identify(self, path: TreePath) -> set[str]:
         places = [place for place, _ in await self._existing(path)]
         with _deeper():
-            known = [await one.driver.traces(one.inner) for one in places if isinstance(one.driver, base.Traces)]
+            known = [await one.driver.identify(one.inner) for one in places if isinstance(one.driver, base.SameFile)]
         return {name for names in known for name in names}
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        assert self.mounting.opener is not None
+        assert self.context.resolver is not None
         folders = self._folders(path)
         if not folders:
-            yield [Entry(name, 0, self.mounting.modified, True) for name in self._sources]
+            yield [Entry(name, 0, self.context.modified, True) for name in self._sources]
             return
         union: dict[str, Entry] = {}
         problem: StorageProblem | None = NotFound()
@@ -187,30 +187,30 @@ class Alias(Driver):
                 problem = None
             except StorageProblem as reason:
                 problem = problem and reason
-            for name in self.mounting.opener.folders(folder):
-                union.setdefault(name, Entry(name, 0, self.mounting.modified, True))
+            for name in self.context.resolver.folders(folder):
+                union.setdefault(name, Entry(name, 0, self.context.modified, True))
         if problem is not None and not union:
             raise problem
         yield [*union.values()]
 
     async def _entries(self, folder: TreePath) -> Sequence[Entry]:
-        assert self.mounting.opener is not None
+        assert self.context.resolver is not None
         with _deeper():
-            driver, inner = await self.mounting.opener.holder(folder)
-            return [self._shown(entry, driver) for entry in await base.entries(driver, inner)]
+            driver, inner = await self.context.resolver.resolve(folder)
+            return [self._shown(entry, driver) for entry in await base.list_all(driver, inner)]
 
     def _shown(self, entry: Entry, driver: Driver) -> Entry:
         return entry._replace(provider=entry.provider or driver.name) if self.options.provider_pass_through else entry
 
     async def stat(self, path: TreePath) -> Entry:
         if path == "/" or (not self._flat and path.parent == "/" and path.name in self._sources):
-            return Entry(path.name, 0, self.mounting.modified, True)
+            return Entry(path.name, 0, self.context.modified, True)
         try:
             place, entry = (await self._existing(path))[0]
         except NotFound:
-            assert self.mounting.opener is not None
-            if any(folder.name in self.mounting.opener.folders(folder.parent) for folder in self._folders(path)):
-                return Entry(path.name, 0, self.mounting.modified, True)
+            assert self.context.resolver is not None
+            if any(folder.name in self.context.resolver.folders(folder.parent) for folder in self._folders(path)):
+                return Entry(path.name, 0, self.context.modified, True)
             raise
         return self._shown(entry._replace(name=path.name), place.driver)
 
@@ -234,19 +234,19 @@ class Alias(Driver):
         with _deeper():
             return await place.driver.link(place.inner)
 
-    async def thumb(self, path: TreePath) -> tuple[bytes, str]:
+    async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         place = await self._file(path)
-        if not isinstance(place.driver, base.Thumbs):
+        if not isinstance(place.driver, base.MakesThumbnails):
             raise NotSupported
-        return await place.driver.thumb(place.inner)
+        return await place.driver.make_thumbnail(place.inner)
 
-    async def space(self) -> Capacity:
+    async def get_space(self) -> Capacity:
         if not self.options.details_pass_through:
             raise NotSupported
         place = (await self._places(TreePath("/")))[0]
         if not isinstance(place.driver, Space):
             raise NotSupported
-        return await place.driver.space()
+        return await place.driver.get_space()
 
     def _locked(self, path: TreePath) -> bool:
         """Whether this is the root or one of the names, which only the options change."""
@@ -270,7 +270,7 @@ class Alias(Driver):
             return [await _roomiest(found, policy == "quota_strict")]
         return found[:1] if policy == "first" else found
 
-    async def make(self, path: TreePath) -> None:
+    async def makedirs(self, path: TreePath) -> None:
         if self._locked(path):
             raise Forbidden
         parent = path.parent
@@ -278,9 +278,9 @@ class Alias(Driver):
             parent = parent.parent
         rest = path.below(parent)
         for place in await self._chosen(parent, self.options.write_conflict_policy):
-            if not isinstance(place.driver, Makes):
+            if not isinstance(place.driver, MakesDirectories):
                 raise NotSupported
-            await place.driver.make(place.inner / rest)
+            await place.driver.makedirs(place.inner / rest)
 
     async def _is_there(self, path: TreePath) -> bool:
         try:
@@ -365,7 +365,7 @@ async def _roomiest(places: Sequence[Place], strict: bool) -> Place:
     free: list[int] = []
     for place in places:
         try:
-            free.append((await place.driver.space()).free if isinstance(place.driver, Space) else 0)
+            free.append((await place.driver.get_space()).free if isinstance(place.driver, Space) else 0)
         except Problem:
             free.append(0)
     if not any(free) or (strict and not all(free)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from mangrove.drivers.options import Config as Config
+from mangrove.drivers.options import DriverConfig as DriverConfig
 from mangrove.drivers.options import Options as Options
 from mangrove.drivers.options import option as option
 from mangrove.paths import TreePath
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     etag: str = ""  # the storage's own strong validator, without quotes; "" when it has none
     provider: str = ""  # where the bytes really come from, when not this driver
     url: str = ""  # a public address of the bytes that needs no link call
-    link: bool = False  # stands elsewhere too: what walks a tree to change it does not enter it
+    is_link: bool = False  # stands elsewhere too: what walks a tree to change it does not enter it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Upload:
     size: int | None
     modified: float
     mime: str = "application/octet-stream"
-    new: bool = False
+    exclusive: bool = False
 
 
-class Opener(Protocol):
+class Resolver(Protocol):
     """How Alias and Crypt reach other parts of the tree; given to them, never imported."""
 
-    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+    async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         """The running driver that holds `path` and the path inside it; StorageProblem when none does."""
         ...
 
@@ -87,14 +87,14 @@ class Opener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Mounting:
+class DriverContext:
     """What a driver is told about its place: the record's `modified` time (seconds), the opener, and how to store
     changed options (`keep`)."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0
-    opener: Opener | None = None
-    keep: Callable[[Options], Awaitable[None]] | None = None
+    resolver: Resolver | None = None
+    save_options: Callable[[Options], Awaitable[None]] | None = None
 
 
 class Driver(ABC):
@@ -102,11 +102,11 @@ class Driver(ABC):
 
     name: ClassVar[str]
     Options: ClassVar[type[Options]]
-    config: ClassVar[Config]
+    config: ClassVar[DriverConfig]
 
-    def __init__(self, options: Any, mounting: Mounting) -> None:
+    def __init__(self, options: Any, context: DriverContext) -> None:
         self.options = options
-        self.mounting = mounting
+        self.context = context
 
     async def start(self) -> None:
         """Make ready; a Problem here becomes the storage's status text."""
@@ -142,8 +142,8 @@ class Writes(Protocol):
 
 
 @runtime_checkable
-class Makes(Protocol):
-    async def make(self, path: TreePath) -> None:
+class MakesDirectories(Protocol):
+    async def makedirs(self, path: TreePath) -> None:
         """Make a folder and its missing parents; fine if it is there. Exists when a file is in the way."""
         ...
 
@@ -187,11 +187,11 @@ class Parts(Protocol):
         """
         ...
 
-    async def lost(self, path: TreePath, key: str) -> None:
+    async def abort_by_key(self, path: TreePath, key: str) -> None:
         """Forget what was begun under `key` by who did not live to keep the token; fine if there is nothing."""
         ...
 
-    async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
+    async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         """Store part `number` (from 1), which begins at `offset`; a receipt. Doing it again replaces it."""
         ...
 
@@ -199,12 +199,12 @@ class Parts(Protocol):
         """Make the file of all its parts, at once, replacing a file there. NotFound: the token is not known."""
         ...
 
-    async def drop(self, path: TreePath, token: str) -> None:
+    async def abort(self, path: TreePath, token: str) -> None:
         """Forget the parts; fine if they are not there."""
         ...
 
 
-class Take(NamedTuple):
+class CopyRequest(NamedTuple):
     """A small file of another storage that is to be copied: what it must still be, and whether it may take the place
     of what stands at `target`."""
 
@@ -216,20 +216,20 @@ class Take(NamedTuple):
 
 
 @runtime_checkable
-class Takes(Protocol):
-    async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
+class CopiesFrom(Protocol):
+    async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         """Copy many small files from another storage whose bytes need not pass through us, each whole or not at all.
 
         One result for each; Exists for what must not be replaced. None: `source` is not of that kind.
         """
         ...
 
-    def takes_parts(self, source: Driver) -> tuple[int, int]:
+    def plan_part_copies(self, source: Driver) -> tuple[int, int]:
         """Bytes of a file of `source` that are to be under way at once, and in how many calls of `take_part` side by
         side; 0 bytes when `source` is not of that kind."""
         ...
 
-    async def take_part(
+    async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         """As `Parts.part`, with the bytes of the file `path` of such a storage; the receipt."""
@@ -251,53 +251,53 @@ class Links(Protocol):
 
 
 @runtime_checkable
-class TakesUrls(Protocol):
+class StoresUrls(Protocol):
     async def put_url(self, path: TreePath, url: str) -> None:
         """Store a reference to `url` as the file `path`."""
         ...
 
 
 @runtime_checkable
-class Thumbs(Protocol):
-    async def thumb(self, path: TreePath) -> tuple[bytes, str]:
+class MakesThumbnails(Protocol):
+    async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         """A small picture of the file and its MIME type."""
         ...
 
 
 @runtime_checkable
 class Space(Protocol):
-    async def space(self) -> Capacity:
+    async def get_space(self) -> Capacity:
         """How full the storage is."""
         ...
 
 
 @runtime_checkable
-class Stamps(Protocol):
-    async def stamp(self, path: TreePath) -> int:
+class ChangeToken(Protocol):
+    async def get_change_token(self, path: TreePath) -> int:
         """A cheap number that changes when a name appears in or vanishes from the folder."""
         ...
 
 
 @runtime_checkable
-class Traces(Protocol):
-    async def traces(self, path: TreePath) -> Set[str]:
+class SameFile(Protocol):
+    async def identify(self, path: TreePath) -> Set[str]:
         """What really holds the file or folder, by names that are equal wherever it is reached from."""
         ...
 
 
 @runtime_checkable
-class Sums(Protocol):
-    async def checksums(self, path: TreePath) -> Mapping[str, str]:
+class Checksums(Protocol):
+    async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
         """Algorithm → checksum of all bytes of a file, as far as the storage knows any without reading them."""
         ...
 
 
-def parts_key() -> str:
+def make_parts_key() -> str:
     """A name for one attempt to store a file in parts: when it began, and a random part."""
     return f"{int(time.time())}-{token_hex(12)}"
 
 
-async def entries(driver: Driver, path: TreePath) -> list[Entry]:
+async def list_all(driver: Driver, path: TreePath) -> list[Entry]:
     """All entries of a folder."""
     found: list[Entry] = []
     async for batch in driver.list(path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mangrove.drivers.base import Config, Options, option
-from mangrove.drivers.pending import Pending
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.unavailable import Pending
 
 
 class CryptOptions(Options):
@@ -27,4 +27,4 @@ class CryptOptions(Options):
 class Crypt(Pending):
     name = "Crypt"
     Options = CryptOptions
-    config = Config(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)
+    config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mangrove.drivers.base import Config, Options, option
-from mangrove.drivers.pending import Pending
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.unavailable import Pending
 
 
 class FTPOptions(Options):
@@ -18,4 +18,4 @@ class FTPOptions(Options):
 class FTP(Pending):
     name = "FTP"
     Options = FTPOptions
-    config = Config(only_proxy=True, default_root="/")
+    config = DriverConfig(only_proxy=True, default_root="/")

@@ -14,7 +14,7 @@ from mangrove.problems import BadRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class DriverConfig:
     """The `config` object of a driver's template, plus `check_status`: refuse every verb while start-up failed."""
 
     local_sort: bool = True
@@ -110,7 +110,7 @@ def _descriptor(name: str, spec: FieldInfo) -> dict[str, Any]:
     }
 
 
-def common_items(config: Config) -> list[dict[str, Any]]:
+def common_items(config: DriverConfig) -> list[dict[str, Any]]:
     """The option descriptors every driver shares, as its `config` makes them (behaviour 8.5)."""
     cached = not config.no_cache
     proxy = [("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", True, "")]

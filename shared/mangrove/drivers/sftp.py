@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mangrove.drivers.base import Config, Options, option
-from mangrove.drivers.pending import Pending
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.unavailable import Pending
 
 
 class SFTPOptions(Options):
@@ -19,4 +19,4 @@ class SFTPOptions(Options):
 class SFTP(Pending):
     name = "SFTP"
     Options = SFTPOptions
-    config = Config(only_proxy=True, default_root="/", check_status=True)
+    config = DriverConfig(only_proxy=True, default_root="/", check_status=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mangrove.drivers.base import Config, Options, option
-from mangrove.drivers.pending import Pending
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.unavailable import Pending
 
 
 class SMBOptions(Options):
@@ -17,4 +17,4 @@ class SMBOptions(Options):
 class SMB(Pending):
     name = "SMB"
     Options = SMBOptions
-    config = Config(only_proxy=True, no_cache=True, default_root=".")
+    config = DriverConfig(only_proxy=True, no_cache=True, default_root=".")

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Options, option
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
@@ -159,11 +159,11 @@ def _told() -> Iterator[None]:
 class UrlTree(Driver):
     name = "UrlTree"
     Options = UrlTreeOptions
-    config = Config(no_cache=True, only_indices=True, check_status=True, direct_lookup=True)
+    config = DriverConfig(no_cache=True, only_indices=True, check_status=True, direct_lookup=True)
     options: UrlTreeOptions
 
-    def __init__(self, options: UrlTreeOptions, mounting: Mounting) -> None:
-        super().__init__(options, mounting)
+    def __init__(self, options: UrlTreeOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
         self._root = Node("")
         self._changing = asyncio.Lock()
 
@@ -232,7 +232,7 @@ class UrlTree(Driver):
                 raise
         return _streamed(client, answer, 0 if answer.status_code == 206 else offset, length)
 
-    async def make(self, path: TreePath) -> None:
+    async def makedirs(self, path: TreePath) -> None:
         async with self._changes():
             node = self._root
             for name in path.split("/")[1:]:
@@ -294,8 +294,8 @@ class _Change:
         try:
             if kind is None:
                 options = driver.options.model_copy(update={"url_structure": _kept(driver._root)})
-                if driver.mounting.keep is not None:
-                    await driver.mounting.keep(options)
+                if driver.context.save_options is not None:
+                    await driver.context.save_options(options)
                 driver.options, stored = options, True
         finally:
             if not stored:

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 
-from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Mounting, Options, Upload, option
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Options, Upload, option
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, NotFound, NotSupported
 
@@ -29,11 +29,11 @@ class VirtualOptions(Options):
 class Virtual(Driver):
     name = "Virtual"
     Options = VirtualOptions
-    config = Config(only_proxy=True, need_ms=True)
+    config = DriverConfig(only_proxy=True, need_ms=True)
     options: VirtualOptions
 
-    def __init__(self, options: VirtualOptions, mounting: Mounting) -> None:
-        super().__init__(options, mounting)
+    def __init__(self, options: VirtualOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
         self._folders: OrderedDict[str, dict[str, Entry]] = OrderedDict()
 
     def _folder(self, path: TreePath) -> dict[str, Entry]:
@@ -61,7 +61,7 @@ class Virtual(Driver):
         yield [*self._folder(path).values()]
 
     async def stat(self, path: TreePath) -> Entry:
-        found = Entry("", 0, self.mounting.modified, True)
+        found = Entry("", 0, self.context.modified, True)
         for step in reversed(path.ancestors()[:-1]):
             below = self._folder(step.parent).get(step.name) if found.is_dir else None
             if below is None:
@@ -86,7 +86,7 @@ class Virtual(Driver):
         self._folder(path.parent)[path.name] = entry
         return entry
 
-    async def make(self, path: TreePath) -> None:
+    async def makedirs(self, path: TreePath) -> None:
         for step in reversed(path.ancestors()[:-1]):
             folder = self._folder(step.parent)
             if step.name not in folder:

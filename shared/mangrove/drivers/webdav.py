@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mangrove.drivers.base import Config, Options, option
-from mangrove.drivers.pending import Pending
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.unavailable import Pending
 
 
 class WebDavOptions(Options):
@@ -20,4 +20,4 @@ class WebDavOptions(Options):
 class WebDav(Pending):
     name = "WebDav"
     Options = WebDavOptions
-    config = Config(default_root="/", prefer_proxy=True, direct_lookup=True)
+    config = DriverConfig(default_root="/", prefer_proxy=True, direct_lookup=True)

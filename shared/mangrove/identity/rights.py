@@ -38,7 +38,7 @@ class Caller:
     """Who asks, and the one right the route declared; `tree.spot` spends that right and no other."""
 
     user: User
-    door: Right = Right.READ
+    declared_right: Right = Right.READ
 
     def has(self, right: Right) -> bool:
         return self.user.permission & right == right

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mangrove import __version__
 from mangrove.local import engine
-from mangrove.local.engine import Home, Refused
+from mangrove.local.engine import DataDirectory, StartupError
 from mangrove.problems import Problem
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
@@ -39,13 +39,13 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
 def main(given: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. A reason not to run is one line on standard error."""
     chosen = _arguments(given)
-    home = Home(Path(chosen.data).resolve())
+    home = DataDirectory(Path(chosen.data).resolve())
     try:
         if chosen.command == "serve":
             _serve(home, chosen.host, chosen.port)
         else:
             _password(home, chosen.user)
-    except (Refused, Problem) as reason:
+    except (StartupError, Problem) as reason:
         print(f"mangrove: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -55,23 +55,23 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _listening(host: str, port: str) -> socket.socket:
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise Refused(f"{port} is no port")
+        raise StartupError(f"{port} is no port")
     try:
         return socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
-        raise Refused(f"cannot listen on {host}:{port}: {reason}") from None
+        raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 @contextmanager
-def _records(home: Home) -> Iterator[str]:
+def _records(home: DataDirectory) -> Iterator[str]:
     with engine.running(home.data) as endpoint:
         engine.enter(home, endpoint)
         engine.create_tables(endpoint)
         yield endpoint
 
 
-def _serve(home: Home, host: str, port: str) -> None:
+def _serve(home: DataDirectory, host: str, port: str) -> None:
     home.hold()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway listens to it, and reads everything anew
@@ -127,16 +127,16 @@ def _run(listening: socket.socket) -> None:
     server.run(sockets=[listening])
 
 
-def _password(home: Home, user: str) -> None:
+def _password(home: DataDirectory, user: str) -> None:
     password = getpass.getpass(f"New password for {user}: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
     shown = not password
     password = password or secrets.token_urlsafe(12)
     if not home.key.exists():
-        raise Refused(f"{home.data} is no data directory of Mangrove")
+        raise StartupError(f"{home.data} is no data directory of Mangrove")
     facts = home.holder()
     try:
         home.hold()
-    except Refused:
+    except StartupError:
         if "engine" not in facts:
             raise
         engine.enter(home, facts["engine"])

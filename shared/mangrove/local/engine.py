@@ -27,11 +27,11 @@ TRIES = 5  # another program may take the port that was free a moment ago
 PR_SET_PDEATHSIG = 1
 
 
-class Refused(Exception):
+class StartupError(Exception):
     """Why the service cannot start, in one line."""
 
 
-class Home:
+class DataDirectory:
     """The data directory, held by one process at a time."""
 
     def __init__(self, data: Path) -> None:
@@ -47,13 +47,13 @@ class Home:
             self._handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._make_key()
         except OSError as error:
-            raise Refused(f"cannot write to the data directory {self.data}: {error.strerror}") from None
+            raise StartupError(f"cannot write to the data directory {self.data}: {error.strerror}") from None
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             facts = self.holder()
             where = f" ({facts['address']})" if facts.get("address") else ""
-            raise Refused(
+            raise StartupError(
                 f"the data directory {self.data} is in use by process {facts.get('pid', '?')}{where}"
             ) from None
         self.say({"pid": os.getpid()})
@@ -92,7 +92,7 @@ def _binary() -> Path:
     given = os.environ.get("DYNOXIDE_BIN")
     binary = Path(given) if given else BINARY
     if not binary.is_file():
-        raise Refused(
+        raise StartupError(
             f"the records engine is missing ({binary}): run `npm ci`, or name another one with DYNOXIDE_BIN "
             "or MANGROVE_DYNAMODB_ENDPOINT"
         )
@@ -133,7 +133,7 @@ def _listening(data: Path, tries: int = TRIES) -> tuple[subprocess.Popen[bytes],
     child = _begun(data, host, port)
     try:
         _wait(child, host, port, data)
-    except Refused:
+    except StartupError:
         if child.poll() is not None and tries > 1:
             return _listening(data, tries - 1)
         child.kill()
@@ -157,7 +157,7 @@ def _begun(data: Path, host: str, port: int) -> subprocess.Popen[bytes]:
             env={name: value for name, value in os.environ.items() if name != "MANGROVE_ADMIN_PASSWORD"},
         )
     except OSError as error:
-        raise Refused(f"the records engine does not start: {error.strerror}") from None
+        raise StartupError(f"the records engine does not start: {error.strerror}") from None
     finally:
         os.close(log)
 
@@ -166,16 +166,16 @@ def _wait(child: subprocess.Popen[bytes], host: str, port: int, data: Path) -> N
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if child.poll() is not None:
-            raise Refused(f"the records engine ended at once, see {data / 'engine.log'}")
+            raise StartupError(f"the records engine ended at once, see {data / 'engine.log'}")
         try:
             socket.create_connection((host, port), 1).close()
             return
         except OSError:
             time.sleep(0.005)
-    raise Refused(f"the records engine did not answer within {START_SECONDS:.0f} s, see {data / 'engine.log'}")
+    raise StartupError(f"the records engine did not answer within {START_SECONDS:.0f} s, see {data / 'engine.log'}")
 
 
-def enter(home: Home, endpoint: str) -> None:
+def enter(home: DataDirectory, endpoint: str) -> None:
     """Put this process into the environment that a function has in the cloud."""
     os.environ.update(
         {
@@ -204,4 +204,4 @@ def create_tables(endpoint: str) -> None:
             if table["TableName"] not in there:
                 client.create_table(**table)
     except (BotoCoreError, ClientError, ValueError) as error:
-        raise Refused(f"the records engine at {endpoint} is not usable: {error}".replace("\n", " ")) from None
+        raise StartupError(f"the records engine at {endpoint} is not usable: {error}".replace("\n", " ")) from None

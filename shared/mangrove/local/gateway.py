@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mangrove.local import clock, docs
+from mangrove.local import docs, scheduler
 from mangrove.local.machines import Runner
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
 from mangrove.site import snapshot
@@ -72,7 +72,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        self._work = [asyncio.create_task(_kept(work)) for work in (_load(), Runner().live(), clock.run())]
+        self._work = [asyncio.create_task(_kept(work)) for work in (_load(), Runner().live(), scheduler.run())]
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -178,13 +178,13 @@ class Runner:
         self._again: set[str] = set()  # started while they still ran: their end may have been decided before
         self._begun: set[str] | None = set()  # what came while it is looked for what was left undone
         steps.live_in(self._loop)
-        machines.use(self.start, self.hurry)
+        machines.use(self.start, self.expedite)
 
     def start(self, task: Task) -> None:
         """Queue a task; from any thread."""
         self._loop.call_soon_threadsafe(self._queue, task.kind, task.id)
 
-    def hurry(self, task: Task) -> None:
+    def expedite(self, task: Task) -> None:
         """Begin a task now if it waits for a worker; from any thread."""
         self._loop.call_soon_threadsafe(self._jump, task.kind, task.id)
 

@@ -60,7 +60,7 @@ class Sealed(Attribute[str]):
         return unseal(value)
 
 
-class Table:
+class TableMeta:
     """Meta of every model; the class body of a kind's `Meta` adds `table_name`."""
 
     connect_timeout_seconds = 2
@@ -117,7 +117,7 @@ def told() -> Iterator[None]:
         raise EngineSilent from error
 
 
-def again(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Repeat a read-and-write that met another writer, at most ROUNDS times."""
 
     @wraps(change)

@@ -9,13 +9,13 @@ from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 
-from mangrove.records.base import Conflict, Record, Table, table_name, told
+from mangrove.records.base import Conflict, Record, TableMeta, table_name, told
 
 
 class Counter(Record):
     """`expires` ends a counter; one without it stays."""
 
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("counters")
 
     key = UnicodeAttribute(hash_key=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
 
-from mangrove.records.base import Sealed, Table, Versioned, table_name
-from mangrove.records.kinds import Kind
+from mangrove.records.base import Sealed, TableMeta, Versioned, table_name
+from mangrove.records.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Meta:
 
 
 class MetaRecord(Versioned):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("metas")
 
     id = NumberAttribute(hash_key=True)
@@ -55,5 +55,5 @@ class MetaRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_meta.path (2067)"
-_kind = Kind("metas", MetaRecord, Meta, "path", TAKEN)
+_kind = Repository("metas", MetaRecord, Meta, "path", TAKEN)
 all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.records.base import Record, Table, table_name, told
+from mangrove.records.base import Record, TableMeta, table_name, told
 
 
 class SessionRecord(Record):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("sessions")
 
     jti = UnicodeAttribute(hash_key=True)

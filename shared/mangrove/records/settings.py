@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pynamodb.attributes import UnicodeAttribute
 
-from mangrove.records.base import Record, Sealed, Table, table_name, told, transaction
+from mangrove.records.base import Record, Sealed, TableMeta, table_name, told, transaction
 
 IN_ONE = 50  # writes in one transaction; DynamoDB allows 100
 
 
 class SettingRecord(Record):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("settings")
 
     key = UnicodeAttribute(hash_key=True)

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records.base import Table, Versioned, table_name
-from mangrove.records.kinds import Kind
+from mangrove.records.base import TableMeta, Versioned, table_name
+from mangrove.records.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SshKey:
 
 
 class SshKeyRecord(Versioned):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("sshkeys")
 
     id = NumberAttribute(hash_key=True)
@@ -40,7 +40,7 @@ class SshKeyRecord(Versioned):
 
 
 TAKEN = "key with the same title already exists"
-_kind = Kind("sshkeys", SshKeyRecord, SshKey, "name", TAKEN)
+_kind = Repository("sshkeys", SshKeyRecord, SshKey, "name", TAKEN)
 all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete
 
 

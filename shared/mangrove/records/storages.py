@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records.base import Conflict, Sealed, Table, Versioned, again, table_name, told
-from mangrove.records.kinds import Kind
+from mangrove.records.base import Conflict, Sealed, TableMeta, Versioned, retry_on_conflict, table_name, told
+from mangrove.records.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Storage:
 
 
 class StorageRecord(Versioned):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("storages")
 
     id = NumberAttribute(hash_key=True)
@@ -66,11 +66,11 @@ class StorageRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_storages.mount_path (2067)"
-_kind = Kind("storages", StorageRecord, Storage, "mount_path", TAKEN)
+_kind = Repository("storages", StorageRecord, Storage, "mount_path", TAKEN)
 get, create, change, delete = _kind.get, _kind.create, _kind.change, _kind.delete
 
 
-@again
+@retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
     """Set the addition if it is still `old`; Conflict when somebody else has changed it, RecordMissing."""
     record = _kind.record(id)

@@ -17,7 +17,7 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
-from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, Table, client, table_name, told
+from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, TableMeta, client, table_name, told
 
 CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
 
@@ -33,13 +33,13 @@ class Task:
     id: str
     kind: str
     owner: int
-    shown: dict[str, Any]
-    facts: dict[str, Any]
+    view: dict[str, Any]
+    spec: dict[str, Any]
     cursor: dict[str, Any]
     cancel: bool
     done: bool
     gone: bool
-    turn: int
+    attempt: int
     created: float
     touched: float
 
@@ -50,43 +50,43 @@ class Row:
 
     id: str
     owner: int
-    shown: dict[str, Any]
+    view: dict[str, Any]
     cancel: bool
 
 
-class ShelfIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+class StatusIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
     """The tasks of a kind that are done, or that are not, oldest first."""
 
     class Meta:
         index_name = "shelf"
         projection = IncludeProjection(["owner", "shown", "cancel"])
 
-    shelf = UnicodeAttribute(hash_key=True)
+    status_key = UnicodeAttribute(hash_key=True, attr_name="shelf")
     ordered = UnicodeAttribute(range_key=True)
 
 
 class TaskRecord(Record):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("tasks")
 
     id = UnicodeAttribute(hash_key=True)
-    shelf = UnicodeAttribute()
+    status_key = UnicodeAttribute(attr_name="shelf")
     ordered = UnicodeAttribute()
     kind = UnicodeAttribute()
     owner = NumberAttribute()
-    shown = UnicodeAttribute()
-    facts = Sealed()
+    view = UnicodeAttribute(attr_name="shown")
+    spec = Sealed(attr_name="facts")
     cursor = UnicodeAttribute(default="{}")
     cancel = BooleanAttribute(default=False)
-    turn = NumberAttribute(default=0)
+    attempt = NumberAttribute(default=0, attr_name="turn")
     created = NumberAttribute()
     lease = UnicodeAttribute(default="")
     until = NumberAttribute(default=0)
 
-    by_shelf = ShelfIndex()
+    by_status = StatusIndex()
 
 
-def _shelf(kind: str, done: bool) -> str:
+def _status_key(kind: str, done: bool) -> str:
     return f"{kind}#{'done' if done else 'undone'}"
 
 
@@ -104,24 +104,24 @@ def _task(record: TaskRecord) -> Task:
         id=record.id,
         kind=record.kind,
         owner=int(record.owner),
-        shown=orjson.loads(record.shown),
-        facts=orjson.loads(record.facts),
+        view=orjson.loads(record.view),
+        spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=record.shelf == _shelf(record.kind, True),
-        gone=record.shelf == _gone(record.kind),
-        turn=int(record.turn),
+        done=record.status_key == _status_key(record.kind, True),
+        gone=record.status_key == _gone(record.kind),
+        attempt=int(record.attempt),
         created=float(record.created),
         touched=max(float(record.until), float(record.created)),
     )
 
 
-def create(id: str, kind: str, owner: int, shown: Mapping[str, Any], facts: Mapping[str, Any]) -> Task:
+def create(id: str, kind: str, owner: int, view: Mapping[str, Any], spec: Mapping[str, Any]) -> Task:
     """A new task that nobody works on yet."""
     created = time.time()
     record = TaskRecord(
-        id, shelf=_shelf(kind, False), ordered=f"{int(created * 1000):015d}#{id}", kind=kind, owner=owner,
-        shown=_text(shown), facts=_text(facts), created=created,
+        id, status_key=_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{id}", kind=kind, owner=owner,
+        view=_text(view), spec=_text(spec), created=created,
     )  # fmt: skip
     with told():
         record.save(condition=TaskRecord.id.does_not_exist())
@@ -139,22 +139,22 @@ def get(id: str) -> Task:
 
 def rows(kind: str, done: bool, at_once: int | None = None) -> Iterator[Row]:
     """The tasks of a kind that are done, or that are not, oldest first; `at_once` are asked of the engine at a time."""
-    yield from _on(_shelf(kind, done), at_once)
+    yield from _on(_status_key(kind, done), at_once)
 
 
-def _on(shelf: str, at_once: int | None = None) -> Iterator[Row]:
+def _on(status_key: str, at_once: int | None = None) -> Iterator[Row]:
     """Read as they come: models of thousands of rows that are only shown cost more than the rows."""
     table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
     wanted, following = ["owner", "shown", "cancel"], None
     while True:
         with told():
             page = connection.query(
-                table, shelf, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following,
+                table, status_key, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following,
                 limit=at_once,
             )  # fmt: skip
         for item in page["Items"]:
-            shown = orjson.loads(item["shown"]["S"])
-            yield Row(shown["id"], int(item["owner"]["N"]), shown, item["cancel"]["BOOL"])
+            view = orjson.loads(item["shown"]["S"])
+            yield Row(view["id"], int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
         following = page.get("LastEvaluatedKey")
         if not following:
             return
@@ -175,8 +175,8 @@ def keep(
     token: str,
     seconds: float,
     *,
-    shown: Mapping[str, Any] | None = None,
-    facts: Mapping[str, Any] | None = None,
+    view: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
     cursor: Mapping[str, Any] | None = None,
     done: bool | None = None,
 ) -> Task:
@@ -187,13 +187,13 @@ def keep(
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [TaskRecord.until.set(time.time() + (seconds or -CLOCKS_DIFFER))]
-    for attribute, value in ((TaskRecord.shown, shown), (TaskRecord.cursor, cursor), (TaskRecord.facts, facts)):
+    for attribute, value in ((TaskRecord.view, view), (TaskRecord.cursor, cursor), (TaskRecord.spec, spec)):
         if value is not None:
             actions.append(attribute.set(_text(value)))
     condition = TaskRecord.lease == token
     if done is not None:
-        actions.append(TaskRecord.shelf.set(_shelf(task.kind, done)))
-        condition &= TaskRecord.shelf != _gone(task.kind)
+        actions.append(TaskRecord.status_key.set(_status_key(task.kind, done)))
+        condition &= TaskRecord.status_key != _gone(task.kind)
     with told():
         record.update(actions=actions, condition=condition)
     return _task(record)
@@ -207,11 +207,11 @@ def mark_cancelled(id: str) -> None:
 
 def unfinished(kind: str) -> Iterator[Row]:
     """The tasks of a kind that somebody is to work on, also those that nobody sees any more."""
-    yield from _on(_shelf(kind, False))
+    yield from _on(_status_key(kind, False))
     yield from _on(_gone(kind))
 
 
-def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
+def reopen(task: Task, view: Mapping[str, Any], *, gone: bool = False) -> Task:
     """Make a task undone once more, as its next run; who worked on it so far no longer does.
 
     `gone`: nobody sees it any more, and all that this run does is to clean up. Conflict when somebody else has begun
@@ -219,15 +219,15 @@ def again(task: Task, shown: Mapping[str, Any], *, gone: bool = False) -> Task:
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [
-        TaskRecord.shown.set(_text(shown)),
-        TaskRecord.shelf.set(_gone(task.kind) if gone else _shelf(task.kind, False)),
+        TaskRecord.view.set(_text(view)),
+        TaskRecord.status_key.set(_gone(task.kind) if gone else _status_key(task.kind, False)),
         TaskRecord.cancel.set(gone),
-        TaskRecord.turn.set(task.turn + 1),
+        TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
     ]
     with told():
-        record.update(actions=actions, condition=TaskRecord.turn == task.turn)
+        record.update(actions=actions, condition=TaskRecord.attempt == task.attempt)
     return _task(record)
 
 
@@ -247,16 +247,16 @@ def release_all(kind: str) -> list[Row]:
 
 def take_down(task: Task) -> None:
     """Ask whoever works on the task to stop, and show it to nobody; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.shelf.set(_gone(task.kind))]
+    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_gone(task.kind))]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
 
 
-def shelve(task: Task, shown: Mapping[str, Any]) -> None:
+def shelve(task: Task, view: Mapping[str, Any]) -> None:
     """Put a task that nobody could begin to work on back among those that are done."""
-    actions: list[Action] = [TaskRecord.shown.set(_text(shown)), TaskRecord.shelf.set(_shelf(task.kind, True))]
+    actions: list[Action] = [TaskRecord.view.set(_text(view)), TaskRecord.status_key.set(_status_key(task.kind, True))]
     with told():
-        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.turn == task.turn)
+        TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
 
 
 def delete_gone(id: str) -> None:
@@ -266,7 +266,7 @@ def delete_gone(id: str) -> None:
             record = TaskRecord.get(id, consistent_read=True)
         except DoesNotExist:
             return
-        if record.shelf == _gone(record.kind):
+        if record.status_key == _gone(record.kind):
             record.delete()
 
 
@@ -274,7 +274,7 @@ def delete_done(kind: str, id: str) -> None:
     """Forget a task that is done; one that somebody has just begun again stays."""
     try:
         with told():
-            TaskRecord(id).delete(condition=TaskRecord.shelf == _shelf(kind, True))
+            TaskRecord(id).delete(condition=TaskRecord.status_key == _status_key(kind, True))
     except Conflict:
         pass  # begun again, or gone
 

@@ -6,7 +6,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
 from mangrove.problems import BadRequest
-from mangrove.records.base import Record, Table, table_name
+from mangrove.records.base import Record, TableMeta, table_name
 
 LONGEST = 2048  # bytes of a key
 
@@ -14,7 +14,7 @@ LONGEST = 2048  # bytes of a key
 class Claim(Record):
     """`name` is `<kind>#<text>`; `owner` the id of the record that has it."""
 
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("names")
 
     name = UnicodeAttribute(hash_key=True)

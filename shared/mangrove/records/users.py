@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
-from mangrove.records.base import Sealed, Table, Versioned, table_name
-from mangrove.records.kinds import Kind
+from mangrove.records.base import Sealed, TableMeta, Versioned, table_name
+from mangrove.records.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class User:
 
 
 class UserRecord(Versioned):
-    class Meta(Table):
+    class Meta(TableMeta):
         table_name = table_name("users")
 
     id = NumberAttribute(hash_key=True)
@@ -45,5 +45,5 @@ class UserRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_users.username (2067)"
-_kind = Kind("users", UserRecord, User, "username", TAKEN)
+_kind = Repository("users", UserRecord, User, "username", TAKEN)
 all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete

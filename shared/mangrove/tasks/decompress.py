@@ -15,13 +15,13 @@ from mangrove import archives
 from mangrove.archives import Archive, Member
 from mangrove.checkpoints import reached
 from mangrove.config import config
-from mangrove.drivers.base import Entry, Makes, Upload
+from mangrove.drivers.base import Entry, MakesDirectories, Upload
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import ArchiveTooLarge, BadRequest, BrokenArchive, Denied, NotFound, StorageProblem, Unreachable
 from mangrove.site import snapshot
-from mangrove.tasks import board, carry, kinds, staging, standing
-from mangrove.tasks.carry import End, File, Neighbours
+from mangrove.tasks import authorization, file_copy, kinds, queue, staging
+from mangrove.tasks.file_copy import Endpoint, SourceVersion, TargetListing
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Run
 from mangrove.tree import archives as tree_archives
@@ -35,16 +35,16 @@ CACHED = "archive"  # the whole archive in staging
 
 async def plan(run: Run) -> bool:
     """See that it is an archive that can be read, and how much comes out of it; bring it here first if so asked."""
-    if run.cursor.get("turn") != run.task.turn:
-        run.cursor = {"turn": run.task.turn, "at": 0, "bytes": 0, "files": 0, "refused": 0, "errors": []}
-    if await asyncio.to_thread(board.handed_on, run.task, start=False):
+    if run.cursor.get("turn") != run.task.attempt:
+        run.cursor = {"turn": run.task.attempt, "at": 0, "bytes": 0, "files": 0, "refused": 0, "errors": []}
+    if await asyncio.to_thread(queue.is_chained, run.task, start=False):
         return False  # what was brought here may be gone by now
-    run.shown["status"] = "getting src object"
+    run.view["status"] = "getting src object"
     end, entry = await _source(run)
-    if run.facts["cache_full"] and not run.cursor.get("cached"):
+    if run.spec["cache_full"] and not run.cursor.get("cached"):
         try:
             await _cache(run, end, entry)
-        except carry.OutOfTime:
+        except file_copy.OutOfTime:
             return True
     total, found = 0, False
     async with _opened(run) as archive:
@@ -54,36 +54,36 @@ async def plan(run: Run) -> bool:
             if not member.refused and _below(run, member) is not None:
                 found = True
                 total += max(member.size, 0) if not member.is_dir else 0
-    if not found and run.facts["inner"] != "/":
+    if not found and run.spec["inner"] != "/":
         raise NotFound
-    run.shown["total_bytes"] = total
+    run.view["total_bytes"] = total
     return False
 
 
-async def _source(run: Run) -> tuple[End, Entry]:
+async def _source(run: Run) -> tuple[Endpoint, Entry]:
     """The archive, as the one who asked may read it, and what it was when the work began."""
-    facts = run.facts
-    who = await standing.caller(run.task, Right.DECOMPRESS)
-    await standing.goal(who, facts["target"], facts["name"])
-    place = (await standing.place(who, facts["source"], facts["password"])).readable()
+    spec = run.spec
+    who = await authorization.caller(run.task, Right.DECOMPRESS)
+    await authorization.goal(who, spec["target"], spec["name"])
+    place = (await authorization.place(who, spec["source"], spec["password"])).require_read()
     driver, inner, _ = await place.driver()
-    end = End(driver, inner)
+    end = Endpoint(driver, inner)
     entry = await driver.stat(inner)
     if entry.is_dir:
         raise StorageProblem("not a file")
     was = run.cursor.setdefault("archive", [entry.size, entry.modified, entry.etag])
-    if not File(*was).same(entry):
+    if not SourceVersion(*was).same(entry):
         raise StorageProblem("the source changed since the task began")
     return end, entry
 
 
-async def _cache(run: Run, end: End, entry: Entry) -> None:
+async def _cache(run: Run, end: Endpoint, entry: Entry) -> None:
     store = await staging.driver()
-    target = End(store, staging.place(board.stage(run.task), CACHED))
-    assert isinstance(store, Makes)
-    await store.make(target.path.parent)
-    file = File(entry.size, entry.modified, entry.etag)
-    await carry.carry(run, end, target, file, Neighbours(store), overwrite=True, leave=False)
+    target = Endpoint(store, staging.place(queue.stage(run.task), CACHED))
+    assert isinstance(store, MakesDirectories)
+    await store.makedirs(target.path.parent)
+    file = SourceVersion(entry.size, entry.modified, entry.etag)
+    await file_copy.copy_file(run, end, target, file, TargetListing(store), overwrite=True, leave=False)
     reached("unpack.cached")
     run.cursor["cached"] = True
 
@@ -92,18 +92,18 @@ async def _cache(run: Run, end: End, entry: Entry) -> None:
 async def _opened(run: Run) -> AsyncIterator[Archive]:
     end, entry = await _source(run)
     if run.cursor.get("cached"):
-        end = End(await staging.driver(), staging.place(board.stage(run.task), CACHED))
+        end = Endpoint(await staging.driver(), staging.place(queue.stage(run.task), CACHED))
     settings = (await snapshot.fresh()).settings
-    name = TreePath(run.facts["source"]).name
+    name = TreePath(run.spec["source"]).name
     packed, limits = Packed(end.driver, end.path, entry.size), tree_archives.limits(settings)
-    encoding, password = settings["non_efs_zip_encoding"], run.facts["archive_pass"]
+    encoding, password = settings["non_efs_zip_encoding"], run.spec["archive_pass"]
     async with archives.opened(name, packed, password, encoding, limits) as archive:
         yield archive
 
 
 def _below(run: Run, member: Member) -> str | None:
     """Where a member goes below the target: the folder that was asked for itself, with all it holds; None: nowhere."""
-    inner = run.facts["inner"].strip("/")
+    inner = run.spec["inner"].strip("/")
     if not inner:
         return member.path
     if member.path != inner and not member.path.startswith(f"{inner}/"):
@@ -115,8 +115,8 @@ def _below(run: Run, member: Member) -> str | None:
 async def extract(run: Run) -> bool:
     """Bring what is next into staging; at the end, hand it on."""
     cursor = run.cursor
-    run.shown["status"] = "walking and decompressing"
-    if not await asyncio.to_thread(board.handed_on, run.task):  # by a worker that died before it could say so
+    run.view["status"] = "walking and decompressing"
+    if not await asyncio.to_thread(queue.is_chained, run.task):  # by a worker that died before it could say so
         if await _unpack(run):
             return True
         await _source(run)  # a mixture of what it was and what it is must go nowhere
@@ -182,11 +182,11 @@ def _wanted(run: Run, index: int, member: Member) -> bool:
 async def _folders(run: Run, archive: Archive) -> None:
     """Make the folders, also empty ones, and note what is refused: once, before the files."""
     store = await staging.driver()
-    assert isinstance(store, Makes)
-    body = staging.place(board.stage(run.task), staging.BODY)
-    await store.make(body)
+    assert isinstance(store, MakesDirectories)
+    body = staging.place(queue.stage(run.task), staging.BODY)
+    await store.makedirs(body)
     run.cursor |= {"refused": 0, "errors": []}
-    found = run.facts["inner"] == "/"
+    found = run.spec["inner"] == "/"
     async for member in archive.members():
         below = _below(run, member)
         if member.refused:
@@ -196,7 +196,7 @@ async def _folders(run: Run, archive: Archive) -> None:
         found = found or below is not None
         if below and member.is_dir:
             with _noted(run, member):
-                await store.make(TreePath(f"{body}/{below}"))
+                await store.makedirs(TreePath(f"{body}/{below}"))
     if not found:
         raise NotFound
     run.cursor["folders"] = True
@@ -206,7 +206,7 @@ async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:
     size = member.size if member.size >= 0 else None
     upload = Upload(size, member.modified or time.time())
     path = f"{staging.BODY}/{_below(run, member)}"
-    stored = await staging.keep(board.stage(run.task), path, _counted(run, blocks), upload)
+    stored = await staging.keep(queue.stage(run.task), path, _counted(run, blocks), upload)
     run.cursor["bytes"] += stored
     run.cursor["files"] += 1
 
@@ -224,30 +224,32 @@ async def _counted(run: Run, blocks: AsyncIterator[bytes]) -> AsyncIterator[byte
 
 async def _hand_on(run: Run) -> None:
     """Open the transfer of what was unpacked."""
-    facts = run.facts
-    goal = await standing.goal(await standing.caller(run.task, Right.DECOMPRESS), facts["target"], facts["name"])
+    spec = run.spec
+    goal = await authorization.goal(
+        await authorization.caller(run.task, Right.DECOMPRESS), spec["target"], spec["name"]
+    )
     handed = {
         "source": "",
         "password": "",
-        "staged": staging.place(board.stage(run.task), staging.BODY),
-        "target": facts["target"],
-        "name": facts["name"],
-        "overwrite": facts["overwrite"],
+        "staged": staging.place(queue.stage(run.task), staging.BODY),
+        "target": spec["target"],
+        "name": spec["name"],
+        "overwrite": spec["overwrite"],
         "leave": False,
         "policy": "delete_on_upload_succeed",
     }
-    base = archives.base_name(TreePath(facts["source"]).name)
-    folder = goal.end.path.parent if facts["name"] else goal.end.path
+    base = archives.base_name(TreePath(spec["source"]).name)
+    folder = goal.end.path.parent if spec["name"] else goal.end.path
     name = kinds.upload_name(base, goal.mount.path, folder)
-    await asyncio.to_thread(board.hand_on, "decompress_upload", run.task, name, handed, run.cursor["bytes"])
+    await asyncio.to_thread(queue.chain, "decompress_upload", run.task, name, handed, run.cursor["bytes"])
     reached("unpack.handed")
 
 
 async def clean(run: Run, state: State) -> None:
     """Drop what nobody goes on with."""
     if "file" in run.cursor:
-        await carry.drop(run, await staging.driver())
-    if not run.cursor.get("handed") and not await asyncio.to_thread(board.handed_on, run.task, start=False):
-        await staging.clear(board.stage(run.task))
+        await file_copy.drop(run, await staging.driver())
+    if not run.cursor.get("handed") and not await asyncio.to_thread(queue.is_chained, run.task, start=False):
+        await staging.clear(queue.stage(run.task))
     elif run.cursor.get("cached"):
-        await staging.forget(board.stage(run.task), CACHED)
+        await staging.forget(queue.stage(run.task), CACHED)

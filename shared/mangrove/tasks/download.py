@@ -13,7 +13,7 @@ from typing import Any
 
 from mangrove.checkpoints import reached
 from mangrove.config import config
-from mangrove.drivers.base import Makes, Parts, Upload, entries, parts_key
+from mangrove.drivers.base import MakesDirectories, Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
@@ -21,8 +21,8 @@ from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
-from mangrove.tasks import board, carry, kinds, staging, standing
-from mangrove.tasks.carry import MOST_PIECES
+from mangrove.tasks import authorization, file_copy, kinds, queue, staging
+from mangrove.tasks.file_copy import MOST_PIECES
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Run
 from mangrove.tasks.transfer import STAGED_GOES
@@ -40,13 +40,13 @@ MIB = 1 << 20
 async def begin(run: Run) -> bool:
     """Hand the address to its tool."""
     await _goal(run)
-    if run.cursor.get("turn") != run.task.turn:
-        run.cursor = {"turn": run.task.turn, "begun": time.time()}
-    name = run.facts["tool"]
+    if run.cursor.get("turn") != run.task.attempt:
+        run.cursor = {"turn": run.task.attempt, "begun": time.time()}
+    name = run.spec["tool"]
     if name != SIMPLE_HTTP and "token" not in run.cursor:
         tool = await _tool(name)
         folder = await asyncio.to_thread(staging.folder, _stage(run), staging.BODY)
-        run.cursor["token"] = await tool.begin(run.facts["url"], folder, f"{run.task.id}-{run.task.turn}")
+        run.cursor["token"] = await tool.begin(run.spec["url"], folder, f"{run.task.id}-{run.task.attempt}")
         reached("download.asked")
     return True
 
@@ -54,11 +54,11 @@ async def begin(run: Run) -> bool:
 async def poll(run: Run) -> bool:
     """See how far it is, or fetch on; when the file is there, hand it on."""
     await _goal(run)
-    if run.facts["tool"] != SIMPLE_HTTP:
+    if run.spec["tool"] != SIMPLE_HTTP:
         return await _look(run)
     if not run.cursor.get("whole") and await _went_on(run):
         return True
-    await _hand_on(run, run.facts["policy"])
+    await _hand_on(run, run.spec["policy"])
     return False
 
 
@@ -80,12 +80,12 @@ def _parts(run: Run) -> int:
 
 def _stage(run: Run) -> str:
     """The name under which this run keeps what arrives."""
-    return board.stage(run.task)
+    return queue.stage(run.task)
 
 
-async def _goal(run: Run) -> standing.Goal:
-    who = await standing.caller(run.task, Right.OFFLINE_DOWNLOAD)
-    return await standing.goal(who, run.facts["target"], "")
+async def _goal(run: Run) -> authorization.Goal:
+    who = await authorization.caller(run.task, Right.OFFLINE_DOWNLOAD)
+    return await authorization.goal(who, run.spec["target"], "")
 
 
 async def _tool(name: str) -> Tool:
@@ -93,7 +93,7 @@ async def _tool(name: str) -> Tool:
 
 
 async def _look(run: Run) -> bool:
-    cursor, name = run.cursor, run.facts["tool"]
+    cursor, name = run.cursor, run.spec["tool"]
     tool = await _tool(name)
     try:
         status = await tool.look(cursor["token"])
@@ -107,7 +107,7 @@ async def _look(run: Run) -> bool:
         raise StorageProblem(f"[{name}]: {status.failed}")
     most = snapshot.current().settings.number("offline_download_max_size") * MIB
     _bounded(max(status.total, status.have), most)
-    run.shown |= {"status": status.text, "total_bytes": status.total}
+    run.view |= {"status": status.text, "total_bytes": status.total}
     run.progress(status.have)
     if not status.done:
         return _later(run)
@@ -125,12 +125,12 @@ def _later(run: Run) -> bool:
 async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
     """Every byte is there. While the tool still gives the files to others, they stay where they are."""
     if status.stays:
-        await staging.lend(_stage(run))
+        await staging.pin(_stage(run))
     shared = status.seeding or status.stays
-    await _hand_on(run, "delete_never" if shared or run.cursor.get("shared") else run.facts["policy"])
+    await _hand_on(run, "delete_never" if shared or run.cursor.get("shared") else run.spec["policy"])
     if status.seeding:
         run.cursor["shared"] = True
-        run.shown["status"] = "offline download completed, waiting for seeding"
+        run.view["status"] = "offline download completed, waiting for seeding"
         return _later(run)
     if run.cursor.get("shared") and (following := await _following(run)) and not following.done:
         return _later(run)
@@ -141,7 +141,7 @@ async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
 async def _following(run: Run) -> Task | None:
     """The transfer of what arrived, unless somebody took it off the board."""
     try:
-        return await asyncio.to_thread(records.get, board.following(_stage(run)))
+        return await asyncio.to_thread(records.get, queue.following(_stage(run)))
     except RecordMissing:
         return None
 
@@ -149,18 +149,18 @@ async def _following(run: Run) -> Task | None:
 async def _hand_on(run: Run, policy: str) -> None:
     """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
     goal = await _goal(run)
-    if await asyncio.to_thread(board.handed_on, run.task):
+    if await asyncio.to_thread(queue.is_chained, run.task):
         return  # by a worker that died before it could say so; what arrived may be gone by now
     body = staging.place(_stage(run), staging.BODY)
-    arrived = await entries(await staging.driver(), body)
+    arrived = await list_all(await staging.driver(), body)
     if not arrived:
         raise StorageProblem("nothing arrived")
     single = arrived[0].name if len(arrived) == 1 else ""
-    facts = {
+    spec = {
         "source": "",
         "password": "",
         "staged": body / single if single else body,
-        "target": run.facts["target"],
+        "target": run.spec["target"],
         "name": single,
         "overwrite": True,
         "leave": False,
@@ -168,9 +168,9 @@ async def _hand_on(run: Run, policy: str) -> None:
     }
     name = kinds.brought_name(TreePath("/") / (single or staging.BODY), goal.mount.path, goal.end.path)
     size = sum(entry.size for entry in arrived)
-    if run.facts["tool"] != SIMPLE_HTTP:
-        run.shown["status"] = "offline download completed, maybe transferring"
-    await asyncio.to_thread(board.hand_on, "offline_download_transfer", run.task, name, facts, size)
+    if run.spec["tool"] != SIMPLE_HTTP:
+        run.view["status"] = "offline download completed, maybe transferring"
+    await asyncio.to_thread(queue.chain, "offline_download_transfer", run.task, name, spec, size)
     reached("download.handed")
 
 
@@ -183,12 +183,12 @@ async def _fetch(run: Run) -> bool:
     offset = _parts(run) * state.get("length", PART)
     if offset > state.get("size", 0):  # the last part is shorter
         return await _finish(run, await _store(), state)
-    async with http.fetch(run.facts["url"], allowed, offset, state.get("validator", "")) as answer:
+    async with http.fetch(run.spec["url"], allowed, offset, state.get("validator", "")) as answer:
         _bounded(answer.size or 0, most)
         if not answer.offset and state:
             await _drop(run)
             state = {}
-        run.shown["total_bytes"] = answer.size or 0
+        run.view["total_bytes"] = answer.size or 0
         length = state.get("length") or _length(answer.size)
         pieces = _pieces(answer.blocks(), length)
         first = await anext(pieces, b"")
@@ -220,7 +220,7 @@ async def _stored(
     size, piece = int(state["size"]), first
     while piece:
         storing = asyncio.ensure_future(
-            store.part(path, state["token"], len(receipts) + 1, len(receipts) * length, piece)
+            store.write_part(path, state["token"], len(receipts) + 1, len(receipts) * length, piece)
         )
         following = asyncio.ensure_future(anext(pieces, b""))
         try:
@@ -255,7 +255,7 @@ async def _finish(run: Run, store: Parts, state: dict[str, Any]) -> bool:
     try:
         await store.finish(path, state["token"], state["receipts"], _upload(state["size"]))
     except NotFound:
-        if await carry.End(await staging.driver(), path).entry() is None:
+        if await file_copy.Endpoint(await staging.driver(), path).entry() is None:
             raise
     reached("download.finished")
     run.cursor.pop("file")
@@ -273,11 +273,11 @@ async def _begun(run: Run, answer: http.Answer, length: int) -> tuple[Parts, dic
     store = await _store()
     if "file" not in run.cursor:
         path = staging.place(_stage(run), staging.BODY) / answer.name
-        key, validator = parts_key(), answer.validator if answer.resumes else ""
+        key, validator = make_parts_key(), answer.validator if answer.resumes else ""
         state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "length": length}
         run.cursor["file"] = state | {"validator": validator}
-        assert isinstance(store, Makes)
-        await store.make(path.parent)
+        assert isinstance(store, MakesDirectories)
+        await store.makedirs(path.parent)
         await run.save()
         reached("download.intended")
         run.cursor["file"]["token"] = await store.begin(path, _upload(None), key)
@@ -291,7 +291,7 @@ async def _begun(run: Run, answer: http.Answer, length: int) -> tuple[Parts, dic
 
 async def _drop(run: Run) -> None:
     """Forget what was fetched of a file so far."""
-    await carry.drop(run, await staging.driver())
+    await file_copy.drop(run, await staging.driver())
 
 
 def _upload(size: int | None) -> Upload:
@@ -325,7 +325,7 @@ async def clean(run: Run, state: State) -> None:
         await _stop(run)
     if state is State.SUCCEEDED and run.cursor.get("shared"):
         following = await _following(run)
-        if following is None or following.shown["state"] in STAGED_GOES.get(run.facts["policy"], ()):
+        if following is None or following.view["state"] in STAGED_GOES.get(run.spec["policy"], ()):
             await staging.clear(_stage(run))
     elif state is not State.SUCCEEDED and (run.cursor.get("shared") or await _following(run) is None):
         await staging.clear(_stage(run))
@@ -335,6 +335,6 @@ async def _stop(run: Run) -> None:
     if "token" not in run.cursor:
         return
     try:
-        await (await _tool(run.facts["tool"])).stop(run.cursor["token"])
+        await (await _tool(run.spec["tool"])).stop(run.cursor["token"])
     except Problem:
         pass  # the tool is gone; it forgets by itself

@@ -24,7 +24,7 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TaskKind:
     """`machine` is the state machine that does it; `workers` the setting with how many run at once on one machine."""
 
     name: str
@@ -35,13 +35,13 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("upload", "transfer", "upload_task_threads_num"),
-        Kind("copy", "transfer", "copy_task_threads_num"),
-        Kind("move", "transfer", "move_task_threads_num"),
-        Kind("offline_download", "download", "offline_download_task_threads_num"),
-        Kind("offline_download_transfer", "transfer", "offline_download_transfer_task_threads_num"),
-        Kind("decompress", "decompress", "decompress_download_task_threads_num"),
-        Kind("decompress_upload", "transfer", "decompress_upload_task_threads_num"),
+        TaskKind("upload", "transfer", "upload_task_threads_num"),
+        TaskKind("copy", "transfer", "copy_task_threads_num"),
+        TaskKind("move", "transfer", "move_task_threads_num"),
+        TaskKind("offline_download", "download", "offline_download_task_threads_num"),
+        TaskKind("offline_download_transfer", "transfer", "offline_download_transfer_task_threads_num"),
+        TaskKind("decompress", "decompress", "decompress_download_task_threads_num"),
+        TaskKind("decompress_upload", "transfer", "decompress_upload_task_threads_num"),
     )
 }
 

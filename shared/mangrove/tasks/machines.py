@@ -22,7 +22,7 @@ def use(starter: Starter, hurrier: Starter) -> None:
     _starter, _hurrier = starter, hurrier
 
 
-def hurry(task: Task) -> None:
+def expedite(task: Task) -> None:
     """Let a task that was cancelled end now, also where it still waits for a worker."""
     if _hurrier is not None:
         _hurrier(task)
@@ -41,7 +41,7 @@ def start(task: Task, suffix: str = "") -> None:
     machine = os.environ[f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"]
     try:
         client = boto3.client("stepfunctions")
-        name, given = f"{task.id}-{task.turn}{suffix}", json.dumps({"tid": task.id})
+        name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
         client.start_execution(stateMachineArn=machine, name=name, input=given)
     except ClientError as error:
         if error.response["Error"]["Code"] != "ExecutionAlreadyExists":

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 
 from mangrove.config import config
 from mangrove.drivers import registry
-from mangrove.drivers.base import Driver, Makes, Mounting, Removes, Upload, Writes
+from mangrove.drivers.base import Driver, DriverContext, MakesDirectories, Removes, Upload, Writes
 from mangrove.paths import TreePath
 from mangrove.problems import Problem
 
 BODY = "body"  # where a task keeps what it brought for the next one
-LENT = "lent"  # stands beside what another program goes on to use: never to be cleared by us
+PINNED = "lent"  # stands beside what another program goes on to use: never to be cleared by us
 
 _driver: Driver | None = None
 _starting = asyncio.Lock()
@@ -42,7 +42,7 @@ async def _started() -> Driver:
     else:
         raise Problem("there is no place for staging")
     kind = registry.load(name)
-    made = kind(kind.Options.parse(json.dumps(options)), Mounting())
+    made = kind(kind.Options.parse(json.dumps(options)), DriverContext())
     await made.start()
     return made
 
@@ -67,14 +67,14 @@ async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Uplo
     store = await driver()
     assert isinstance(store, Writes)
     path = TreePath(f"/{task_id}/{name}")
-    assert isinstance(store, Makes)
-    await store.make(path.parent)
+    assert isinstance(store, MakesDirectories)
+    await store.makedirs(path.parent)
     return (await store.write(path, body, upload)).size
 
 
-async def lend(task_id: str) -> None:
+async def pin(task_id: str) -> None:
     """Leave what a task has kept to another program for good."""
-    await keep(task_id, LENT, _nothing(), Upload(0, time.time()))
+    await keep(task_id, PINNED, _nothing(), Upload(0, time.time()))
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -85,7 +85,7 @@ async def _nothing() -> AsyncIterator[bytes]:
 async def clear(task_id: str) -> None:
     """Remove everything a task has kept, unless it is lent."""
     try:
-        await (await driver()).stat(place(task_id, LENT))
+        await (await driver()).stat(place(task_id, PINNED))
     except Problem:
         await _remove(TreePath(f"/{task_id}"))
 

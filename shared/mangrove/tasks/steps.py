@@ -17,8 +17,8 @@ from mangrove.problems import Problem
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing
 from mangrove.records.tasks import Task
-from mangrove.tasks.board import CANCELED
 from mangrove.tasks.kinds import State
+from mangrove.tasks.queue import CANCELED
 from mangrove.telemetry import crash
 
 LEASE_SECONDS = 30.0
@@ -52,15 +52,15 @@ class Run:
 
     def __init__(self, task: Task, token: str, seconds: float) -> None:
         self.task = task
-        self.shown = dict(task.shown)
+        self.view = dict(task.view)
         self.cursor = dict(task.cursor)
         self.wait = 0  # seconds until the next slice is of use
         self._token = token
         self._end = time.monotonic() + seconds
 
     @property
-    def facts(self) -> dict[str, Any]:
-        return self.task.facts
+    def spec(self) -> dict[str, Any]:
+        return self.task.spec
 
     def has_time(self) -> bool:
         """Whether the slice is not over yet."""
@@ -68,12 +68,12 @@ class Run:
 
     def progress(self, done: int) -> None:
         """Say that `done` bytes are there."""
-        total = self.shown["total_bytes"]
-        self.shown["progress"] = round(min(done / total, 1.0) * 100, 4) if total else 0.0
+        total = self.view["total_bytes"]
+        self.view["progress"] = round(min(done / total, 1.0) * 100, 4) if total else 0.0
 
     async def save(self, **changes: Any) -> None:
         """Write `shown` and `cursor`; Cancelled when that was asked for, Superseded when the task is not ours."""
-        await self.keep(LEASE_SECONDS, shown=self.shown, cursor=self.cursor, **changes)
+        await self.keep(LEASE_SECONDS, view=self.view, cursor=self.cursor, **changes)
         if self.task.cancel:
             raise Cancelled
 
@@ -92,7 +92,7 @@ class Run:
         """Renew the lease for ever; ends with Cancelled or Superseded."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            await self.keep(LEASE_SECONDS, shown=self.shown)
+            await self.keep(LEASE_SECONDS, view=self.view)
             if self.task.cancel:
                 raise Cancelled
 
@@ -128,21 +128,21 @@ async def step(id: str, seconds: float, work: Work) -> dict[str, Any]:
     if run.task.cancel:
         await run.keep(0)
         raise Cancelled
-    run.shown["error"] = ""  # of a slice that was tried again
-    if run.shown["state"] != State.RUNNING:
-        run.shown |= {"state": State.RUNNING, "start_time": now(), "end_time": None}
+    run.view["error"] = ""  # of a slice that was tried again
+    if run.view["state"] != State.RUNNING:
+        run.view |= {"state": State.RUNNING, "start_time": now(), "end_time": None}
     try:
         more = await _beating(run, work)
         reached("step.worked")
-        await run.keep(0, shown=run.shown, cursor=run.cursor)
+        await run.keep(0, view=run.view, cursor=run.cursor)
     except (Superseded, Busy):
         raise
     except Cancelled:
-        await run.keep(0, shown=run.shown, cursor=run.cursor)
+        await run.keep(0, view=run.view, cursor=run.cursor)
         raise
     except Problem as problem:
-        run.shown["error"] = problem.message
-        await run.keep(0, shown=run.shown, cursor=run.cursor)
+        run.view["error"] = problem.message
+        await run.keep(0, view=run.view, cursor=run.cursor)
         raise
     return {"tid": id, "more": more, "seconds": run.wait}
 
@@ -241,25 +241,25 @@ async def _settle(id: str, failure: dict[str, Any], clean: Clean) -> None:
         return
     state = State.SUCCEEDED
     if name == Cancelled.__name__ or run.task.cancel:
-        state, run.shown["error"] = State.CANCELED, CANCELED
-    elif name or run.shown["error"]:
-        state, run.shown["error"] = State.FAILED, run.shown["error"] or "the worker failed, see the log"
+        state, run.view["error"] = State.CANCELED, CANCELED
+    elif name or run.view["error"]:
+        state, run.view["error"] = State.FAILED, run.view["error"] or "the worker failed, see the log"
     reached("settle.begun")
     try:
         await clean(run, state)
     except Problem as problem:
         if state is State.SUCCEEDED:
             state = State.FAILED
-        run.shown["error"] = run.shown["error"] or problem.message
+        run.view["error"] = run.view["error"] or problem.message
     reached("settle.cleaned")
     if run.task.gone:
         await asyncio.to_thread(records.delete, id)
         return
-    run.shown |= {"state": state, "end_time": now()}
+    run.view |= {"state": state, "end_time": now()}
     if state is State.SUCCEEDED:
-        run.shown["progress"] = 100.0
+        run.view["progress"] = 100.0
     try:
-        await run.keep(0, shown=run.shown, cursor=run.cursor, done=True)
+        await run.keep(0, view=run.view, cursor=run.cursor, done=True)
         reached("settle.done")
     except Superseded:
         await asyncio.to_thread(records.delete_gone, id)  # taken off the board while it was settled

@@ -13,7 +13,7 @@ from mangrove.records import counters, sessions
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.site import snapshot
-from mangrove.tasks import board, machines, staging
+from mangrove.tasks import machines, queue, staging
 from mangrove.tasks.kinds import KINDS
 
 PAGE = 1000  # rows that are looked at together
@@ -34,7 +34,7 @@ async def sweep() -> None:
 def _old_tasks(before: datetime) -> None:
     for kind in KINDS:
         for row in records.rows(kind, True, PAGE):
-            if datetime.fromisoformat(row.shown["end_time"]) < before:
+            if datetime.fromisoformat(row.view["end_time"]) < before:
                 records.delete_done(kind, row.id)
 
 
@@ -62,7 +62,7 @@ async def _is_orphan(store: base.Driver, folder: base.Entry, before: float) -> b
     """Whether no task owns the folder and nothing has come into it since. One in which nothing is seen and whose own
     time is not known may be that of an upload under way; the bucket's own rule removes it if it is not."""
     stage, newest = folder.name, folder.modified
-    for owner in (stage.partition(".")[0], board.following(stage)):
+    for owner in (stage.partition(".")[0], queue.following(stage)):
         try:
             await asyncio.to_thread(records.get, owner)
             return False
@@ -70,7 +70,7 @@ async def _is_orphan(store: base.Driver, folder: base.Entry, before: float) -> b
             pass
     try:
         async for batch in store.list(TreePath(f"/{stage}")):
-            if any(entry.name == staging.LENT for entry in batch):
+            if any(entry.name == staging.PINNED for entry in batch):
                 return False
             newest = max([newest, *(entry.modified for entry in batch)])
     except NotFound:

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from mangrove.checkpoints import reached
-from mangrove.drivers.base import Driver, Entry, Makes, Removes, RemovesEmpty, Take, Takes
+from mangrove.drivers.base import CopiesFrom, CopyRequest, Driver, Entry, MakesDirectories, Removes, RemovesEmpty
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Denied, Exists, NotFound, NotSupported, Problem, StorageProblem, Unreachable
-from mangrove.tasks import carry, staging, standing
-from mangrove.tasks.carry import End, File, Neighbours
+from mangrove.tasks import authorization, file_copy, staging
+from mangrove.tasks.authorization import Goal
+from mangrove.tasks.file_copy import Endpoint, SourceVersion, TargetListing
 from mangrove.tasks.kinds import State
 from mangrove.tasks.manifest import Manifest
-from mangrove.tasks.standing import Goal
 from mangrove.tasks.steps import Run
 from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
 from mangrove.tree.mounts import pick
-from mangrove.tree.spot import Spot
 
 RIGHTS = {
     "copy": Right.COPY,
@@ -48,37 +48,37 @@ KEPT_ERRORS = 3  # failed items named in the task's error
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class TransferRoute:
     """Both ends of a transfer, as the one who asked may use them now. `place` is None when the source is staged."""
 
-    source: End
+    source: Endpoint
     goal: Goal
-    place: Spot | None
+    place: PathAccess | None
 
     @property
-    def target(self) -> End:
+    def target(self) -> Endpoint:
         return self.goal.end
 
 
-async def _route(run: Run) -> Route:
-    facts = run.facts
-    who = await standing.caller(run.task, RIGHTS[run.task.kind])
-    goal = await standing.goal(who, facts["target"], facts["name"])
-    if facts["staged"]:
-        return Route(End(await staging.driver(), TreePath(facts["staged"])), goal, None)
-    place = await standing.place(who, facts["source"], facts["password"])
-    if who.door is Right.MOVE:
-        place.moved(place.path.parent).spend(Right.MOVE)
-    place.takeable(who.door is Right.MOVE)
+async def _route(run: Run) -> TransferRoute:
+    spec = run.spec
+    who = await authorization.caller(run.task, RIGHTS[run.task.kind])
+    goal = await authorization.goal(who, spec["target"], spec["name"])
+    if spec["staged"]:
+        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec["staged"])), goal, None)
+    place = await authorization.place(who, spec["source"], spec["password"])
+    if who.declared_right is Right.MOVE:
+        place.with_path(place.path.parent).require(Right.MOVE)
+    place.require_export(who.declared_right is Right.MOVE)
     reading, path, _ = await place.driver()
-    if who.door is Right.MOVE and not isinstance(reading, Removes):
+    if who.declared_right is Right.MOVE and not isinstance(reading, Removes):
         raise NotSupported
-    return Route(End(reading, path), goal, place)
+    return TransferRoute(Endpoint(reading, path), goal, place)
 
 
 async def plan(run: Run) -> bool:
     """Write down every entry below the source, folders before what they hold; more while there are folders left."""
-    if run.cursor.get("turn") == run.task.turn and run.cursor.get("planned"):
+    if run.cursor.get("turn") == run.task.attempt and run.cursor.get("planned"):
         return False
     if run.cursor.get("planned"):
         _again(run)
@@ -88,7 +88,7 @@ async def plan(run: Run) -> bool:
     entries = Manifest(run.task.id, "entries-0", run.cursor["entries"])
     folders = Manifest(run.task.id, "folders", run.cursor["folders"])
     if not run.cursor["entries"]:
-        run.shown["status"] = "getting src object"
+        run.view["status"] = "getting src object"
         await _first(run, route, entries, folders)
     try:
         while run.cursor["walked"] < folders.count:
@@ -102,22 +102,30 @@ async def plan(run: Run) -> bool:
         await entries.flush()
         await folders.flush()
     total = run.cursor.pop("total", 0)
-    run.shown["total_bytes"] = total
-    run.cursor |= {"planned": True, "turn": run.task.turn, "at": 0, "round": 0, "failed": 0, "bytes": 0, "total": total}
+    run.view["total_bytes"] = total
+    run.cursor |= {
+        "planned": True,
+        "turn": run.task.attempt,
+        "at": 0,
+        "round": 0,
+        "failed": 0,
+        "bytes": 0,
+        "total": total,
+    }
     return False
 
 
 def _again(run: Run) -> None:
     """The next run of a planned task: what failed, then what was not reached."""
-    run.cursor["turn"] = run.task.turn
+    run.cursor["turn"] = run.task.attempt
     if run.cursor["at"] >= run.cursor["entries"] and run.cursor["failed"]:
         run.cursor |= {"round": run.cursor["round"] + 1, "entries": run.cursor["failed"], "at": 0, "failed": 0}
     run.cursor["errors"] = []
 
 
-async def _first(run: Run, route: Route, entries: Manifest, folders: Manifest) -> None:
+async def _first(run: Run, route: TransferRoute, entries: Manifest, folders: Manifest) -> None:
     if route.place is None:
-        await standing.prepare(route.goal)
+        await authorization.prepare(route.goal)
     found = await route.source.driver.stat(route.source.path)
     if route.place is not None and route.source.path == "/":
         raise StorageProblem("the root of a storage cannot be carried")
@@ -134,16 +142,16 @@ async def _note(name: str, entry: Entry, entries: Manifest, folders: Manifest) -
     return entry.size
 
 
-async def _walk(route: Route, name: str, entries: Manifest, folders: Manifest) -> int:
+async def _walk(route: TransferRoute, name: str, entries: Manifest, folders: Manifest) -> int:
     """Write down what a folder holds; its bytes."""
     total = 0
-    place = route.place.within(name) if route.place is not None and name else route.place
+    place = route.place.child(name) if route.place is not None and name else route.place
     visible = place.visible()[1] if place is not None else None
-    if place is not None and name and place.is_mount_way():
+    if place is not None and name and place.is_mount_or_ancestor():
         return 0
     async for batch in route.source.driver.list((route.source / name).path):
         for entry in batch:
-            if not entry.link and (visible is None or visible(entry)):
+            if not entry.is_link and (visible is None or visible(entry)):
                 total += await _note(f"{name}/{entry.name}".lstrip("/"), entry, entries, folders)
     return total
 
@@ -152,16 +160,16 @@ async def move(run: Run) -> bool:
     """Carry what is next; more while there is something left and, after a move, folders to take away."""
     route = await _route(run)
     cursor = run.cursor
-    run.shown["status"] = "uploading"
+    run.view["status"] = "uploading"
     entries = Manifest(run.task.id, f"entries-{cursor['round']}", cursor["entries"])
     failed = Manifest(run.task.id, f"entries-{cursor['round'] + 1}", cursor["failed"])
-    near = Neighbours(route.target.driver)
+    near = TargetListing(route.target.driver)
     saved = time.monotonic()
     while rows := await entries.rows(cursor["at"]):
         for batch in _batches(rows):
             try:
                 await _carry(run, route, batch, failed, near)
-            except carry.OutOfTime:
+            except file_copy.OutOfTime:
                 forget_upwards(route.goal.mount, route.target.path)
                 return True
             reached("move.batch")
@@ -204,34 +212,34 @@ def _batches(rows: list[Any]) -> list[list[Any]]:
     return batches
 
 
-async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, near: Neighbours) -> None:
+async def _carry(run: Run, route: TransferRoute, batch: list[Any], failed: Manifest, near: TargetListing) -> None:
     """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry.
 
     What failed is written down before the cursor goes on: whoever follows would never come back to it.
     """
-    turn = asyncio.Semaphore(AT_ONCE)
+    attempt = asyncio.Semaphore(AT_ONCE)
 
     async def one(row: Any) -> Problem | None:
-        async with turn:
+        async with attempt:
             try:
                 await _item(run, route, row, near)
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, Denied) as problem:
-                await carry.drop(run, route.target.driver, (route.target / row[0]).path)
+                await file_copy.drop(run, route.target.driver, (route.target / row[0]).path)
                 return problem
         return None
 
     results = await _taken(run, route, batch)
     left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
-    for index, result in zip(left, await carry.together(one(batch[index]) for index in left), strict=True):
+    for index, result in zip(left, await file_copy.together(one(batch[index]) for index in left), strict=True):
         results[index] = result
     for row, problem in zip(batch, results, strict=True):
         if problem is None:
             run.cursor["bytes"] += 0 if row[3] else row[1]
             continue
         await failed.append(row)
-        errors, error = run.cursor.setdefault("errors", []), f"{row[0] or run.facts['name']}: {problem.message}"
+        errors, error = run.cursor.setdefault("errors", []), f"{row[0] or run.spec['name']}: {problem.message}"
         if len(errors) < KEPT_ERRORS and error not in errors:
             errors.append(error)
     if failed.count > run.cursor["failed"]:
@@ -239,67 +247,71 @@ async def _carry(run: Run, route: Route, batch: list[Any], failed: Manifest, nea
         run.cursor["failed"] = failed.count
 
 
-async def _taken(run: Run, route: Route, batch: list[Any]) -> list[Problem | None]:
+async def _taken(run: Run, route: TransferRoute, batch: list[Any]) -> list[Problem | None]:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
     something stands there, or more is to be done than copying small files."""
-    driver, facts, rest = route.target.driver, run.facts, [Exists() for _ in batch]
-    plain = run.task.kind != "move" and not facts["leave"] and not run.cursor["round"]
-    if not plain or not isinstance(driver, Takes) or batch[0][3] or batch[0][1] > SMALL:
+    driver, spec, rest = route.target.driver, run.spec, [Exists() for _ in batch]
+    plain = run.task.kind != "move" and not spec["leave"] and not run.cursor["round"]
+    if not plain or not isinstance(driver, CopiesFrom) or batch[0][3] or batch[0][1] > SMALL:
         return list(rest)
     refused = [route.goal.refusal(row[0]) for row in batch]
     files = [
-        Take((route.source / name).path, (route.target / name).path, size, modified, facts["overwrite"])
+        CopyRequest((route.source / name).path, (route.target / name).path, size, modified, spec["overwrite"])
         for (name, size, modified, _, _), refusal in zip(batch, refused, strict=True)
         if refusal is None
     ]
     half = len(files) // 2 + 1
-    parts = await carry.together(driver.take(route.source.driver, part) for part in (files[:half], files[half:]))
+    parts = await file_copy.together(
+        driver.copy_from(route.source.driver, part) for part in (files[:half], files[half:])
+    )
     if parts[0] is None or parts[1] is None:
         return list(rest)
     taken = iter([*parts[0], *parts[1]])
     return [next(taken) if refusal is None else refusal for refusal in refused]
 
 
-async def _item(run: Run, route: Route, row: Any, near: Neighbours) -> None:
+async def _item(run: Run, route: TransferRoute, row: Any, near: TargetListing) -> None:
     name, size, modified, is_dir, etag = row
     refusal = route.goal.refusal(name)
     if refusal is not None:
         raise refusal
     source, target = (route.source / name, route.target / name) if name else (route.source, route.target)
     if is_dir:
-        if not isinstance(target.driver, Makes):
+        if not isinstance(target.driver, MakesDirectories):
             raise NotSupported
-        await target.driver.make(target.path)
-        if run.task.kind == "move" and await carry.one_thing(source, target):
+        await target.driver.makedirs(target.path)
+        if run.task.kind == "move" and await file_copy.one_thing(source, target):
             raise StorageProblem(SAME)
         return
-    facts, moving = run.facts, run.task.kind == "move"
+    spec, moving = run.spec, run.task.kind == "move"
     try:
-        file = File(size, modified, etag)
+        file = SourceVersion(size, modified, etag)
         if run.cursor["round"]:  # what failed is tried again with the file as it is now
             found = await source.driver.stat(source.path)
-            file = File(found.size, found.modified, found.etag)
-        ours = await carry.carry(run, source, target, file, near, overwrite=facts["overwrite"], leave=facts["leave"])
+            file = SourceVersion(found.size, found.modified, found.etag)
+        ours = await file_copy.copy_file(
+            run, source, target, file, near, overwrite=spec["overwrite"], leave=spec["leave"]
+        )
     except NotFound:
         there = await target.entry()
         if not moving or there is None or there.size != size or await source.entry() is not None:
             raise
-        await carry.drop(run, target.driver, target.path)
+        await file_copy.drop(run, target.driver, target.path)
         return  # carried by a worker that died before it could say so
     if not moving:
         return
     assert isinstance(source.driver, Removes)
-    if await carry.one_thing(source, target):
+    if await file_copy.one_thing(source, target):
         raise StorageProblem(SAME)
-    if ours or await carry.alike(source, target):
+    if ours or await file_copy.alike(source, target):
         reached("move.verified")
         await source.driver.remove(source.path)
         reached("move.removed")
-    elif not facts["leave"]:
+    elif not spec["leave"]:
         raise Exists
 
 
-async def _tidy(run: Run, route: Route) -> bool:
+async def _tidy(run: Run, route: TransferRoute) -> bool:
     """Take away the folders that a move has emptied, the deepest first; what is not empty stays."""
     folders = Manifest(run.task.id, "folders", run.cursor["folders"])
     left = run.cursor.setdefault("untidied", folders.count)
@@ -336,8 +348,8 @@ async def _remove_empty(driver: Driver, path: TreePath) -> None:
 async def clean(run: Run, state: State) -> None:
     """Drop the parts of an unfinished file; what is staged goes when its policy says so, or nobody can ask for more."""
     if "file" in run.cursor:
-        mount, _ = pick(await mounts.ready(), TreePath(run.facts["target"]))  # whatever rights are left
-        await carry.drop(run, await mount.running())
-    if run.task.gone or state in STAGED_GOES.get(run.facts["policy"], ()):
-        for id in {run.task.id, run.facts["staged"].split("/")[1]} if run.facts["staged"] else {run.task.id}:
+        mount, _ = pick(await mounts.ready(), TreePath(run.spec["target"]))  # whatever rights are left
+        await file_copy.drop(run, await mount.running())
+    if run.task.gone or state in STAGED_GOES.get(run.spec["policy"], ()):
+        for id in {run.task.id, run.spec["staged"].split("/")[1]} if run.spec["staged"] else {run.task.id}:
             await staging.clear(id)

@@ -7,11 +7,12 @@ import hashlib
 import json
 from typing import Any
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard, urls
+from mangrove.tools import urls
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.calls import ask
-from mangrove.tools.guard import Allowed
 
 OPTIONS = {
     "allow-overwrite": "true",  # a second try writes over what the first one left

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
+from mangrove.net import guard
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard
 
 SECONDS = 15.0  # for an answer
 LARGEST = 16 << 20  # bytes

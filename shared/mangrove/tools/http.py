@@ -10,9 +10,10 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard, names, unpack, urls
-from mangrove.tools.guard import Allowed
+from mangrove.tools import names, unpack, urls
 
 REDIRECTS = 10
 BLOCK = 1 << 20  # bytes

@@ -15,11 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard, http, urls
+from mangrove.tools import http, urls
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.calls import ask
-from mangrove.tools.guard import Allowed
 
 LARGEST_TORRENT = 16 << 20  # bytes of a torrent file
 APPEARING = 10.0  # seconds until a torrent that was added shows

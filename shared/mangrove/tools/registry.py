@@ -10,7 +10,7 @@ from mangrove.problems import Problem
 from mangrove.tools.base import Tool
 
 if TYPE_CHECKING:
-    from mangrove.tools.guard import Allowed
+    from mangrove.net.guard import Allowed
 
 SIMPLE_HTTP = "SimpleHttp"  # is no Tool: this service fetches by itself, see `mangrove.tools.http`
 NAMES = (SIMPLE_HTTP, "aria2", "qBittorrent")  # as clients see them, the first one is preselected
@@ -25,7 +25,7 @@ def known(name: str) -> str:
 
 def allowed(settings: Mapping[str, str]) -> Allowed:
     """Where downloads may go besides the public internet."""
-    from mangrove.tools.guard import Allowed
+    from mangrove.net.guard import Allowed
 
     return Allowed.parse(settings["offline_download_allowed_hosts"])
 

@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 
 import httpx
 
+from mangrove.net.guard import Allowed, check
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools.guard import Allowed, check
 
 LONGEST = 8192  # bytes
 SCHEMES = {

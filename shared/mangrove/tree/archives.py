@@ -18,11 +18,11 @@ from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotFound, 
 from mangrove.records.storages import Storage
 from mangrove.site.values import Settings
 from mangrove.tree import links, objects
+from mangrove.tree.access import PathAccess, look
 from mangrove.tree.browse import Slice
 from mangrove.tree.downloads import Download
 from mangrove.tree.listing import arranged
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import Spot, look
 
 LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
 DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
@@ -66,27 +66,27 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-async def meta(spot: Spot, password: str, base: str) -> dict[str, Any]:
+async def meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
     """The answer of `fs/archive/meta`; `base` is the address clients reach us at."""
-    driver, inner, mount = await _place(spot)
-    signed = links.signed(spot.settings, spot.rules, mount, spot.path)
+    driver, inner, mount = await _place(access)
+    signed = links.signed(access.settings, access.rules, mount, access.path)
     found = {
         "comment": "",
         "encrypted": False,
         "content": None,
-        "raw_url": f"{base}/ae{links.encoded(spot.path)}",
-        "sign": links.archive_signature(spot.settings, spot.path) if signed else "",
+        "raw_url": f"{base}/ae{links.encoded(access.path)}",
+        "sign": links.archive_signature(access.settings, access.path) if signed else "",
     }
     try:
         entry = await _file(driver, inner, mount)
-        async with _turn(spot), _in_time(), _opened(driver, inner, entry, spot.settings, password) as archive:
+        async with _turn(access), _in_time(), _opened(driver, inner, entry, access.settings, password) as archive:
             tree = await _tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.prefixed(f"failed to get {inner} archive met") from None
     if tree is not None:
         storage = mount.storage
-        found["content"] = _rows(tree, spot.settings.type_codes, storage)
+        found["content"] = _rows(tree, access.settings.type_codes, storage)
         found["sort"] = {
             "order_by": storage.order_by,
             "order_direction": storage.order_direction,
@@ -95,24 +95,24 @@ async def meta(spot: Spot, password: str, base: str) -> dict[str, Any]:
     return found
 
 
-async def listing(spot: Spot, password: str, inside: str, part: Slice) -> dict[str, Any]:
+async def listing(access: PathAccess, password: str, inside: str, part: Slice) -> dict[str, Any]:
     """The answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
-    driver, inner, mount = await _place(spot)
+    driver, inner, mount = await _place(access)
     try:
         entry = await _file(driver, inner, mount)
-        async with _turn(spot), _in_time(), _opened(driver, inner, entry, spot.settings, password) as archive:
+        async with _turn(access), _in_time(), _opened(driver, inner, entry, access.settings, password) as archive:
             found = await _folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
         raise type(problem)(f"failed to list archive [{inner}]{folder}: {problem.message}{repeated}") from None
     rows = arranged(found, mount.storage)
     start, stop = part.bounds(len(rows))
-    codes = spot.settings.type_codes
+    codes = access.settings.type_codes
     return {"content": [objects.row(codes, one) for one in rows[start:stop]], "total": len(rows)}
 
 
-class Unpacking:
+class MemberStream:
     """The bytes of one member, `found`; to be closed."""
 
     def __init__(self, stream: AsyncGenerator[Member | bytes, None], found: Member, first: bytes) -> None:
@@ -120,7 +120,7 @@ class Unpacking:
         self._stream = stream
         self._first = first
 
-    def __aiter__(self) -> Unpacking:
+    def __aiter__(self) -> MemberStream:
         return self
 
     async def __anext__(self) -> bytes:
@@ -135,7 +135,7 @@ class Unpacking:
         await self._stream.aclose()
 
 
-async def member(file: Download, inside: str, password: str) -> Unpacking:
+async def member(file: Download, inside: str, password: str) -> MemberStream:
     """One file of an archive. Whatever shows before or in its first block is raised here; NotFound when it is none."""
     stream = _member(file, TreePath(inside)[1:], password)
     try:
@@ -146,7 +146,7 @@ async def member(file: Download, inside: str, password: str) -> Unpacking:
         raise problem.prefixed("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
         raise NotFound(f"failed link: {NotFound.text}")
-    return Unpacking(stream, found, first)
+    return MemberStream(stream, found, first)
 
 
 async def _member(file: Download, path: str, password: str) -> AsyncGenerator[Member | bytes, None]:
@@ -164,14 +164,14 @@ async def _member(file: Download, path: str, password: str) -> AsyncGenerator[Me
             return
 
 
-async def _place(spot: Spot) -> tuple[Driver, TreePath, Mount]:
+async def _place(access: PathAccess) -> tuple[Driver, TreePath, Mount]:
     """Where the archive is, if the caller may look into archives and read here."""
-    caller = spot.caller
-    if caller.door is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
+    caller = access.caller
+    if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
         raise Denied
-    spot.readable()
+    access.require_read()
     try:
-        return await spot.driver()
+        return await access.driver()
     except StorageProblem as problem:
         raise problem.prefixed("failed get storage") from None
 
@@ -185,9 +185,9 @@ async def _file(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
     return entry
 
 
-def _turn(spot: Spot) -> asyncio.Semaphore:
+def _turn(access: PathAccess) -> asyncio.Semaphore:
     """To be held while a user looks into an archive."""
-    return _turns.setdefault(spot.caller.user.id, asyncio.Semaphore(AT_ONCE))
+    return _turns.setdefault(access.caller.user.id, asyncio.Semaphore(AT_ONCE))
 
 
 @asynccontextmanager

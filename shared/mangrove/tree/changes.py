@@ -12,23 +12,23 @@ from typing import Any
 
 import re2
 
-from mangrove.drivers.base import Driver, Makes, Removes, RemovesEmpty, Renames
+from mangrove.drivers.base import Driver, MakesDirectories, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name, existing_name
 from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.tree.access import PathAccess, look
 from mangrove.tree.browse import explained_folder
 from mangrove.tree.listing import cache
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import Spot, look
 
 
-async def make(spot: Spot) -> None:
+async def make(access: PathAccess) -> None:
     """Make the folder and its missing parents; fine when it is there, Exists when a file is in the way."""
-    spot.spend(Right.WRITE, spot.path.parent)
-    if spot.is_mount_way():
+    access.require(Right.WRITE, access.path.parent)
+    if access.is_mount_or_ancestor():
         return
-    driver, inner, mount = await running(spot)
-    if not isinstance(driver, Makes):
+    driver, inner, mount = await running(access)
+    if not isinstance(driver, MakesDirectories):
         raise NotSupported
     try:
         if not (await look(driver, inner, mount)).is_dir:
@@ -36,15 +36,15 @@ async def make(spot: Spot) -> None:
         return
     except NotFound:
         pass
-    await check_missing(spot, driver, inner, mount)
-    await driver.make(inner)
+    await check_missing(access, driver, inner, mount)
+    await driver.makedirs(inner)
     forget_upwards(mount, inner)
 
 
-async def running(spot: Spot, role: str = "") -> tuple[Driver, TreePath, Mount]:
+async def running(access: PathAccess, role: str = "") -> tuple[Driver, TreePath, Mount]:
     """The running driver for a change; `role` (`src`, `dst`) goes into the message when no storage is there."""
     try:
-        mount, inner = spot.mount()
+        mount, inner = access.mount()
     except StorageProblem as problem:
         raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
     return await mount.running(), inner, mount
@@ -62,15 +62,15 @@ def forget(mount: Mount, inner: TreePath) -> None:
     cache.forget_below(mount.storage.id, inner)
 
 
-async def sources(spot: Spot, names: Sequence[str], driver: Driver, inner: TreePath, mount: Mount) -> None:
+async def sources(access: PathAccess, names: Sequence[str], driver: Driver, inner: TreePath, mount: Mount) -> None:
     """Refuse unless every name is an entry of the folder `spot` that the caller may see and may take away."""
     for name in names:
-        await source(spot.within(name), driver, inner / name, mount)
+        await source(access.child(name), driver, inner / name, mount)
 
 
-async def source(item: Spot, driver: Driver, inner: TreePath, mount: Mount) -> bool:
+async def source(item: PathAccess, driver: Driver, inner: TreePath, mount: Mount) -> bool:
     """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount."""
-    if item.is_mount_way():
+    if item.is_mount_or_ancestor():
         raise Forbidden
     try:
         if item.rules.hidden(item.caller.user, item.path):
@@ -90,27 +90,27 @@ async def exists(driver: Driver, inner: TreePath, mount: Mount) -> bool:
     return True
 
 
-async def check_missing(spot: Spot, driver: Driver, inner: TreePath, mount: Mount) -> None:
+async def check_missing(access: PathAccess, driver: Driver, inner: TreePath, mount: Mount) -> None:
     """Refuse what may not be made, among the folders on the way to `spot` (`inner`) that are not there yet."""
-    for step, path in zip(inner.ancestors()[:-1], spot.path.ancestors(), strict=False):
+    for step, path in zip(inner.ancestors()[:-1], access.path.ancestors(), strict=False):
         if await exists(driver, step, mount):
             return
         checked_name(step.name)
-        spot.spend(Right.WRITE, path.parent)
+        access.require(Right.WRITE, path.parent)
 
 
-async def rename(spot: Spot, raw: str, overwrite: bool) -> None:
+async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
     """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
     name = checked_name(raw)
-    spot.spend(Right.RENAME, spot.path.parent)
-    if spot.path == spot.base or spot.path in spot.table.by_path:
+    access.require(Right.RENAME, access.path.parent)
+    if access.path == access.base or access.path in access.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
-    await rename_all(spot.moved(spot.path.parent), {spot.path.name: name}, overwrite)
+    await rename_all(access.with_path(access.path.parent), {access.path.name: name}, overwrite)
 
 
-async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = False) -> None:
+async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: bool = False) -> None:
     """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
-    folder.spend(Right.RENAME)
+    folder.require(Right.RENAME)
     for old, new in wanted.items():
         existing_name(old)
         checked_name(new)
@@ -122,9 +122,9 @@ async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = 
     pairs = {old: new for old, new in wanted.items() if old != new}
     await sources(folder, list(wanted), driver, inner, mount)
     for old in wanted:
-        folder.within(old).takeable()
+        folder.child(old).require_export()
     for new in pairs.values():
-        folder.within(new).fillable()
+        folder.child(new).require_import()
     await _free(folder, pairs, overwrite, driver, inner, mount)
     for old, new in pairs.items():
         try:
@@ -137,7 +137,7 @@ async def rename_all(folder: Spot, wanted: Mapping[str, str], overwrite: bool = 
 
 
 async def _free(
-    folder: Spot, pairs: Mapping[str, str], overwrite: bool, driver: Driver, inner: TreePath, mount: Mount
+    folder: PathAccess, pairs: Mapping[str, str], overwrite: bool, driver: Driver, inner: TreePath, mount: Mount
 ) -> None:
     """Refuse when two entries would get one name, or a new name is taken (also by a mount)."""
     taken: set[str] = set()
@@ -150,9 +150,9 @@ async def _free(
             raise Collision(f"file [{new}] exists")
 
 
-async def rename_by_pattern(folder: Spot, pattern: str, template: str) -> None:
+async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> None:
     """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`)."""
-    folder.spend(Right.RENAME)
+    folder.require(Right.RENAME)
     if len(pattern) > 1000 or len(template) > 1000:
         raise BadRequest("the pattern is too long")
     try:
@@ -195,15 +195,15 @@ def _replaced(pattern: Any, template: str, name: str) -> str:
     return str(pattern.sub(expand, name))
 
 
-async def remove(folder: Spot, names: Sequence[str]) -> None:
+async def remove(folder: PathAccess, names: Sequence[str]) -> None:
     """Remove entries of a folder with all they hold; what is not there counts as removed."""
     if not names:
         raise BadRequest("Empty file names")
-    folder.spend(Right.DELETE)
+    folder.require(Right.DELETE)
     for name in names:
         existing_name(name)
-        item = folder.within(name)
-        if item.is_mount_way() or item.rules.keeps(item.caller.user, item.path, "", True):
+        item = folder.child(name)
+        if item.is_mount_or_ancestor() or item.rules.keeps(item.caller.user, item.path, "", True):
             raise Forbidden(f"remove [{name}]: permission denied")
     driver, inner, mount = await running(folder)
     if not isinstance(driver, Removes):
@@ -221,9 +221,9 @@ async def remove(folder: Spot, names: Sequence[str]) -> None:
             forget(mount, inner / name)
 
 
-async def remove_empty(folder: Spot) -> None:
+async def remove_empty(folder: PathAccess) -> None:
     """Remove every sub-folder that holds no file, however deep; the folder itself stays."""
-    folder.spend(Right.DELETE)
+    folder.require(Right.DELETE)
     driver, inner, mount = await running(folder)
     if not isinstance(driver, Removes):
         raise NotSupported
@@ -231,27 +231,27 @@ async def remove_empty(folder: Spot) -> None:
         listed = await cache.get(mount, driver, inner, refresh=True)
     except StorageProblem as problem:
         raise explained_folder(folder, problem) from problem
-    for name in [entry.name for entry in listed.entries if entry.is_dir and not entry.link]:
-        await _prune(folder.within(name), driver, inner / name)
+    for name in [entry.name for entry in listed.entries if entry.is_dir and not entry.is_link]:
+        await _prune(folder.child(name), driver, inner / name)
     cache.forget_below(mount.storage.id, inner)
 
 
-async def _prune(spot: Spot, driver: Driver, inner: TreePath) -> bool:
+async def _prune(access: PathAccess, driver: Driver, inner: TreePath) -> bool:
     """Whether the folder was empty, or became so, and is gone. Mounts, hidden and closed folders stay."""
     assert isinstance(driver, Removes)
-    if spot.is_mount_way() or spot.rules.hidden(spot.caller.user, spot.path):
+    if access.is_mount_or_ancestor() or access.rules.hidden(access.caller.user, access.path):
         return False
-    if not spot.rules.may_write(spot.caller.user, spot.path):
+    if not access.rules.may_write(access.caller.user, access.path):
         return False
     empty, subfolders = True, []
     try:
         async for batch in driver.list(inner):
-            empty = empty and all(entry.is_dir and not entry.link for entry in batch)
-            subfolders += [entry.name for entry in batch if entry.is_dir and not entry.link]
+            empty = empty and all(entry.is_dir and not entry.is_link for entry in batch)
+            subfolders += [entry.name for entry in batch if entry.is_dir and not entry.is_link]
     except NotFound:
         return False  # gone meanwhile, or nothing in it can be shown
     for name in subfolders:
-        empty = await _prune(spot.within(name), driver, inner / name) and empty
+        empty = await _prune(access.child(name), driver, inner / name) and empty
     if empty and isinstance(driver, RemovesEmpty):
         return await driver.remove_empty(inner)
     if empty:

@@ -20,7 +20,7 @@ import orjson
 
 from mangrove.config import config
 from mangrove.drivers import base
-from mangrove.drivers.base import Driver, Entry, Stamps
+from mangrove.drivers.base import ChangeToken, Driver, Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem
 from mangrove.records.storages import Storage
@@ -189,8 +189,8 @@ class Listings:
         began = time.monotonic()
         before = time.time_ns()
         changes = self._changes
-        stamp = await driver.stamp(inner) if isinstance(driver, Stamps) else None
-        found = await base.entries(driver, inner)
+        stamp = await driver.get_change_token(inner) if isinstance(driver, ChangeToken) else None
+        found = await base.list_all(driver, inner)
         folder = Folder(found, mount, stamp, time.monotonic() - began)
         if stamp is not None and before - stamp < RACY_NS:
             folder.stamp = None
@@ -249,14 +249,14 @@ async def _good(folder: Folder, mount: Mount, driver: Driver, inner: TreePath) -
     now = time.monotonic()
     if folder.mount is not mount:
         return False
-    if not isinstance(driver, Stamps):
+    if not isinstance(driver, ChangeToken):
         return now - folder.read < _lifetime(mount, driver, inner)
     if now - folder.asked < STAMP_SECONDS:
         return True
     if folder.stamp is None or now - folder.read > folder.trust:
         return False
     try:
-        if await driver.stamp(inner) != folder.stamp:
+        if await driver.get_change_token(inner) != folder.stamp:
             return False
     except Problem:
         return False
@@ -266,7 +266,7 @@ async def _good(folder: Folder, mount: Mount, driver: Driver, inner: TreePath) -
 
 def _lifetime(mount: Mount, driver: Driver, inner: TreePath) -> float:
     """Seconds for which a listing may be kept; 0 for not at all."""
-    if isinstance(driver, Stamps):
+    if isinstance(driver, ChangeToken):
         return 30.0
     if driver.config.no_cache:
         return 0.0

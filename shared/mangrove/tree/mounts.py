@@ -13,7 +13,7 @@ from html import escape
 from itertools import count
 
 from mangrove.drivers import registry
-from mangrove.drivers.base import Capacity, Driver, Mounting, Options, Space
+from mangrove.drivers.base import Capacity, Driver, DriverContext, Options, Space
 from mangrove.paths import TreePath
 from mangrove.problems import Problem, StorageProblem
 from mangrove.records import storages
@@ -79,24 +79,24 @@ async def _started(driver: Driver) -> str:
     return WORKING
 
 
-def _mounting(mount: Mount) -> Mounting:
+def _mounting(mount: Mount) -> DriverContext:
     def stored(addition: str) -> None:
         mount.storage = storages.replace_addition(mount.storage.id, mount.storage.addition, addition)
         snapshot.changed()
 
-    async def keep(options: Options) -> None:
+    async def save_options(options: Options) -> None:
         await asyncio.to_thread(stored, options.model_dump_json())
         await ready()  # before the driver's next change: a table that follows later would take this one for another's
 
-    return Mounting(
+    return DriverContext(
         mount_path=mount.path,
         modified=mount.storage.modified.timestamp(),
-        opener=Reach(),
-        keep=keep,
+        resolver=MountResolver(),
+        save_options=save_options,
     )
 
 
-class Table:
+class MountTable:
     """All mounts of one snapshot version, in the order of `order`, then mount path."""
 
     def __init__(self, version: int, mounts: Sequence[Mount]) -> None:
@@ -125,12 +125,12 @@ class Table:
         return found
 
 
-_table = Table(-1, ())
+_table = MountTable(-1, ())
 _turn = count()
 _syncing = asyncio.Lock()
 
 
-async def ready() -> Table:
+async def ready() -> MountTable:
     """The table of the present snapshot."""
     now = await snapshot.fresh()
     if now.version != _table.version:
@@ -155,7 +155,7 @@ async def _follow(now: snapshot.Snapshot) -> None:
         else:
             mount = Mount(storage, _shown(storage.mount_path))
         mounts.append(mount)
-    _table = Table(now.version, mounts)
+    _table = MountTable(now.version, mounts)
     for gone in running.values():
         await gone.stop()
 
@@ -215,7 +215,7 @@ async def close() -> None:
         await mount.stop()
 
 
-def pick(table: Table, path: TreePath) -> tuple[Mount, TreePath]:
+def pick(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
     """The mount that serves `path` this time (balanced ones take turns) and the path inside it."""
     group = table.group(path)
     if not group:
@@ -225,10 +225,10 @@ def pick(table: Table, path: TreePath) -> tuple[Mount, TreePath]:
     return mount, path.below(mount.path)
 
 
-class Reach:
+class MountResolver:
     """The opener of Alias and Crypt."""
 
-    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+    async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         mount, inner = pick(_table, path)
         return await mount.running(), inner
 
@@ -241,6 +241,6 @@ async def details(mount: Mount) -> Capacity | None:
     try:
         async with asyncio.timeout(SPACE_SECONDS):
             driver = await mount.running()
-            return await driver.space() if isinstance(driver, Space) else None
+            return await driver.get_space() if isinstance(driver, Space) else None
     except (Problem, TimeoutError):
         return None

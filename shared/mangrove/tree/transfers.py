@@ -12,11 +12,11 @@ from mangrove.drivers.base import Copies, Driver, Moves
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
 from mangrove.problems import BadRequest, Collision, Denied, NotFound, NotSupported, StorageProblem
+from mangrove.tree.access import NOT_READABLE, PathAccess, look
 from mangrove.tree.browse import explained_folder
 from mangrove.tree.changes import exists, forget, running, source
 from mangrove.tree.listing import cache
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import NOT_READABLE, Spot, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ class Plan:
         return self.driver is self.target
 
 
-async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> Sequence[Item]:
+async def move(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+) -> Sequence[Item]:
     """Move entries into another folder; answers those that need a task."""
     plan = await _planned(source_dir, target_dir, names, conflict, Right.MOVE)
     driver = plan.driver
@@ -63,7 +65,9 @@ async def move(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflic
     return await _carry(plan, driver.move, "move")
 
 
-async def copy(source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict) -> Sequence[Item]:
+async def copy(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+) -> Sequence[Item]:
     """Copy entries into another folder; answers those that need a task."""
     plan = await _planned(source_dir, target_dir, names, conflict, Right.COPY)
     driver = plan.driver
@@ -92,7 +96,7 @@ async def _carry(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None
 
 
 async def _planned(
-    source_dir: Spot, target_dir: Spot, names: Sequence[str], conflict: OnConflict, right: Right
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict, right: Right
 ) -> Plan:
     """Check rights, names, sources and targets of all items; nothing is done yet."""
     if not names:
@@ -100,10 +104,10 @@ async def _planned(
     for name in names:
         existing_name(name)
     if right is Right.MOVE:
-        source_dir.spend(right)
-    target_dir.spend(right)
+        source_dir.require(right)
+    target_dir.require(right)
     for name in names:
-        source_dir.within(name).readable()
+        source_dir.child(name).require_read()
     driver, inner, mount = await running(source_dir, "src")
     target, into, target_mount = await running(target_dir, "dst")
     if mount.path == target_mount.path:
@@ -120,12 +124,12 @@ async def _planned(
 
 
 async def _checked(
-    plan: Plan, item: Item, source_dir: Spot, target_dir: Spot, conflict: OnConflict, right: Right
+    plan: Plan, item: Item, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict, right: Right
 ) -> Item | None:
     """The item, knowing whether it is a folder; None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"
-    place, into = source_dir.within(item.name), target_dir.within(item.name)
-    taken = await exists(plan.target, item.target, plan.target_mount) or into.is_mount_way()
+    place, into = source_dir.child(item.name), target_dir.child(item.name)
+    taken = await exists(plan.target, item.target, plan.target_mount) or into.is_mount_or_ancestor()
     if taken and conflict.skip:
         return None
     hidden = into.rules.hidden(into.caller.user, into.path)
@@ -139,14 +143,14 @@ async def _checked(
     if target_dir.path.within(place.path):
         raise StorageProblem("the destination folder is a subfolder of the source folder")
     if is_dir and not conflict.merge:
-        into.fillable()
+        into.require_import()
     if not (conflict.merge and right is Right.COPY):
-        place.takeable(right is Right.MOVE)
+        place.require_export(right is Right.MOVE)
         _same_hiding(place, into, is_dir)
     return replace(item, is_dir=is_dir)
 
 
-def _same_hiding(item: Spot, target: Spot, is_dir: bool) -> None:
+def _same_hiding(item: PathAccess, target: PathAccess, is_dir: bool) -> None:
     """Refuse to carry a folder out of reach of the rule that hides names in it from the caller."""
     user = item.caller.user
     rule = item.rules.hiding(user, item.path)
@@ -165,16 +169,16 @@ async def folder(driver: Driver, inner: TreePath, mount: Mount) -> None:
         raise NotSupported("not a folder")
 
 
-async def _merged(plan: Plan, item: Item, source_dir: Spot, target_dir: Spot) -> list[Item]:
+async def _merged(plan: Plan, item: Item, source_dir: PathAccess, target_dir: PathAccess) -> list[Item]:
     """The item, or what is missing of it where its folder is already there; existing files stay as they are.
 
     What the caller may not read is left out; Denied where a rule keeps him from writing.
     """
     if not item.is_dir or not await exists(plan.driver, item.target, plan.mount):
-        source_dir.within(item.name).takeable(changes=False)
-        _same_hiding(source_dir.within(item.name), target_dir.within(item.name), item.is_dir)
+        source_dir.child(item.name).require_export(changes=False)
+        _same_hiding(source_dir.child(item.name), target_dir.child(item.name), item.is_dir)
         return [item]
-    place, into = source_dir.within(item.name), target_dir.within(item.name)
+    place, into = source_dir.child(item.name), target_dir.child(item.name)
     if not into.rules.may_write(into.caller.user, into.path):
         raise Denied
     missing: list[Item] = []
@@ -186,20 +190,20 @@ async def _merged(plan: Plan, item: Item, source_dir: Spot, target_dir: Spot) ->
             if not place.rules.may_read(place.caller.user, place.path / entry.name, place.password):
                 continue
             child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
-            if (entry.is_dir and not entry.link) or not await exists(plan.driver, child.target, plan.mount):
+            if (entry.is_dir and not entry.is_link) or not await exists(plan.driver, child.target, plan.mount):
                 missing += await _merged(plan, child, source_dir, target_dir)
     return missing
 
 
-async def flatten(source_dir: Spot, target_dir: Spot, policy: str) -> int:
+async def flatten(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> int:
     """Move every file of a tree into one folder; answers how many. `policy`: cancel, skip or overwrite.
 
     With `cancel` a taken name, or two files of one name, refuse everything before the first is moved.
     """
     if policy not in ("cancel", "skip", "overwrite"):
         raise BadRequest("conflict_policy must be cancel, skip or overwrite")
-    source_dir.readable().spend(Right.MOVE)
-    target_dir.spend(Right.MOVE)
+    source_dir.require_read().require(Right.MOVE)
+    target_dir.require(Right.MOVE)
     driver, inner, mount = await running(source_dir, "src")
     _, into, target_mount = await running(target_dir, "dst")
     if mount.path != target_mount.path or not isinstance(driver, Moves):
@@ -216,14 +220,14 @@ async def flatten(source_dir: Spot, target_dir: Spot, policy: str) -> int:
     return len(chosen)
 
 
-def _settled(items: Sequence[Item], taken: set[str], policy: str, target_dir: Spot) -> list[Item]:
+def _settled(items: Sequence[Item], taken: set[str], policy: str, target_dir: PathAccess) -> list[Item]:
     chosen: list[Item] = []
     names = taken | set(target_dir.table.folders(target_dir.path))
     for item in items:
         if item.path == item.target:
             continue
-        there = target_dir.within(item.target.name)
-        kept = there.is_mount_way() or there.rules.hidden(there.caller.user, there.path)
+        there = target_dir.child(item.target.name)
+        kept = there.is_mount_or_ancestor() or there.rules.hidden(there.caller.user, there.path)
         if item.target.name in names and (policy == "cancel" or (kept and policy == "overwrite")):
             raise Collision(f"file [{item.target.name}] exists")
         if item.target.name in names and policy == "skip":
@@ -233,10 +237,10 @@ def _settled(items: Sequence[Item], taken: set[str], policy: str, target_dir: Sp
     return chosen
 
 
-async def _files(spot: Spot, driver: Driver, inner: TreePath, into: TreePath) -> AsyncIterator[Item]:
+async def _files(access: PathAccess, driver: Driver, inner: TreePath, into: TreePath) -> AsyncIterator[Item]:
     """Every file below that the caller may see and take away."""
-    _, visible = spot.visible()
-    if not spot.rules.may_write(spot.caller.user, spot.path):
+    _, visible = access.visible()
+    if not access.rules.may_write(access.caller.user, access.path):
         return
     folders: list[str] = []
     async for batch in driver.list(inner):
@@ -244,11 +248,11 @@ async def _files(spot: Spot, driver: Driver, inner: TreePath, into: TreePath) ->
             if visible is not None and not visible(entry):
                 continue
             if entry.is_dir:
-                folders += [] if entry.link else [entry.name]
+                folders += [] if entry.is_link else [entry.name]
             else:
                 yield Item(entry.name, inner / entry.name, into / entry.name, False)
     for name in folders:
-        below = spot.within(name)
-        if not below.is_mount_way() and below.rules.may_read(below.caller.user, below.path, below.password):
+        below = access.child(name)
+        if not below.is_mount_or_ancestor() and below.rules.may_read(below.caller.user, below.path, below.password):
             async for item in _files(below, driver, inner / name, into):
                 yield item

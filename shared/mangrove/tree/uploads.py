@@ -6,45 +6,45 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from mangrove.drivers.base import Driver, Makes, Upload, Writes
+from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
+from mangrove.tree.access import PathAccess, look
 from mangrove.tree.changes import check_missing, forget_upwards
 from mangrove.tree.mounts import Mount
-from mangrove.tree.spot import Spot, look
 
 SYSTEM_FILES = {".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"}
 
 
 async def write(
-    spot: Spot, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
+    access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
 ) -> None:
     """Store `body` at the spot, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
 
     Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
     not fit its hashes leaves no file and the old one as it was.
     """
-    driver, inner, mount = await admitted(spot, overwrite)
+    driver, inner, mount = await admitted(access, overwrite)
     assert isinstance(driver, Writes)
     try:
-        await driver.write(inner, checked(body, hashes), replace(upload, new=not overwrite))
+        await driver.write(inner, checked(body, hashes), replace(upload, exclusive=not overwrite))
     except Exists:
         if overwrite:
             raise
         raise Collision from None
     except StorageProblem as problem:
-        raise problem.prefixed(f"failed to store [{spot.path.name}]") from problem
+        raise problem.prefixed(f"failed to store [{access.path.name}]") from problem
     finally:
         forget_upwards(mount, inner)
 
 
-async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount]:
+async def admitted(access: PathAccess, overwrite: bool) -> tuple[Driver, TreePath, Mount]:
     """The driver, path and mount of an upload that is allowed; its folder exists afterwards."""
-    spot.spend(Right.WRITE, spot.path.parent)
-    mount, inner = _storage(spot)
-    checked_name(spot.path.name)
-    if spot.settings.ignore_system_files and (spot.path.name in SYSTEM_FILES or spot.path.name.startswith("._")):
+    access.require(Right.WRITE, access.path.parent)
+    mount, inner = _storage(access)
+    checked_name(access.path.name)
+    if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise Denied("system file upload ignored")
     driver = await mount.running()
     if driver.config.no_upload or not isinstance(driver, Writes):
@@ -52,25 +52,25 @@ async def admitted(spot: Spot, overwrite: bool) -> tuple[Driver, TreePath, Mount
     try:
         found = await look(driver, inner, mount)
     except NotFound:
-        await _parents(spot.moved(spot.path.parent), driver, inner.parent, mount)
+        await _parents(access.with_path(access.path.parent), driver, inner.parent, mount)
     else:
-        if not overwrite or spot.rules.hidden(spot.caller.user, spot.path):
+        if not overwrite or access.rules.hidden(access.caller.user, access.path):
             raise Collision
         if found.is_dir:
             raise Exists
     return driver, inner, mount
 
 
-def _storage(spot: Spot) -> tuple[Mount, TreePath]:
-    if spot.is_mount_way() or spot.path == spot.base:
-        raise StorageProblem(f"failed get storage: storage not found; rawPath: {spot.path}")
+def _storage(access: PathAccess) -> tuple[Mount, TreePath]:
+    if access.is_mount_or_ancestor() or access.path == access.base:
+        raise StorageProblem(f"failed get storage: storage not found; rawPath: {access.path}")
     try:
-        return spot.mount()
+        return access.mount()
     except StorageProblem as problem:
         raise problem.prefixed("failed get storage") from None
 
 
-async def _parents(spot: Spot, driver: Driver, folder: TreePath, mount: Mount) -> None:
+async def _parents(access: PathAccess, driver: Driver, folder: TreePath, mount: Mount) -> None:
     if folder == "/":
         return
     try:
@@ -79,19 +79,19 @@ async def _parents(spot: Spot, driver: Driver, folder: TreePath, mount: Mount) -
         raise Exists(f"failed to make dir [{folder}]: file exists")
     except NotFound:
         pass
-    if isinstance(driver, Makes):
-        await check_missing(spot, driver, folder, mount)
+    if isinstance(driver, MakesDirectories):
+        await check_missing(access, driver, folder, mount)
         try:
-            await driver.make(folder)
+            await driver.makedirs(folder)
         except StorageProblem as problem:
             raise problem.prefixed(f"failed to make dir [{folder}]") from problem
         forget_upwards(mount, folder)
 
 
-async def refuse_form(spot: Spot) -> None:
+async def refuse_form(access: PathAccess) -> None:
     """The two refusals that only the form upload words in its own way."""
     try:
-        mount, _ = spot.mount()
+        mount, _ = access.mount()
     except StorageProblem as problem:
         raise BadRequest(problem.message) from None
     driver = await mount.running()

@@ -103,7 +103,7 @@ class WholePath(PathConvertor):
 register_url_convertor("path", WholePath())
 
 
-class Route(APIRoute):
+class GatedRoute(APIRoute):
     """A route that exists only with a gate in its signature."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **rest: Any) -> None:
@@ -131,7 +131,7 @@ class Api:
         self.app = FastAPI(
             title=f"Mangrove {group}", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
         )
-        self.app.router.route_class = Route
+        self.app.router.route_class = GatedRoute
         self.app.router.redirect_slashes = False
         self.group = group
         self.app.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
@@ -144,7 +144,7 @@ class Api:
         """The group's OpenAPI document; `x-gate` says who may call an operation."""
         document = self.app.openapi()
         for route in self.app.routes:
-            assert isinstance(route, Route)
+            assert isinstance(route, GatedRoute)
             for method in route.methods or ():
                 operation = document["paths"][route.path_format][method.lower()]
                 operation["x-gate"] = str(route.gate)

@@ -27,12 +27,16 @@ Level = Literal["anyone", "visitor", "member", "admin"]
 class Gate:
     """A declared right; as a dependency it answers the Caller, or None for `anyone`."""
 
-    def __init__(self, level: Level, door: Right = Right.READ) -> None:
+    def __init__(self, level: Level, declared_right: Right = Right.READ) -> None:
         self.level = level
-        self.door = door
+        self.declared_right = declared_right
 
     def __str__(self) -> str:
-        return self.level if self.door is Right.READ else f"{self.level}:{(self.door.name or '').lower()}"
+        return (
+            self.level
+            if self.declared_right is Right.READ
+            else f"{self.level}:{(self.declared_right.name or '').lower()}"
+        )
 
     async def __call__(self, request: Request) -> Any:
         if self.level == "anyone":
@@ -42,7 +46,7 @@ class Gate:
             raise Denied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:
             raise Denied("You are not an admin")
-        return Caller(user, self.door)
+        return Caller(user, self.declared_right)
 
 
 async def _user(request: Request) -> User:

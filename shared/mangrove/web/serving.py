@@ -16,7 +16,7 @@ from mangrove.config import config
 from mangrove.drivers.base import Driver, Entry
 from mangrove.paths import TreePath
 from mangrove.problems import TooLarge
-from mangrove.tree.archives import Unpacking
+from mangrove.tree.archives import MemberStream
 from mangrove.web.ranges import Span, Unsatisfiable, http_date, precondition, spans
 
 LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
@@ -77,7 +77,7 @@ async def served(request: Request, driver: Driver, inner: TreePath, entry: Entry
     return Stream(await driver.read(inner, span.start, span.length), status, headers)
 
 
-async def unpacked(request: Request, body: Unpacking, headers: Mapping[str, str]) -> Response:
+async def unpacked(request: Request, body: MemberStream, headers: Mapping[str, str]) -> Response:
     """The answer to GET or HEAD of one file of an archive: the whole of it, as no part of it can be had alone."""
     name = body.member.path.rpartition("/")[2]
     own = {"content-disposition": disposition(name), "content-type": mime_of(name), **CONTAINED, **headers}
@@ -97,7 +97,7 @@ async def unpacked(request: Request, body: Unpacking, headers: Mapping[str, str]
             await body.aclose()
 
 
-async def _small(body: Unpacking) -> bytes:
+async def _small(body: MemberStream) -> bytes:
     """A body whose size only its end tells; TooLarge as soon as it cannot pass the function."""
     found = bytearray()
     async for block in body:

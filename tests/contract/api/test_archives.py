@@ -19,7 +19,7 @@ from mangrove.paths import DEEPEST
 from mangrove.tree import archives as looked
 from mangrove.tree import links
 from tests import servers
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
@@ -31,7 +31,7 @@ DIALECTS = ["", "/openlist"]
 
 def placed(service: Service, folder: str, name: str, content: bytes) -> str:
     """An archive on the disk; its tree path."""
-    (scenes.disk(service, folder) / name).write_bytes(content)
+    (fixtures.disk(service, folder) / name).write_bytes(content)
     return f"{folder}/{name}"
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_folder_in_an_archive_is_not_found(service: Service, admin: C
 
 def test_the_order_is_that_of_the_storage(admin: Client, tmp_path: Path) -> None:
     (tmp_path / "x.zip").write_bytes(zipped({"10": b"x", "9": b"xxx", "b/f": b"", "2": b"xx"}))
-    with scenes.local(admin, tmp_path, order_by="size", order_direction="desc", extract_folder="back") as mount:
+    with fixtures.local(admin, tmp_path, order_by="size", order_direction="desc", extract_folder="back") as mount:
         meta = admin.ok("/api/fs/archive/meta", path=f"{mount}/x.zip")
         assert [node["name"] for node in meta["content"]] == ["9", "2", "10", "b"]
         assert meta["sort"] == {"order_by": "size", "order_direction": "desc", "extract_folder": "back"}
@@ -244,7 +244,7 @@ def test_the_key_of_members_changes_with_the_token(service: Service, admin: Clie
 
 def test_where_links_need_no_signature_members_need_none(service: Service, admin: Client, folder: str) -> None:
     path = placed(service, folder, "x.zip", zipped(FILES))
-    with scenes.settings(admin, sign_all="false"):
+    with fixtures.settings(admin, sign_all="false"):
         meta = admin.ok("/api/fs/archive/meta", path=path)
         assert meta["sign"] == ""
         assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}).content == FILES["a/b.txt"]
@@ -253,16 +253,19 @@ def test_where_links_need_no_signature_members_need_none(service: Service, admin
 def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Client, folder: str) -> None:
     placed(service, folder, "x.zip", zipped(FILES))
     for verb in ("meta", "list"):
-        with scenes.user(service, admin, scenes.ALL_RIGHTS & ~READ_ARCHIVES, folder) as without:
+        with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~READ_ARCHIVES, folder) as without:
             assert said(without.post(f"/api/fs/archive/{verb}", path="/x.zip")) == (403, "permission denied", None)
-        with scenes.user(service, admin, READ_ARCHIVES, folder) as reader:
+        with fixtures.user(service, admin, READ_ARCHIVES, folder) as reader:
             assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
         assert service.nobody().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
 
 
 def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:
     placed(service, folder, "x.zip", zipped(FILES))
-    with scenes.meta(admin, folder, password="door", p_sub=True), scenes.user(service, admin, READ_ARCHIVES) as reader:
+    with (
+        fixtures.meta(admin, folder, password="door", p_sub=True),
+        fixtures.user(service, admin, READ_ARCHIVES) as reader,
+    ):
         for verb in ("meta", "list"):
             path = f"{folder}/x.zip"
             answer = reader.post(f"/api/fs/archive/{verb}", path=path)
@@ -271,7 +274,7 @@ def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, 
 
 
 def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service, admin: Client, folder: str) -> None:
-    disk, place = scenes.disk(service, folder), folder.removeprefix("/files")
+    disk, place = fixtures.disk(service, folder), folder.removeprefix("/files")
     (disk / "plain.txt").write_text("x")
     (disk / "bare").write_text("x")
     (disk / "broken.zip").write_bytes(b"no zip at all")
@@ -299,21 +302,21 @@ def token_key(admin: Client) -> str:
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:
     path = placed(service, folder, "x.zip", zipped({str(number): bytes(10_000_000) for number in range(4)}))
     assert len(admin.ok("/api/fs/archive/meta", path=path)["content"] or []) in (0, 4)
-    with scenes.settings(admin, archive_max_members="3"):
+    with fixtures.settings(admin, archive_max_members="3"):
         assert admin.post("/api/fs/archive/meta", path=path)["message"].endswith("more than 3 entries")
-    with scenes.settings(admin, archive_max_ratio="100"):
+    with fixtures.settings(admin, archive_max_ratio="100"):
         assert admin.ok("/api/fs/archive/meta", path=path)["content"] == []
         assert fetched(admin, path, "1").status_code == 404
-    with scenes.settings(admin, archive_max_size="5"):
+    with fixtures.settings(admin, archive_max_size="5"):
         assert admin.ok("/api/fs/archive/list", path=path)["total"] == 0
-    with scenes.settings(admin, archive_max_size="0", archive_max_ratio="0", archive_max_members="0"):
+    with fixtures.settings(admin, archive_max_size="0", archive_max_ratio="0", archive_max_members="0"):
         assert fetched(admin, path, "1").content == bytes(10_000_000)
 
 
 def test_names_are_read_in_the_encoding_of_the_setting(service: Service, admin: Client, folder: str) -> None:
     raw = "中文.txt".encode("gb18030")
     path = placed(service, folder, "x.zip", zipped({"n" * len(raw): b"x"}).replace(b"n" * len(raw), raw))
-    with scenes.settings(admin, non_efs_zip_encoding="GB18030"):
+    with fixtures.settings(admin, non_efs_zip_encoding="GB18030"):
         assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"中文.txt": 1}
         assert fetched(admin, path, "中文.txt").content == b"x"
     assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {raw.decode("cp437"): 1}
@@ -391,7 +394,7 @@ def far_away(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
 
 def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin: Client, tmp_path: Path) -> None:
     with far_away(tmp_path) as (endpoint, bucket, relay):
-        with scenes.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as mount:
+        with fixtures.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as mount:
             path = f"{mount}/x.zip"
             before = relay.received
             meta = admin.ok("/api/fs/archive/meta", path=path)

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from PIL import Image
 
-from tests.contract.api import scenes
-from tests.contract.api.people import (
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import (
     GUEST_DISABLED,
     NOT_ADMIN,
     Caller,
@@ -50,18 +50,18 @@ LOCKED = (
 
 
 @pytest.fixture
-def people(service: Service, admin: Client) -> Iterator[People]:
-    people = People(service, admin)
-    yield people
-    people.leave()
+def accounts(service: Service, admin: Client) -> Iterator[People]:
+    accounts = People(service, admin)
+    yield accounts
+    accounts.leave()
 
 
 @pytest.fixture(scope="module")
 def someone(service: Service, admin: Client) -> Iterator[Person]:
     """One user for all tests here that leave the account as it is."""
-    people = People(service, admin)
-    yield people.new()
-    people.leave()
+    accounts = People(service, admin)
+    yield accounts.new()
+    accounts.leave()
 
 
 def me(service: Service, token: str) -> dict[str, Any]:
@@ -103,10 +103,10 @@ def test_wrong_password_empty_password_and_unknown_user_cannot_be_told_apart(ser
             assert refusal(stranger(service).post(route, username=name, password=password)) == WRONG
 
 
-def test_an_account_without_a_password_is_opened_by_nothing(service: Service, people: People) -> None:
+def test_an_account_without_a_password_is_opened_by_nothing(service: Service, accounts: People) -> None:
     name = uuid4().hex
-    people.admin.ok("/api/admin/user/create", username=name, password="", base_path="/", role=0)
-    people.ids.append(id_of(people.admin, name))
+    accounts.admin.ok("/api/admin/user/create", username=name, password="", base_path="/", role=0)
+    accounts.ids.append(id_of(accounts.admin, name))
     for route in ("/api/auth/login", "/api/auth/login/hash"):
         for body in ({"password": ""}, {"password": static("")}):
             assert refusal(stranger(service).post(route, username=name, **body)) == WRONG
@@ -283,8 +283,8 @@ def test_a_token_without_one_of_its_claims_is_refused(service: Service, admin: C
     assert refusal(me(service, jwt.encode(claims, secret(service), "HS256"))) == INVALIDATED
 
 
-def test_logout_ends_this_token_at_once(service: Service, people: People) -> None:
-    person = people.new()
+def test_logout_ends_this_token_at_once(service: Service, accounts: People) -> None:
+    person = accounts.new()
     assert said(person.client.get("/api/me"))["id"] == person.id
     assert said(person.client.get("/api/auth/logout")) is None
     assert refusal(person.client.get("/api/me")) == INVALIDATED
@@ -292,8 +292,8 @@ def test_logout_ends_this_token_at_once(service: Service, people: People) -> Non
     assert refusal(person.client.post("/api/fs/list", path="/")) == INVALIDATED
 
 
-def test_logout_ends_every_spelling_of_the_token(service: Service, people: People) -> None:
-    person = people.new()
+def test_logout_ends_every_spelling_of_the_token(service: Service, accounts: People) -> None:
+    person = accounts.new()
     token = person.client.token
     digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     last = digits.index(token[-1])
@@ -304,8 +304,8 @@ def test_logout_ends_every_spelling_of_the_token(service: Service, people: Peopl
     assert {text: refusal(me(service, text)) for text in spellings} == dict.fromkeys(spellings, INVALIDATED)
 
 
-def test_logout_with_another_spelling_ends_the_token_itself(service: Service, people: People) -> None:
-    person = people.new()
+def test_logout_with_another_spelling_ends_the_token_itself(service: Service, accounts: People) -> None:
+    person = accounts.new()
     said(person.client.get("/api/me"))
     respelled = Caller(service.address, person.client.token + "=")
     if respelled.get("/api/auth/logout")["code"] == 200:
@@ -314,8 +314,8 @@ def test_logout_with_another_spelling_ends_the_token_itself(service: Service, pe
         assert said(person.client.get("/api/me"))["id"] == person.id
 
 
-def test_logout_during_other_requests_still_ends_the_token(service: Service, people: People) -> None:
-    person = people.new()
+def test_logout_during_other_requests_still_ends_the_token(service: Service, accounts: People) -> None:
+    person = accounts.new()
     for _ in range(6):
         token = said(person.login(service))["token"]
         with ThreadPoolExecutor(8) as pool:
@@ -337,8 +337,8 @@ def test_logout_without_a_token_needs_the_guest_and_changes_nothing(service: Ser
 # What ends a session besides logging out
 
 
-def test_a_password_change_ends_the_tokens_of_the_very_same_second(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_password_change_ends_the_tokens_of_the_very_same_second(service: Service, accounts: People) -> None:
+    person = accounts.new()
     tokens = [said(person.login(service))["token"] for _ in range(2)] + [person.client.token]
     said(person.client.post("/api/me/update", username=person.name, password="another one"))
     fresh = said(person.login(service, "another one"))["token"]
@@ -347,35 +347,35 @@ def test_a_password_change_ends_the_tokens_of_the_very_same_second(service: Serv
     assert refusal(person.login(service)) == WRONG
 
 
-def test_setting_the_same_password_again_ends_old_tokens_too(service: Service, people: People) -> None:
-    person = people.new()
+def test_setting_the_same_password_again_ends_old_tokens_too(service: Service, accounts: People) -> None:
+    person = accounts.new()
     said(person.client.post("/api/me/update", username=person.name, password=person.password))
     assert refusal(person.client.get("/api/me")) == PASSWORD_CHANGED
     assert said(person.login(service))["token"]
 
 
 def test_a_password_given_by_the_administrator_ends_the_users_sessions(
-    service: Service, admin: Client, people: People
+    service: Service, admin: Client, accounts: People
 ) -> None:
-    person = people.new()
+    person = accounts.new()
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"password": "given"})))
     assert refusal(person.client.get("/api/me")) == PASSWORD_CHANGED
     assert said(person.login(service, "given"))["token"]
 
 
 def test_an_update_without_a_password_keeps_password_and_sessions(
-    service: Service, admin: Client, people: People
+    service: Service, admin: Client, accounts: People
 ) -> None:
-    person = people.new()
+    person = accounts.new()
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"permission": 1})))
     assert said(person.client.get("/api/me"))["permission"] == 1
     assert said(person.login(service))["token"]
 
 
 def test_disabling_a_user_ends_his_access_at_once_and_enabling_gives_it_back(
-    service: Service, admin: Client, people: People
+    service: Service, admin: Client, accounts: People
 ) -> None:
-    person = people.new(permission=0xFFFF)
+    person = accounts.new(permission=0xFFFF)
     row = person.row(admin)
     said(admin.post("/api/admin/user/update", **(row | {"disabled": True})))
     expected = (401, "Current user is disabled, replace please")
@@ -387,8 +387,8 @@ def test_disabling_a_user_ends_his_access_at_once_and_enabling_gives_it_back(
     assert said(person.client.get("/api/me"))["id"] == person.id
 
 
-def test_a_disabled_user_cannot_come_in_by_signing_in(service: Service, admin: Client, people: People) -> None:
-    person = people.new()
+def test_a_disabled_user_cannot_come_in_by_signing_in(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"disabled": True})))
     answer = person.login(service)
     if answer["code"] == 200:
@@ -397,17 +397,17 @@ def test_a_disabled_user_cannot_come_in_by_signing_in(service: Service, admin: C
 
 
 def test_a_deleted_users_token_is_dead_even_when_the_name_comes_back(
-    service: Service, admin: Client, people: People
+    service: Service, admin: Client, accounts: People
 ) -> None:
-    person = people.new()
+    person = accounts.new()
     said(admin.post("/api/admin/user/delete", params={"id": person.id}))
     assert refusal(person.client.get("/api/me")) == (401, "failed find user: record not found")
-    people.new(username=person.name, password=person.password)
+    accounts.new(username=person.name, password=person.password)
     assert refusal(person.client.get("/api/me")) == PASSWORD_CHANGED
 
 
-def test_a_new_user_name_ends_the_sessions_of_the_old_one(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_new_user_name_ends_the_sessions_of_the_old_one(service: Service, accounts: People) -> None:
+    person = accounts.new()
     name = uuid4().hex
     said(person.client.post("/api/me/update", username=name))
     assert refusal(person.client.get("/api/me")) == (401, "failed find user: record not found")
@@ -415,16 +415,16 @@ def test_a_new_user_name_ends_the_sessions_of_the_old_one(service: Service, peop
     assert said(me(service, said(answer)["token"]))["id"] == person.id
 
 
-def test_a_right_taken_away_is_gone_for_tokens_that_exist(admin: Client, people: People, folder: str) -> None:
-    person = people.new(permission=8)
+def test_a_right_taken_away_is_gone_for_tokens_that_exist(admin: Client, accounts: People, folder: str) -> None:
+    person = accounts.new(permission=8)
     said(person.client.post("/api/fs/mkdir", path=f"{folder}/before"))
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"permission": 0})))
     assert refusal(person.client.post("/api/fs/mkdir", path=f"{folder}/after")) == (403, "permission denied")
     assert admin.names(folder) == ["before"]
 
 
-def test_a_base_path_moved_away_confines_tokens_that_exist(admin: Client, people: People, folder: str) -> None:
-    person = people.new()
+def test_a_base_path_moved_away_confines_tokens_that_exist(admin: Client, accounts: People, folder: str) -> None:
+    person = accounts.new()
     assert person.client.post("/api/fs/list", path=folder)["code"] == 200
     admin.ok("/api/fs/mkdir", path=f"{folder}/home/inner")
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"base_path": f"{folder}/home"})))
@@ -455,8 +455,8 @@ def wrong_code(found: str) -> str:
     return next(text for text in ("000000", "111111", "222222", "333333", "444444") if text not in right)
 
 
-def test_generate_offers_a_secret_and_its_picture_and_stores_nothing(service: Service, people: People) -> None:
-    person = people.new()
+def test_generate_offers_a_secret_and_its_picture_and_stores_nothing(service: Service, accounts: People) -> None:
+    person = accounts.new()
     first, second = (said(person.client.post("/api/auth/2fa/generate")) for _ in range(2))
     assert set(first) == {"qr", "secret"}
     assert re.fullmatch("[A-Z2-7]{32}", first["secret"])
@@ -469,8 +469,8 @@ def test_generate_offers_a_secret_and_its_picture_and_stores_nothing(service: Se
     assert said(person.login(service))["token"]
 
 
-def test_enrolment_needs_a_code_that_fits_the_secret(service: Service, people: People) -> None:
-    person = people.new()
+def test_enrolment_needs_a_code_that_fits_the_secret(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = pyotp.random_base32(32)
     for text in (wrong_code(found), code(found) + "0", code(found)[:5], "abcdef", code(found, 5), code(found, -5)):
         answer = person.client.post("/api/auth/2fa/verify", code=text, secret=found)
@@ -485,8 +485,8 @@ def test_enrolment_needs_a_code_that_fits_the_secret(service: Service, people: P
     assert said(person.client.get("/api/me"))["otp"] is False
 
 
-def test_enrolment_refuses_a_secret_that_is_none(people: People) -> None:
-    client = people.new().client
+def test_enrolment_refuses_a_secret_that_is_none(accounts: People) -> None:
+    client = accounts.new().client
     for weak in ("A", "AAAA", "MFRGG===", "not base32 at all!", "1" * 32, "A" * 4000):
         try:
             text = pyotp.TOTP(weak).now()
@@ -496,8 +496,8 @@ def test_enrolment_refuses_a_secret_that_is_none(people: People) -> None:
     assert said(client.get("/api/me"))["otp"] is False
 
 
-def test_login_with_a_second_factor_asks_for_the_code_with_402(service: Service, people: People) -> None:
-    person = people.new()
+def test_login_with_a_second_factor_asks_for_the_code_with_402(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     assert said(person.client.get("/api/me"))["otp"] is True
     assert refusal(person.login(service)) == SECOND_FACTOR
@@ -507,24 +507,24 @@ def test_login_with_a_second_factor_asks_for_the_code_with_402(service: Service,
     assert said(me(service, token))["otp"] is True
 
 
-def test_the_hash_login_asks_for_the_code_too(service: Service, people: People) -> None:
-    person = people.new()
+def test_the_hash_login_asks_for_the_code_too(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     body = {"username": person.name, "password": static(person.password)}
     assert refusal(stranger(service).post("/api/auth/login/hash", **body)) == SECOND_FACTOR
     assert said(stranger(service).post("/api/auth/login/hash", **body, otp_code=code(found)))["token"]
 
 
-def test_a_wrong_password_is_told_before_the_code_is_looked_at(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_wrong_password_is_told_before_the_code_is_looked_at(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     right = code(found)
     assert refusal(person.login(service, "wrong", otp_code=right)) == WRONG
     assert said(person.login(service, otp_code=right))["token"]
 
 
-def test_a_code_is_good_once(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_code_is_good_once(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     spent = code(found)
     assert said(person.login(service, otp_code=spent))["token"]
@@ -533,16 +533,16 @@ def test_a_code_is_good_once(service: Service, people: People) -> None:
     assert refusal(person.login(service, otp_code=spent)) == SECOND_FACTOR
 
 
-def test_of_many_logins_with_one_code_at_the_same_time_one_gets_in(service: Service, people: People) -> None:
-    person = people.new()
+def test_of_many_logins_with_one_code_at_the_same_time_one_gets_in(service: Service, accounts: People) -> None:
+    person = accounts.new()
     spent = code(enrol(person))
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: person.login(service, otp_code=spent), range(6)))
     assert sorted(answer["code"] for answer in answers) == [200] + [402] * 5
 
 
-def test_codes_are_taken_from_one_step_around_now_and_no_further(service: Service, people: People) -> None:
-    person = people.new()
+def test_codes_are_taken_from_one_step_around_now_and_no_further(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     for step in (-3, -2, 2, 3):
         assert refusal(person.login(service, otp_code=code(found, step))) == SECOND_FACTOR
@@ -550,8 +550,8 @@ def test_codes_are_taken_from_one_step_around_now_and_no_further(service: Servic
         assert said(person.login(service, otp_code=code(found, step)))["token"]
 
 
-def test_the_administrator_cancels_a_second_factor(service: Service, admin: Client, people: People) -> None:
-    person = people.new()
+def test_the_administrator_cancels_a_second_factor(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
     enrol(person)
     assert refusal(person.client.post("/api/admin/user/cancel_2fa", params={"id": person.id})) == NOT_ADMIN
     assert said(admin.post("/api/admin/user/cancel_2fa", params={"id": person.id})) is None
@@ -563,17 +563,17 @@ def test_the_administrator_cancels_a_second_factor(service: Service, admin: Clie
 
 
 def test_an_update_by_the_administrator_or_oneself_keeps_the_second_factor(
-    service: Service, admin: Client, people: People
+    service: Service, admin: Client, accounts: People
 ) -> None:
-    person = people.new()
+    person = accounts.new()
     enrol(person)
     said(admin.post("/api/admin/user/update", **person.row(admin)))
     said(person.client.post("/api/me/update", username=person.name, password="another one"))
     assert refusal(person.login(service, "another one")) == SECOND_FACTOR
 
 
-def test_the_secret_is_in_no_answer_after_enrolment(admin: Client, people: People) -> None:
-    person = people.new()
+def test_the_secret_is_in_no_answer_after_enrolment(admin: Client, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     for text in (person.client.http.get("/api/me").text, admin.http.get("/api/admin/user/list").text):
         assert found not in text
@@ -607,8 +607,8 @@ def test_both_logins_share_one_count(service: Service, someone: Person) -> None:
     assert refusal(attempt(client, someone.name, someone.password)) == LOCKED
 
 
-def test_a_lock_holds_for_one_account_from_one_source_only(service: Service, people: People) -> None:
-    victim, other = people.new(), people.new()
+def test_a_lock_holds_for_one_account_from_one_source_only(service: Service, accounts: People) -> None:
+    victim, other = accounts.new(), accounts.new()
     attacker = stranger(service)
     for _ in range(6):
         refusal(attempt(attacker, victim.name, "wrong"))
@@ -667,16 +667,16 @@ def test_a_missing_user_name_is_told_even_while_locked(service: Service, someone
     assert refusal(attempt(client, "", "wrong")) == (400, required("LoginReq.Username"))
 
 
-def test_a_missing_code_is_no_failure(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_missing_code_is_no_failure(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     client = stranger(service)
     assert [refusal(attempt(client, person.name, person.password)) for _ in range(7)] == [SECOND_FACTOR] * 7
     assert said(attempt(client, person.name, person.password, otp_code=code(found)))["token"]
 
 
-def test_guessing_codes_is_locked_by_a_count_of_its_own(service: Service, people: People) -> None:
-    person = people.new()
+def test_guessing_codes_is_locked_by_a_count_of_its_own(service: Service, accounts: People) -> None:
+    person = accounts.new()
     found = enrol(person)
     client = stranger(service)
     wrong = wrong_code(found)
@@ -686,10 +686,10 @@ def test_guessing_codes_is_locked_by_a_count_of_its_own(service: Service, people
     assert said(attempt(stranger(service), person.name, person.password, otp_code=code(found)))["token"]
 
 
-def test_an_account_of_a_crafted_name_cannot_clear_the_count_of_codes(service: Service, people: People) -> None:
-    person = people.new()
+def test_an_account_of_a_crafted_name_cannot_clear_the_count_of_codes(service: Service, accounts: People) -> None:
+    person = accounts.new()
     wrong = wrong_code(enrol(person))
-    helper = people.new(username=f"otp#{person.name}")
+    helper = accounts.new(username=f"otp#{person.name}")
     client = stranger(service)
     codes = []
     for _ in range(3):
@@ -793,7 +793,7 @@ def test_the_permanent_token_acts_as_the_administrator_and_survives_logout(servi
 
 
 def test_an_empty_permanent_token_lets_nobody_in(service: Service, admin: Client) -> None:
-    with scenes.settings(admin, token=""):
+    with fixtures.settings(admin, token=""):
         assert refusal(stranger(service).get("/api/me")) == GUEST_DISABLED
         assert refusal(me_with(service, b"")) == GUEST_DISABLED
         assert refusal(stranger(service).get("/api/admin/user/list")) == GUEST_DISABLED
@@ -802,8 +802,8 @@ def test_an_empty_permanent_token_lets_nobody_in(service: Service, admin: Client
 # One's own account
 
 
-def test_me_shows_exactly_the_documented_fields_and_no_password(admin: Client, people: People) -> None:
-    person = people.new(permission=5, base_path="/a//b/", sso_id="abc")
+def test_me_shows_exactly_the_documented_fields_and_no_password(admin: Client, accounts: People) -> None:
+    person = accounts.new(permission=5, base_path="/a//b/", sso_id="abc")
     assert said(person.client.get("/api/me")) == {
         "id": person.id,
         "username": person.name,
@@ -819,8 +819,8 @@ def test_me_shows_exactly_the_documented_fields_and_no_password(admin: Client, p
     assert said(admin.get("/api/me"))["permission"] == 29183
 
 
-def test_me_update_changes_name_and_sso_id_and_nothing_else(service: Service, admin: Client, people: People) -> None:
-    person = people.new(permission=1, base_path="/a")
+def test_me_update_changes_name_and_sso_id_and_nothing_else(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new(permission=1, base_path="/a")
     name = uuid4().hex
     before = person.row(admin)
     wish = {"role": 2, "permission": 0xFFFF, "base_path": "/", "id": 1, "disabled": True, "otp_secret": "A" * 32}
@@ -830,14 +830,14 @@ def test_me_update_changes_name_and_sso_id_and_nothing_else(service: Service, ad
     assert said(admin.get("/api/me"))["username"] == "admin"
 
 
-def test_me_update_forgets_an_sso_id_that_is_left_out(admin: Client, people: People) -> None:
-    person = people.new(sso_id="abc")
+def test_me_update_forgets_an_sso_id_that_is_left_out(admin: Client, accounts: People) -> None:
+    person = accounts.new(sso_id="abc")
     said(person.client.post("/api/me/update", username=person.name))
     assert person.row(admin)["sso_id"] == ""
 
 
-def test_me_update_needs_a_user_name_that_is_free(admin: Client, people: People) -> None:
-    person, other = people.new(), people.new()
+def test_me_update_needs_a_user_name_that_is_free(admin: Client, accounts: People) -> None:
+    person, other = accounts.new(), accounts.new()
     assert refusal(person.client.post("/api/me/update", password="x")) == (400, required("User.Username"))
     for name in (other.name, "admin", "guest"):
         assert refusal(person.client.post("/api/me/update", username=name)) == (
@@ -848,8 +848,8 @@ def test_me_update_needs_a_user_name_that_is_free(admin: Client, people: People)
     assert said(person.client.get("/api/me"))["username"] == person.name
 
 
-def test_a_refused_me_update_leaves_the_password_as_it_was(service: Service, people: People) -> None:
-    person = people.new()
+def test_a_refused_me_update_leaves_the_password_as_it_was(service: Service, accounts: People) -> None:
+    person = accounts.new()
     refusal(person.client.post("/api/me/update", username="admin", password="another one"))
     assert said(person.client.get("/api/me"))["id"] == person.id
     assert said(person.login(service))["token"]
@@ -873,8 +873,8 @@ def keys(client: Client) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_key_is_added_listed_and_deleted_by_its_owner(people: People) -> None:
-    client = people.new().client
+def test_a_key_is_added_listed_and_deleted_by_its_owner(accounts: People) -> None:
+    client = accounts.new().client
     line, fingerprint = new_key()
     assert keys(client) == []
     assert said(client.post("/api/me/sshkey/add", title="laptop", key=f"  {line}\n")) is None
@@ -890,8 +890,8 @@ def test_a_key_is_added_listed_and_deleted_by_its_owner(people: People) -> None:
     assert keys(client) == []
 
 
-def test_keys_that_cannot_be_added_are_refused_with_the_known_messages(people: People) -> None:
-    client = people.new().client
+def test_keys_that_cannot_be_added_are_refused_with_the_known_messages(accounts: People) -> None:
+    client = accounts.new().client
     line, _ = new_key()
     for body in ({}, {"title": "t"}, {"key": line}, {"title": "", "key": line}, {"title": "t", "key": ""}):
         assert refusal(client.post("/api/me/sshkey/add", **body)) == (400, "request invalid")
@@ -905,15 +905,15 @@ def test_keys_that_cannot_be_added_are_refused_with_the_known_messages(people: P
     assert [row["title"] for row in keys(client)] == ["taken"]
 
 
-def test_the_same_key_and_the_same_title_may_belong_to_two_users(people: People) -> None:
+def test_the_same_key_and_the_same_title_may_belong_to_two_users(accounts: People) -> None:
     line, _ = new_key()
-    for client in (people.new().client, people.new().client):
+    for client in (accounts.new().client, accounts.new().client):
         said(client.post("/api/me/sshkey/add", title="laptop", key=line))
         assert len(keys(client)) == 1
 
 
-def test_of_two_additions_of_one_title_at_the_same_time_one_wins(people: People) -> None:
-    client = people.new().client
+def test_of_two_additions_of_one_title_at_the_same_time_one_wins(accounts: People) -> None:
+    client = accounts.new().client
     with ThreadPoolExecutor(4) as pool:
         bodies = [{"title": "one", "key": new_key()[0]} for _ in range(4)]
         codes = sorted(pool.map(lambda body: client.post("/api/me/sshkey/add", **body)["code"], bodies))
@@ -921,8 +921,8 @@ def test_of_two_additions_of_one_title_at_the_same_time_one_wins(people: People)
     assert len(keys(client)) == 1
 
 
-def test_a_key_of_another_user_is_as_missing_as_one_that_never_was(people: People) -> None:
-    owner, thief = people.new().client, people.new(permission=0xFFFF).client
+def test_a_key_of_another_user_is_as_missing_as_one_that_never_was(accounts: People) -> None:
+    owner, thief = accounts.new().client, accounts.new(permission=0xFFFF).client
     said(owner.post("/api/me/sshkey/add", title="laptop", key=new_key()[0]))
     id = keys(owner)[0]["id"]
     foreign = refusal(thief.post("/api/me/sshkey/delete", params={"id": id}))
@@ -940,8 +940,8 @@ def test_a_key_id_that_is_none_is_a_400(admin: Client, id: str) -> None:
     assert refusal(admin.get("/api/admin/user/sshkey/list", uid=id)) == (400, "user id format invalid")
 
 
-def test_the_administrator_lists_and_deletes_the_keys_of_one_user(admin: Client, people: People) -> None:
-    first, second = people.new(), people.new()
+def test_the_administrator_lists_and_deletes_the_keys_of_one_user(admin: Client, accounts: People) -> None:
+    first, second = accounts.new(), accounts.new()
     for person in (first, second):
         said(person.client.post("/api/me/sshkey/add", title="laptop", key=new_key()[0]))
     data = said(admin.get("/api/admin/user/sshkey/list", uid=first.id))
@@ -954,8 +954,8 @@ def test_the_administrator_lists_and_deletes_the_keys_of_one_user(admin: Client,
     assert refusal(admin.get("/api/admin/user/sshkey/list", uid=10**9)) == (404, "user invalid")
 
 
-def test_a_deleted_users_keys_go_with_him(admin: Client, people: People) -> None:
-    person, other = people.new(), people.new()
+def test_a_deleted_users_keys_go_with_him(admin: Client, accounts: People) -> None:
+    person, other = accounts.new(), accounts.new()
     line, _ = new_key()
     said(person.client.post("/api/me/sshkey/add", title="laptop", key=line))
     said(other.client.post("/api/me/sshkey/add", title="laptop", key=line))

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 from openapi_spec_validator import validate
 
-from tests.contract.api import scenes
-from tests.contract.api.people import guest, id_of, stranger
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import guest, id_of, stranger
 from tests.service import Client, Service, running
 
 NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1})
@@ -98,14 +98,14 @@ def test_how_full_a_storage_is_is_told_where_the_settings_want_it(admin: Client,
         row = next(one for one in rows if f"/{one['name']}" == path)
         return [one.get("mount_details") for one in (row, client.ok("/api/fs/get", path=path))]
 
-    with scenes.local(admin, tmp_path) as mounted, guest(admin) as visitor:
+    with fixtures.local(admin, tmp_path) as mounted, guest(admin) as visitor:
         assert told(admin, mounted) == [None, None]
-        with scenes.settings(admin, hide_storage_details="false"):
+        with fixtures.settings(admin, hide_storage_details="false"):
             assert told(visitor, mounted) == [None, None]
             for details in told(admin, mounted):
                 assert set(details) == {"total_space", "used_space", "free_space"}
                 assert details["total_space"] >= details["used_space"] + details["free_space"] > 0
-        with scenes.settings(admin, hide_storage_details_in_manage_page="false"):
+        with fixtures.settings(admin, hide_storage_details_in_manage_page="false"):
             rows = admin.get("/api/admin/storage/list")["data"]["content"]
             assert next(one for one in rows if one["mount_path"] == mounted)["mount_details"]["total_space"] > 0
 
@@ -125,13 +125,13 @@ def test_a_favicon_that_is_a_data_address_is_given_itself(service: Service, admi
     assert (default.status_code, default.headers["content-type"]) == (200, "image/svg+xml")
     assert default.text.startswith("<svg ")
     assert default.text.endswith("</svg>")
-    with scenes.settings(admin, favicon=f"data:image/png;base64,{base64.b64encode(b'picture').decode()}"):
+    with fixtures.settings(admin, favicon=f"data:image/png;base64,{base64.b64encode(b'picture').decode()}"):
         given = http.get("/favicon.ico")
     assert (given.content, given.headers["content-type"]) == (b"picture", "image/png")
-    with scenes.settings(admin, favicon="data:text/html,<script>alert(1)</script>"):
+    with fixtures.settings(admin, favicon="data:text/html,<script>alert(1)</script>"):
         page = http.get("/favicon.ico")
     assert "sandbox" in page.headers["content-security-policy"]
-    with scenes.settings(admin, favicon="data:image/png;base64,x"):
+    with fixtures.settings(admin, favicon="data:image/png;base64,x"):
         assert http.get("/favicon.ico").status_code == 404
 
 
@@ -223,7 +223,7 @@ READING: list[tuple[str, str, dict[str, Any]]] = [
 def test_what_is_answered_fits_the_schemas_that_are_shown(admin: Client, folder: str, document: dict[str, Any]) -> None:
     admin.put(f"{folder}/film.txt", b"text")
     admin.put(f"{folder}/film.srt", b"text")
-    with scenes.meta(admin, folder, readme="read me"):
+    with fixtures.meta(admin, folder, readme="read me"):
         for method, path, request in READING:
             sent = {key: str(value).format(folder=folder) for key, value in request.items()}
             answer = admin.get(path, **sent) if method == "GET" else admin.post(path, **sent)
@@ -264,17 +264,17 @@ def test_a_backup_is_put_back_into_a_fresh_service_record_by_record(
     mark = uuid4().hex
     local = {"root_folder_path": str(tmp_path), "show_hidden": True, "mkdir_perm": "755"}
     with (
-        scenes.local(
+        fixtures.local(
             admin, tmp_path, f"/{mark}", local, order=3, cache_expiration=7, remark="one\ntwo", order_by="name",
             order_direction="desc", extract_folder="front", enable_sign=True, webdav_policy="use_proxy_url",
             down_proxy_url="http://x/y\nhttp://z", custom_cache_policies="/a:5", disable_proxy_sign=True,
         ),
-        scenes.mount(admin, "UrlTree", f"/{mark}/off", {"url_structure": "a:http://x/y"}, disabled=True, order=-1),
-        scenes.meta(
+        fixtures.mount(admin, "UrlTree", f"/{mark}/off", {"url_structure": "a:http://x/y"}, disabled=True, order=-1),
+        fixtures.meta(
             admin, f"/{mark}", password="p", p_sub=True, write=True, w_sub=True, hide="^a\nb$", h_sub=True,
             readme="# r", r_sub=True, header="h", header_sub=True, read_users=[1], read_users_sub=True, write_users=[],
         ),
-        scenes.settings(admin, site_title=f"Title {mark}", link_expiration="5"),
+        fixtures.settings(admin, site_title=f"Title {mark}", link_expiration="5"),
         _someone(admin, mark),
     ):  # fmt: skip
         kept = json.loads(json.dumps(_backup(admin)))

@@ -24,9 +24,9 @@ from backports import zstd
 
 from mangrove import archives
 from tests import origin, servers
-from tests.contract.api import people, scenes
-from tests.contract.api.desk import DECOMPRESS, Desk, Row, desk, files, until
-from tests.contract.api.people import refusal
+from tests.contract.api import accounts, fixtures
+from tests.contract.api.accounts import refusal
+from tests.contract.api.task_client import DECOMPRESS, Desk, Row, files, task_client, until
 from tests.origin import Origin, Request
 from tests.service import Client, Service, running
 from tests.unit.archives.packing import FILES, tarred, zipped
@@ -63,7 +63,7 @@ SINGLES = (".gz", ".bz2", ".xz", ".zst")
 
 @pytest.fixture
 def place(service: Service, admin: Client, tmp_path: Path) -> Iterator[Desk]:
-    with desk(service, admin, tmp_path / "other") as made:
+    with task_client(service, admin, tmp_path / "other") as made:
         yield made
 
 
@@ -177,7 +177,7 @@ def test_buckets_are_unpacked_from_and_into(place: Desk, admin: Client) -> None:
     put(place, "y.7z", seven())
     with servers.moto_s3() as endpoint:
         options = servers.s3_options(endpoint, servers.make_bucket(endpoint), list_object_version="v2")
-        with scenes.mount(admin, "S3", addition=options) as bucket:
+        with fixtures.mount(admin, "S3", addition=options) as bucket:
             admin.ok("/api/fs/mkdir", path=f"{bucket}/in")
             assert unpacked(place, "x.zip", into=f"{bucket}/in", put_into_new_dir=True)["error"] == ""
             assert admin.names(f"{bucket}/in/x") == ["a", "alone", "big.bin", "d", "empty"]
@@ -347,11 +347,11 @@ def test_bombs_are_stopped_by_the_settings(place: Desk, admin: Client) -> None:
         "large.zip": zipped({str(number): os.urandom(MIB) for number in range(3)}, zipfile.ZIP_STORED),
     }.items():
         put(place, name, content)
-    with scenes.settings(admin, archive_max_ratio="100", archive_max_members="10", archive_max_size="2"):
+    with fixtures.settings(admin, archive_max_ratio="100", archive_max_members="10", archive_max_size="2"):
         assert failed(place, "many.zip") == "the archive has more than 10 entries"
         for name in ("large.zip", "tight.gz", "tight.tar.gz"):
             assert failed(place, name) == "the archive unpacks to more than is allowed"
-    with scenes.settings(admin, archive_max_ratio="100"):
+    with fixtures.settings(admin, archive_max_ratio="100"):
         for name in ("tight.gz", "tight.tar.gz"):
             assert failed(place, name) == "the archive is packed too tightly to be honest"
         (id,) = place.unpack("tight.zip")
@@ -359,7 +359,7 @@ def test_bombs_are_stopped_by_the_settings(place: Desk, admin: Client) -> None:
         assert place.ended(KIND, id)["error"] == wanted
         assert [row["state"] for row in place.all(UPLOAD)] == [2]
     assert files(place.root) == {"fine": b"fine"}
-    with scenes.settings(admin, archive_max_ratio="0", archive_max_members="0", archive_max_size="0"):
+    with fixtures.settings(admin, archive_max_ratio="0", archive_max_members="0", archive_max_size="0"):
         assert unpacked(place, "tight.zip")["state"] == 2
     assert (place.root / "bomb").read_bytes() == zeros
 
@@ -418,16 +418,16 @@ def test_a_damaged_member_is_named_and_the_others_are_brought(place: Desk) -> No
 
 def test_the_right_to_decompress_and_the_rules_of_both_folders_decide(place: Desk, admin: Client) -> None:
     put(place, "x.zip", zipped({"f": b"x"}))
-    with scenes.user(place.service, admin, scenes.ALL_RIGHTS & ~DECOMPRESS) as without:
+    with fixtures.user(place.service, admin, fixtures.ALL_RIGHTS & ~DECOMPRESS) as without:
         assert refusal(ask(without, place, "x.zip")) == DENIED
-    with scenes.user(place.service, admin, DECOMPRESS) as plain:
-        with scenes.meta(admin, place.folder, password="hush", p_sub=True):
+    with fixtures.user(place.service, admin, DECOMPRESS) as plain:
+        with fixtures.meta(admin, place.folder, password="hush", p_sub=True):
             assert plain.post(ROUTE, src_dir=place.folder, dst_dir=place.mount, name=["x.zip"])["code"] == 403
-        with scenes.meta(admin, place.folder, read_users=[1], read_users_sub=True):
+        with fixtures.meta(admin, place.folder, read_users=[1], read_users_sub=True):
             assert refusal(ask(plain, place, "x.zip"))[0] == 403
-        with scenes.meta(admin, place.folder, hide="x.zip"):
+        with fixtures.meta(admin, place.folder, hide="x.zip"):
             assert refusal(ask(plain, place, "x.zip"))[0] in (403, 500)
-        with scenes.meta(admin, place.mount, write_users=[1], write_users_sub=True):
+        with fixtures.meta(admin, place.mount, write_users=[1], write_users_sub=True):
             assert refusal(ask(plain, place, "x.zip")) == DENIED
         assert plain.get(f"/openlist/api/task/{KIND}/undone")["data"] == []
         assert plain.get(f"/openlist/api/task/{KIND}/done")["data"] == []
@@ -436,8 +436,8 @@ def test_the_right_to_decompress_and_the_rules_of_both_folders_decide(place: Des
         until(lambda: not plain.get(f"/openlist/api/task/{UPLOAD}/undone")["data"])
         for kind in (KIND, UPLOAD):
             plain.ok(f"/api/task/{kind}/clear_done")
-    assert refusal(ask(place.service.nobody(), place, "x.zip")) == people.GUEST_DISABLED
-    with people.guest(admin, permission=0) as guest:
+    assert refusal(ask(place.service.nobody(), place, "x.zip")) == accounts.GUEST_DISABLED
+    with accounts.guest(admin, permission=0) as guest:
         assert refusal(ask(guest, place, "x.zip")) == DENIED
 
 
@@ -455,7 +455,7 @@ def test_a_task_fails_and_is_retried_when_the_archive_is_right(place: Desk) -> N
 
 def test_an_archive_that_goes_before_the_task_begins_fails_it(place: Desk, admin: Client) -> None:
     put(place, "x.zip", zipped({"f": b"x"}))
-    with scenes.settings(admin, decompress_download_task_threads_num="0"):
+    with fixtures.settings(admin, decompress_download_task_threads_num="0"):
         (id,) = place.unpack("x.zip")
         (place.disk / "x.zip").unlink()
     row = place.ended(KIND, id)
@@ -464,7 +464,7 @@ def test_an_archive_that_goes_before_the_task_begins_fails_it(place: Desk, admin
 
 def test_a_cancelled_task_leaves_nothing_and_can_be_retried(place: Desk, admin: Client, web: Origin) -> None:
     page, structure = slow(web)
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
         (id,) = place.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         assert f"{id}.0/body/first" in place.staged()
@@ -482,7 +482,7 @@ def test_a_cancelled_task_leaves_nothing_and_can_be_retried(place: Desk, admin: 
 
 def test_a_task_that_is_deleted_under_way_leaves_nothing(place: Desk, admin: Client, web: Origin) -> None:
     page, structure = slow(web)
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
         (id,) = place.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         place.ask("delete", KIND, id)
@@ -495,10 +495,10 @@ def test_a_task_that_is_deleted_under_way_leaves_nothing(place: Desk, admin: Cli
 
 def test_who_loses_the_right_midway_gets_nothing(place: Desk, admin: Client, web: Origin) -> None:
     page, structure = slow(web)
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
         (id,) = place.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
-        place.may(scenes.ALL_RIGHTS & ~DECOMPRESS)
+        place.may(fixtures.ALL_RIGHTS & ~DECOMPRESS)
         page.go.set()
         row = place.ended(KIND, id)
     assert (row["state"], row["error"]) == (7, "permission denied")
@@ -508,7 +508,7 @@ def test_who_loses_the_right_midway_gets_nothing(place: Desk, admin: Client, web
 
 def test_an_archive_that_changes_midway_goes_nowhere(place: Desk, admin: Client, web: Origin) -> None:
     page, structure = slow(web)
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": structure, "writable": True}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "writable": True}) as tree:
         (id,) = place.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         admin.ok("/api/fs/remove", dir=tree, names=["x.zip"])

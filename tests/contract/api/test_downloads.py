@@ -17,7 +17,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import Client, Service
 
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"
@@ -168,7 +168,7 @@ def test_a_signature_counts_for_every_spelling_of_its_path_and_no_other(
 def test_links_expire_when_the_setting_says_so(admin: Client, visitor: Client, folder: str) -> None:
     path = f"{folder}/f.txt"
     admin.put(path, b"here")
-    with scenes.settings(admin, link_expiration="2"):
+    with fixtures.settings(admin, link_expiration="2"):
         sign = admin.ok("/api/fs/get", path=path)["sign"]
         row = admin.ok("/api/fs/list", path=folder)["content"][0]
         assert row["sign"].rpartition(":")[2] == sign.rpartition(":")[2]
@@ -193,7 +193,7 @@ def test_a_new_permanent_token_ends_all_old_links(admin: Client, visitor: Client
 def test_without_sign_all_links_are_open(admin: Client, visitor: Client, folder: str, route: str) -> None:
     path = f"{folder}/f.txt"
     admin.put(path, b"here")
-    with scenes.settings(admin, sign_all="false"):
+    with fixtures.settings(admin, sign_all="false"):
         found = admin.ok("/api/fs/get", path=path)
         assert (found["sign"], found["raw_url"]) == ("", f"{admin.address}/p{path}")
         assert admin.ok("/api/fs/list", path=folder)["content"][0]["sign"] == ""
@@ -209,13 +209,13 @@ def test_a_storage_or_a_password_may_want_signatures_on_their_own(
     admin.put(f"{folder}/f.txt", b"here")
     admin.put(f"{folder}/sub/f.txt", b"here")
     key = key_of(admin)
-    with scenes.settings(admin, sign_all="false"):
-        with scenes.local(admin, tmp_path, enable_sign=True) as mounted:
+    with fixtures.settings(admin, sign_all="false"):
+        with fixtures.local(admin, tmp_path, enable_sign=True) as mounted:
             page(visitor.http.get(url("d", f"{mounted}/f.txt")), 401, "expire missing")
             sign = admin.ok("/api/fs/get", path=f"{mounted}/f.txt")["sign"]
             assert sign == signed(key, f"{mounted}/f.txt")
             assert visitor.http.get(url("d", f"{mounted}/f.txt", sign)).content == b"here"
-        with scenes.meta(admin, folder, password="sesame", p_sub=True):
+        with fixtures.meta(admin, folder, password="sesame", p_sub=True):
             for path in (f"{folder}/f.txt", f"{folder}/sub/f.txt"):
                 page(visitor.http.get(url("p", path)), 401, "expire missing")
                 assert admin.ok("/api/fs/get", path=path)["sign"] == signed(key, path)
@@ -424,7 +424,7 @@ def test_the_etag_is_strong_and_changes_with_the_content(admin: Client, folder: 
     ],
 )
 def test_no_byte_of_a_name_leaves_its_header(service: Service, admin: Client, folder: str, name: str) -> None:
-    (scenes.disk(service, folder) / name).write_bytes(b"here")
+    (fixtures.disk(service, folder) / name).write_bytes(b"here")
     path = f"{folder}/{name}"
     answer = admin.http.get(url("d", path, signed(key_of(admin), path)))
     assert (answer.status_code, answer.content) == (200, b"here")
@@ -469,7 +469,7 @@ def test_a_link_out_of_the_storage_is_not_followed(
     service: Service, admin: Client, visitor: Client, folder: str, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("outside")
-    (scenes.disk(service, folder) / "link").symlink_to(tmp_path / "secret")
+    (fixtures.disk(service, folder) / "link").symlink_to(tmp_path / "secret")
     path = f"{folder}/link"
     page(visitor.http.get(url("d", path, signed(key_of(admin), path))), 404, MISSING)
 
@@ -477,7 +477,7 @@ def test_a_link_out_of_the_storage_is_not_followed(
 def test_a_storage_with_a_download_proxy_sends_browsers_there(admin: Client, visitor: Client, tmp_path: Path) -> None:
     (tmp_path / "a b.txt").write_text("here")
     proxy = "https://proxy.example/base\nhttps://second.example"
-    with scenes.local(admin, tmp_path, down_proxy_url=proxy) as mounted:
+    with fixtures.local(admin, tmp_path, down_proxy_url=proxy) as mounted:
         sign = signed(key_of(admin), f"{mounted}/a b.txt")
         there = f"https://proxy.example/base{mounted}/a%20b.txt?sign={sign}"
         assert admin.ok("/api/fs/get", path=f"{mounted}/a b.txt")["raw_url"] == there
@@ -487,7 +487,7 @@ def test_a_storage_with_a_download_proxy_sends_browsers_there(admin: Client, vis
             inside = visitor.http.get(url(route, f"{mounted}/a b.txt", sign) + "&d")
             assert (inside.status_code, inside.content) == (200, b"here")
         page(visitor.http.get(url("p", f"{mounted}/a b.txt")), 401, "expire missing")
-    with scenes.local(admin, tmp_path, down_proxy_url=proxy, disable_proxy_sign=True) as mounted:
+    with fixtures.local(admin, tmp_path, down_proxy_url=proxy, disable_proxy_sign=True) as mounted:
         there = f"https://proxy.example/base{mounted}/a%20b.txt"
         assert admin.ok("/api/fs/get", path=f"{mounted}/a b.txt")["raw_url"] == there
 
@@ -498,7 +498,7 @@ TREE = "d:\n  f.bin:4:1577934245:https://example.com/f.bin?x=1\n  t.txt:4:{0}/pi
 def test_a_storage_with_addresses_redirects_and_nobody_keeps_that(
     service: Service, admin: Client, visitor: Client
 ) -> None:
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": TREE.format(service.address)}) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": TREE.format(service.address)}) as mounted:
         path = f"{mounted}/d/f.bin"
         found = admin.ok("/api/fs/get", path=path)
         assert found["raw_url"] == "https://example.com/f.bin?x=1"
@@ -514,40 +514,40 @@ def test_a_storage_with_addresses_redirects_and_nobody_keeps_that(
 
 def test_text_and_what_the_storage_wants_pass_through(service: Service, admin: Client, visitor: Client) -> None:
     key, addition = key_of(admin), {"url_structure": TREE.format(service.address)}
-    with scenes.mount(admin, "UrlTree", addition=addition) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=addition) as mounted:
         text, other = f"{mounted}/d/t.txt", f"{mounted}/d/b.bin"
         answer = visitor.http.get(url("p", text, signed(key, text)))
         assert (answer.status_code, answer.content) == (200, b"pong")
         assert answer.headers["content-disposition"].startswith("attachment;")
         assert visitor.http.get(url("d", other, signed(key, other))).status_code == 302
-        with scenes.settings(admin, proxy_types="m3u8,url,bin"):
+        with fixtures.settings(admin, proxy_types="m3u8,url,bin"):
             assert visitor.http.get(url("d", other, signed(key, other))).content == b"pong"
             assert visitor.http.get(url("p", other, signed(key, other))).content == b"pong"
-    with scenes.mount(admin, "UrlTree", addition=addition, web_proxy=True) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=addition, web_proxy=True) as mounted:
         other = f"{mounted}/d/b.bin"
         assert urlsplit(admin.ok("/api/fs/get", path=other)["raw_url"]).path == f"/p{other}"
         for route in ("d", "p"):
             answer = visitor.http.get(url(route, other, signed(key, other)), headers={"range": "bytes=1-2"})
             assert (answer.status_code, answer.content) == (206, b"on")
-    with scenes.mount(admin, "UrlTree", addition=addition, webdav_policy="use_proxy_url") as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=addition, webdav_policy="use_proxy_url") as mounted:
         other = f"{mounted}/d/b.bin"
         assert visitor.http.get(url("p", other, signed(key, other))).content == b"pong"
         assert visitor.http.get(url("d", other, signed(key, other))).status_code == 302
 
 
 def test_parameters_are_handed_on_when_the_setting_says_so(service: Service, admin: Client, visitor: Client) -> None:
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": TREE.format(service.address)}) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": TREE.format(service.address)}) as mounted:
         path = f"{mounted}/d/f.bin"
         address = url("d", path, signed(key_of(admin), path)) + "&openlist_ts=5&a=1%262&a=3"
         assert visitor.http.get(address).headers["location"] == "https://example.com/f.bin?x=1"
-        with scenes.settings(admin, forward_direct_link_params="true"):
+        with fixtures.settings(admin, forward_direct_link_params="true"):
             location = visitor.http.get(address).headers["location"]
             assert location == "https://example.com/f.bin?x=1&a=1%262&a=3"
 
 
 def test_an_address_that_does_not_answer_is_a_failure_page(service: Service, admin: Client, visitor: Client) -> None:
     structure = {"url_structure": f"a.txt:4:{service.address}/no/such\nb.txt:4:http://127.0.0.1:9/x"}
-    with scenes.mount(admin, "UrlTree", addition=structure) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=structure) as mounted:
         for name in ("a.txt", "b.txt"):
             path = f"{mounted}/{name}"
             answer = visitor.http.get(url("p", path, signed(key_of(admin), path)))
@@ -564,7 +564,7 @@ def picture(width: int, height: int) -> bytes:
 def test_a_picture_has_a_thumbnail_where_the_storage_makes_them(admin: Client, visitor: Client, tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(picture(600, 300))
     (tmp_path / "p.txt").write_text("no picture")
-    with scenes.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
         rows = {row["name"]: row for row in admin.ok("/api/fs/list", path=mounted)["content"]}
         assert rows["p.txt"]["thumb"] == ""
         thumb = rows["p.png"]["thumb"]
@@ -583,7 +583,7 @@ def test_what_is_no_picture_has_no_thumbnail(admin: Client, visitor: Client, fol
     (tmp_path / "fake.png").write_text("<script>")
     (tmp_path / "f.txt").write_text("text")
     (tmp_path / "active.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
-    with scenes.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
         for name, message in (("fake.png", "not a picture"), ("f.txt", "not implement")):
             path = f"{mounted}/{name}"
             page(visitor.http.get(url("d", path, signed(key, path)) + "&type=thumb"), 500, message)
@@ -601,7 +601,7 @@ def test_a_picture_of_too_many_pixels_is_not_opened(admin: Client, visitor: Clie
     out = io.BytesIO()
     Image.new("1", (9000, 9000)).save(out, "PNG")
     (tmp_path / "bomb.png").write_bytes(out.getvalue())
-    with scenes.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
         path = f"{mounted}/bomb.png"
         address = url("d", path, signed(key_of(admin), path)) + "&type=thumb"
         page(visitor.http.get(address), 500, "the picture is too large for a thumbnail")
@@ -609,7 +609,7 @@ def test_a_picture_of_too_many_pixels_is_not_opened(admin: Client, visitor: Clie
 
 def test_a_storage_that_is_gone_serves_no_more(admin: Client, visitor: Client, tmp_path: Path) -> None:
     (tmp_path / "f.txt").write_text("here")
-    with scenes.local(admin, tmp_path) as mounted:
+    with fixtures.local(admin, tmp_path) as mounted:
         address = url("d", f"{mounted}/f.txt", signed(key_of(admin), f"{mounted}/f.txt"))
         assert visitor.http.get(address).content == b"here"
         rows = admin.get("/api/admin/storage/list")["data"]["content"]

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import Client, Service
 
 OBJECT = {"name", "size", "is_dir", "modified", "created", "sign", "thumb", "type", "hashinfo", "hash_info"}
@@ -42,7 +42,7 @@ def text(admin: Client, path: str) -> str:
 
 def tree(service: Service, folder: str) -> dict[str, str]:
     """All files below a folder, from disk."""
-    root = scenes.disk(service, folder)
+    root = fixtures.disk(service, folder)
     return {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
 
 
@@ -113,7 +113,7 @@ def test_an_empty_folder_lists_as_an_empty_array(admin: Client, folder: str) -> 
     ],
 )
 def test_the_storage_decides_the_order(admin: Client, tmp_path: Path, fields: dict[str, str], order: list[str]) -> None:
-    with scenes.local(admin, tmp_path, **fields) as mounted:
+    with fixtures.local(admin, tmp_path, **fields) as mounted:
         for name, size, modified in [("a1", 4, 1000), ("a10", 2, 4000), ("a2", 1, 3000), ("x", 3, 2000)]:
             answer = admin.put(f"{mounted}/{name}", b"#" * size, last_modified=str(modified))
             assert answer["code"] == 200
@@ -131,7 +131,7 @@ def test_numbers_in_names_are_compared_as_numbers_at_any_length(admin: Client, t
     names = ["v2.1", "v2.1x", "v10", "v" + "9" * 60, "va"]
     for name in names:
         (tmp_path / name).touch()
-    with scenes.local(admin, tmp_path, order_by="name") as mounted:
+    with fixtures.local(admin, tmp_path, order_by="name") as mounted:
         assert listed(admin, mounted) == ["v2.1", "v2.1x", "v10", "v" + "9" * 60, "va"]
 
 
@@ -163,7 +163,7 @@ def test_a_folder_is_type_1_whatever_its_name(admin: Client, folder: str) -> Non
 
 def test_an_extension_added_to_a_setting_changes_the_type(admin: Client, folder: str) -> None:
     fill(admin, folder, "song.tracker")
-    with scenes.settings(admin, audio_types="mp3, TRACKER"):
+    with fixtures.settings(admin, audio_types="mp3, TRACKER"):
         assert admin.ok("/api/fs/list", path=folder)["content"][0]["type"] == 3
     assert admin.ok("/api/fs/list", path=folder)["content"][0]["type"] == 0
 
@@ -171,10 +171,10 @@ def test_an_extension_added_to_a_setting_changes_the_type(admin: Client, folder:
 def test_mounts_follow_the_real_entries_in_their_own_order(admin: Client, folder: str) -> None:
     fill(admin, folder, "zebra", "m/")
     with (
-        scenes.virtual(admin, f"{folder}/b", order=2),
-        scenes.virtual(admin, f"{folder}/c", order=1),
-        scenes.virtual(admin, f"{folder}/a/deep", order=2),
-        scenes.virtual(admin, f"{folder}/m", order=0),
+        fixtures.virtual(admin, f"{folder}/b", order=2),
+        fixtures.virtual(admin, f"{folder}/c", order=1),
+        fixtures.virtual(admin, f"{folder}/a/deep", order=2),
+        fixtures.virtual(admin, f"{folder}/m", order=0),
     ):
         assert listed(admin, folder) == ["m", "zebra", "c", "a", "b"]
         answer = admin.ok("/api/fs/list", path=folder, page=2, per_page=2)
@@ -188,7 +188,7 @@ def test_mounts_follow_the_real_entries_in_their_own_order(admin: Client, folder
 
 def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: Client) -> None:
     top = f"/{uuid4().hex}"
-    with scenes.virtual(admin, f"{top}/way/mount") as mounted:
+    with fixtures.virtual(admin, f"{top}/way/mount") as mounted:
         answer = admin.ok("/api/fs/list", path=top)
         assert [row["name"] for row in answer["content"]] == ["way"]
         assert (answer["provider"], answer["total"]) == ("unknown", 1)
@@ -207,7 +207,7 @@ def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: 
 def test_a_mount_inside_a_mount_serves_its_own_part(admin: Client, folder: str, tmp_path: Path) -> None:
     fill(admin, folder, "in/", "in/outer.txt")
     (tmp_path / "inner.txt").write_text("inner")
-    with scenes.local(admin, tmp_path, f"{folder}/in"):
+    with fixtures.local(admin, tmp_path, f"{folder}/in"):
         assert listed(admin, f"{folder}/in") == ["inner.txt"]
         assert admin.post("/api/fs/get", path=f"{folder}/in/outer.txt")["code"] == 500
     assert listed(admin, f"{folder}/in") == ["outer.txt"]
@@ -217,7 +217,7 @@ def test_a_broken_storage_still_shows_as_a_folder(admin: Client, tmp_path: Path)
     top = f"/{uuid4().hex}"
     lost = tmp_path / "lost"
     lost.mkdir()
-    with scenes.local(admin, lost, f"{top}/broken"):
+    with fixtures.local(admin, lost, f"{top}/broken"):
         lost.rmdir()
         assert listed(admin, top) == ["broken"]
         assert admin.post("/api/fs/list", path=f"{top}/broken")["code"] == 500
@@ -230,8 +230,8 @@ def test_balanced_mounts_show_once_and_take_turns(admin: Client, tmp_path: Path)
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.txt").touch()
     with (
-        scenes.local(admin, tmp_path / "one", f"{top}/disk.balance1"),
-        scenes.local(admin, tmp_path / "two", f"{top}/disk.balance2"),
+        fixtures.local(admin, tmp_path / "one", f"{top}/disk.balance1"),
+        fixtures.local(admin, tmp_path / "two", f"{top}/disk.balance2"),
     ):
         assert listed(admin, top) == ["disk"]
         assert {tuple(listed(admin, f"{top}/disk")) for _ in range(6)} == {("one.txt",), ("two.txt",)}
@@ -240,26 +240,26 @@ def test_balanced_mounts_show_once_and_take_turns(admin: Client, tmp_path: Path)
 def test_refresh_sees_what_changed_behind_our_back(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
     assert listed(admin, folder) == ["a"]
-    scenes.disk(service, folder).joinpath("b").write_text("new")
+    fixtures.disk(service, folder).joinpath("b").write_text("new")
     assert listed(admin, folder, refresh=True) == ["a", "b"]
 
 
 def test_a_changed_folder_is_seen_soon_without_refresh_too(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
     assert listed(admin, folder) == ["a"]
-    scenes.disk(service, folder).joinpath("b").write_text("new")
+    fixtures.disk(service, folder).joinpath("b").write_text("new")
     time.sleep(0.1)
     assert listed(admin, folder) == ["a", "b"]
 
 
 def test_refresh_needs_the_right_to_write(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    with scenes.user(service, admin, 0) as reader, scenes.user(service, admin, scenes.WRITE) as writer:
+    with fixtures.user(service, admin, 0) as reader, fixtures.user(service, admin, fixtures.WRITE) as writer:
         failed(reader.post("/api/fs/list", path=folder, refresh=True), 403, "Refresh without permission")
         assert listed(reader, folder) == ["a"]
         assert listed(writer, folder, refresh=True) == ["a"]
         assert reader.get("/api/fs/list", path=folder, refresh="true")["code"] == 200
-        with scenes.meta(admin, folder, write=True):
+        with fixtures.meta(admin, folder, write=True):
             assert listed(reader, folder, refresh=True) == ["a"]
 
 
@@ -270,21 +270,21 @@ def test_write_says_whether_the_caller_may_put_files_here(service: Service, admi
         answer = client.ok("/api/fs/list", path=path)
         return answer["write"], answer["write_content_bypass"]
 
-    with scenes.user(service, admin, 0) as reader, scenes.user(service, admin, scenes.WRITE) as writer:
+    with fixtures.user(service, admin, 0) as reader, fixtures.user(service, admin, fixtures.WRITE) as writer:
         assert flags(reader, folder) == (False, False)
         assert flags(writer, folder) == (True, False)
-        with scenes.meta(admin, folder, write=True):
+        with fixtures.meta(admin, folder, write=True):
             assert flags(reader, folder) == (True, True)
             assert flags(reader, f"{folder}/sub") == (False, False)
-        with scenes.meta(admin, folder, write=True, w_sub=True):
+        with fixtures.meta(admin, folder, write=True, w_sub=True):
             assert flags(reader, f"{folder}/sub") == (True, True)
-        with scenes.meta(admin, folder, write_users=[2**40]):
+        with fixtures.meta(admin, folder, write_users=[2**40]):
             assert flags(writer, folder) == (False, False)
 
 
 def test_readme_and_header_reach_below_only_with_their_sub_flag(admin: Client, folder: str) -> None:
     fill(admin, folder, "sub/", "file")
-    with scenes.meta(admin, folder, readme="# read", header="head", header_sub=True):
+    with fixtures.meta(admin, folder, readme="# read", header="head", header_sub=True):
         here, below = admin.ok("/api/fs/list", path=folder), admin.ok("/api/fs/list", path=f"{folder}/sub")
         assert (here["readme"], here["header"]) == ("# read", "head")
         assert (below["readme"], below["header"]) == ("", "head")
@@ -294,8 +294,8 @@ def test_readme_and_header_reach_below_only_with_their_sub_flag(admin: Client, f
 
 def test_hidden_names_are_nowhere_to_be_seen(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "shown.txt", "shown.key", "private/", "private/inside.txt")
-    with scenes.user(service, admin, scenes.ALL_RIGHTS & ~1) as user:
-        with scenes.meta(admin, folder, hide="\\.key$\n\n^private$"):
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~1) as user:
+        with fixtures.meta(admin, folder, hide="\\.key$\n\n^private$"):
             answer = user.ok("/api/fs/list", path=folder)
             assert ([row["name"] for row in answer["content"]], answer["total"]) == (["shown.txt"], 1)
             assert user.ok("/api/fs/dirs", path=folder) == []
@@ -312,15 +312,15 @@ def test_a_copy_that_merges_does_not_carry_hidden_files_into_the_open(
     service: Service, admin: Client, folder: str
 ) -> None:
     fill(admin, folder, "from/d/", "from/d/open", "from/d/secret", "to/d/")
-    with scenes.user(service, admin, scenes.ALL_RIGHTS & ~1) as user:
-        with scenes.meta(admin, f"{folder}/from", hide="secret", h_sub=True):
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~1) as user:
+        with fixtures.meta(admin, f"{folder}/from", hide="secret", h_sub=True):
             user.ok("/api/fs/copy", src_dir=f"{folder}/from", dst_dir=f"{folder}/to", names=["d"], merge=True)
     assert tree(service, f"{folder}/to") == {"d/open": "from/d/open"}
 
 
 def test_a_folder_password_opens_list_get_and_dirs(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "file", "sub/")
-    with scenes.user(service, admin, 0) as user, scenes.meta(admin, folder, password="sesame", p_sub=True):
+    with fixtures.user(service, admin, 0) as user, fixtures.meta(admin, folder, password="sesame", p_sub=True):
         for verb, path in (("list", folder), ("dirs", folder), ("get", f"{folder}/file"), ("other", f"{folder}/file")):
             for password in ("", "Sesame"):
                 answer = user.post(f"/api/fs/{verb}", path=path, password=password)
@@ -351,7 +351,7 @@ def test_list_and_dirs_say_why_a_folder_cannot_be_shown(
 
 
 def test_a_missing_folder_of_a_driver_without_direct_lookup_is_worded_shorter(admin: Client) -> None:
-    with scenes.virtual(admin) as mounted:
+    with fixtures.virtual(admin) as mounted:
         failed(
             admin.post("/api/fs/list", path=f"{mounted}/none"), 500, "failed get objs: failed get dir: object not found"
         )
@@ -456,7 +456,7 @@ def test_dirs_names_folders_only(admin: Client, folder: str) -> None:
 
 def test_force_root_is_for_administrators(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "home/", "home/own/")
-    with scenes.user(service, admin, scenes.ALL_RIGHTS, f"{folder}/home") as user:
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS, f"{folder}/home") as user:
         failed(user.post("/api/fs/dirs", path=folder, force_root=True), 403, "Permission denied")
         assert [row["name"] for row in user.ok("/api/fs/dirs", path="/")] == ["own"]
     assert [row["name"] for row in admin.ok("/api/fs/dirs", path=folder, force_root=True)] == ["home"]
@@ -467,7 +467,7 @@ def test_mkdir_makes_missing_parents_and_is_content_with_what_exists(
 ) -> None:
     for _ in range(2):
         assert admin.ok("/api/fs/mkdir", path=f"{folder}/a/b/c") is None
-    assert scenes.disk(service, f"{folder}/a/b/c").is_dir()
+    assert fixtures.disk(service, f"{folder}/a/b/c").is_dir()
     assert listed(admin, folder) == ["a"]
     assert admin.ok("/api/fs/mkdir", path="/files") is None
 
@@ -535,7 +535,7 @@ def test_a_new_name_fits_every_storage(admin: Client, folder: str, name: str) ->
 
 def test_what_is_missing_or_a_mount_cannot_be_renamed(admin: Client, folder: str) -> None:
     failed(admin.post("/api/fs/rename", path=f"{folder}/none", name="b"), 500, MISSING_SOURCE)
-    with scenes.virtual(admin, f"{folder}/way/mount") as mounted:
+    with fixtures.virtual(admin, f"{folder}/way/mount") as mounted:
         failed(admin.post("/api/fs/rename", path=mounted, name="b"), 500, "rename root folder is not allowed")
         failed(admin.post("/api/fs/rename", path=f"{folder}/way", name="b"), 500, "permission denied")
         fill(admin, folder, "file")
@@ -732,7 +732,7 @@ def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
     service: Service, admin: Client, folder: str, verb: str
 ) -> None:
     fill(admin, folder, "a", "d/", "d/b")
-    with scenes.virtual(admin) as elsewhere:
+    with fixtures.virtual(admin) as elsewhere:
         body = {"src_dir": folder, "dst_dir": elsewhere, "names": ["a", "d"]}
         failed(admin.post(f"/api/fs/{verb}", **(body | {"names": ["a", "missing"]})), 500, MISSING_SOURCE)
         assert admin.names(elsewhere) == []
@@ -752,7 +752,7 @@ def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
 @pytest.mark.parametrize("verb", TRANSFERS)
 def test_a_mount_is_no_item(admin: Client, folder: str, verb: str) -> None:
     fill(admin, folder, "to/", "from/", "from/mount")
-    with scenes.virtual(admin, f"{folder}/mount"), scenes.virtual(admin, f"{folder}/to/taken/deep"):
+    with fixtures.virtual(admin, f"{folder}/mount"), fixtures.virtual(admin, f"{folder}/to/taken/deep"):
         body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["mount"]}
         failed(admin.post(f"/api/fs/{verb}", **body), 500, "permission denied")
         fill(admin, folder, "taken")
@@ -861,14 +861,14 @@ def test_remove_refuses_before_it_removes_anything(
     service: Service, admin: Client, folder: str, names: list[str], code: int, message: str
 ) -> None:
     fill(admin, folder, "outside", "in/", "in/a")
-    with scenes.virtual(admin, f"{folder}/in/mount"):
+    with fixtures.virtual(admin, f"{folder}/in/mount"):
         failed(admin.post("/api/fs/remove", dir=f"{folder}/in", names=names), code, message)
     assert tree(service, folder) == {"outside": "outside", "in/a": "in/a"}
 
 
 def test_a_symbolic_link_is_removed_and_not_followed(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "real/", "real/kept", "d/")
-    root = scenes.disk(service, folder)
+    root = fixtures.disk(service, folder)
     (root / "d" / "link").symlink_to(root / "real")
     admin.ok("/api/fs/remove", dir=folder, names=["d"])
     assert tree(service, folder) == {"real/kept": "real/kept"}
@@ -881,20 +881,20 @@ def test_remove_empty_directory_keeps_files_and_the_folder_itself(service: Servi
     assert admin.names(f"{folder}/full") == ["file"]
     admin.ok("/api/fs/remove", dir=folder, names=["full", "top"])
     admin.ok("/api/fs/remove_empty_directory", src_dir=folder)
-    assert scenes.disk(service, folder).is_dir()
+    assert fixtures.disk(service, folder).is_dir()
     failed(admin.post("/api/fs/remove_empty_directory", src_dir=f"{folder}/none"), 500, MISSING_FOLDER)
 
 
 def test_remove_empty_directory_spares_mounts_and_hidden_folders(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "mounts/here/", "hidden/", "seen/")
     with (
-        scenes.user(service, admin, scenes.ALL_RIGHTS & ~1) as user,
-        scenes.virtual(admin, f"{folder}/mounts/here"),
-        scenes.meta(admin, folder, hide="^hidden$"),
+        fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~1) as user,
+        fixtures.virtual(admin, f"{folder}/mounts/here"),
+        fixtures.meta(admin, folder, hide="^hidden$"),
     ):
         user.ok("/api/fs/remove_empty_directory", src_dir=folder)
     assert admin.names(folder) == ["hidden", "mounts"]
-    assert scenes.disk(service, f"{folder}/mounts/here").is_dir()
+    assert fixtures.disk(service, f"{folder}/mounts/here").is_dir()
 
 
 def test_other_is_not_offered_by_any_driver(admin: Client, folder: str) -> None:
@@ -919,13 +919,13 @@ def test_link_gives_administrators_an_address_that_works(service: Service, admin
     assert service.nobody().http.get(found["url"]).text == "a"
     assert urlsplit(admin.ok("/api/fs/link", path=f"{folder}/none")["url"]).path == f"/p{folder}/none"
     failed(admin.post("/api/fs/link", path="/nowhere"), 500, "storage not found; rawPath: /nowhere")
-    with scenes.user(service, admin, scenes.ALL_RIGHTS) as user:
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as user:
         failed(user.post("/api/fs/link", path=f"{folder}/a"), 403, "You are not an admin")
 
 
 def test_link_of_a_driver_with_addresses_is_that_address(admin: Client) -> None:
     structure = {"url_structure": "d:\n  f.bin:7:https://example.com/f.bin"}
-    with scenes.mount(admin, "UrlTree", addition=structure) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=structure) as mounted:
         assert admin.ok("/api/fs/link", path=f"{mounted}/d/f.bin")["url"] == "https://example.com/f.bin"
         failed(admin.post("/api/fs/link", path=f"{mounted}/d"), 500, "failed link: not a file")
         missing = "failed link: failed to get file: failed to get obj: object not found"
@@ -933,23 +933,23 @@ def test_link_of_a_driver_with_addresses_is_that_address(admin: Client) -> None:
 
 
 CHANGES: list[tuple[int, str, dict[str, Any]]] = [
-    (scenes.WRITE, "mkdir", {"path": "{0}/new"}),
-    (scenes.RENAME, "rename", {"path": "{0}/a", "name": "n"}),
-    (scenes.RENAME, "batch_rename", {"src_dir": "{0}", "rename_objects": [{"src_name": "a", "new_name": "n"}]}),
-    (scenes.RENAME, "regex_rename", {"src_dir": "{0}", "src_name_regex": "^a$", "new_name_regex": "n"}),
-    (scenes.MOVE, "move", {"src_dir": "{0}", "dst_dir": "{0}/d", "names": ["a"]}),
-    (scenes.MOVE, "recursive_move", {"src_dir": "{0}/d", "dst_dir": "{0}"}),
-    (scenes.COPY, "copy", {"src_dir": "{0}", "dst_dir": "{0}/d", "names": ["a"]}),
-    (scenes.DELETE, "remove", {"dir": "{0}", "names": ["a"]}),
-    (scenes.DELETE, "remove_empty_directory", {"src_dir": "{0}"}),
+    (fixtures.WRITE, "mkdir", {"path": "{0}/new"}),
+    (fixtures.RENAME, "rename", {"path": "{0}/a", "name": "n"}),
+    (fixtures.RENAME, "batch_rename", {"src_dir": "{0}", "rename_objects": [{"src_name": "a", "new_name": "n"}]}),
+    (fixtures.RENAME, "regex_rename", {"src_dir": "{0}", "src_name_regex": "^a$", "new_name_regex": "n"}),
+    (fixtures.MOVE, "move", {"src_dir": "{0}", "dst_dir": "{0}/d", "names": ["a"]}),
+    (fixtures.MOVE, "recursive_move", {"src_dir": "{0}/d", "dst_dir": "{0}"}),
+    (fixtures.COPY, "copy", {"src_dir": "{0}", "dst_dir": "{0}/d", "names": ["a"]}),
+    (fixtures.DELETE, "remove", {"dir": "{0}", "names": ["a"]}),
+    (fixtures.DELETE, "remove_empty_directory", {"src_dir": "{0}"}),
 ]
 
 
 @pytest.fixture(scope="module")
 def poor(service: Service, admin: Client) -> Iterator[Client]:
     """A user with none of the rights that change files, and all others."""
-    kinds = scenes.WRITE | scenes.RENAME | scenes.MOVE | scenes.COPY | scenes.DELETE
-    with scenes.user(service, admin, scenes.ALL_RIGHTS & ~kinds) as user:
+    kinds = fixtures.WRITE | fixtures.RENAME | fixtures.MOVE | fixtures.COPY | fixtures.DELETE
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~kinds) as user:
         yield user
 
 
@@ -959,10 +959,10 @@ def users_by_right(service: Service, admin: Client) -> Iterator[dict[int, tuple[
     with ExitStack() as stack:
         yield {
             right: (
-                stack.enter_context(scenes.user(service, admin, right)),
-                stack.enter_context(scenes.user(service, admin, scenes.ALL_RIGHTS & ~right)),
+                stack.enter_context(fixtures.user(service, admin, right)),
+                stack.enter_context(fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~right)),
             )
-            for right in (scenes.WRITE, scenes.RENAME, scenes.MOVE, scenes.COPY, scenes.DELETE)
+            for right in (fixtures.WRITE, fixtures.RENAME, fixtures.MOVE, fixtures.COPY, fixtures.DELETE)
         }
 
 
@@ -991,7 +991,7 @@ def test_a_list_of_writers_stops_everybody_else(
 ) -> None:
     fill(admin, folder, "a", "d/")
     body = {key: value.format(folder) if isinstance(value, str) else value for key, value in body.items()}
-    with scenes.meta(admin, folder, write_users=[2**40], write_users_sub=True, write=True, w_sub=True):
+    with fixtures.meta(admin, folder, write_users=[2**40], write_users_sub=True, write=True, w_sub=True):
         failed(admin.post(f"/api/fs/{verb}", **body), 403, "permission denied")
     assert tree(service, folder) == {"a": "a"}
 
@@ -1002,13 +1002,13 @@ def test_a_rule_that_opens_writing_replaces_no_other_right(
 ) -> None:
     fill(admin, folder, "a", "d/")
     body = {key: value.format(folder) if isinstance(value, str) else value for key, value in body.items()}
-    with scenes.meta(admin, folder, write=True, w_sub=True):
-        assert poor.post(f"/api/fs/{verb}", **body)["code"] == (200 if right == scenes.WRITE else 403)
+    with fixtures.meta(admin, folder, write=True, w_sub=True):
+        assert poor.post(f"/api/fs/{verb}", **body)["code"] == (200 if right == fixtures.WRITE else 403)
 
 
 def test_a_user_sees_and_changes_only_what_is_below_his_base_path(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "home/", "home/own", "home2/", "home2/foreign", "foreign")
-    with scenes.user(service, admin, scenes.ALL_RIGHTS, f"{folder}/home") as user:
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS, f"{folder}/home") as user:
         assert listed(user, "/") == ["own"]
         assert user.ok("/api/fs/get", path="/")["name"] == "home"
         found = user.ok("/api/fs/get", path="/own")
@@ -1035,16 +1035,16 @@ def test_a_user_sees_and_changes_only_what_is_below_his_base_path(service: Servi
 def test_mounts_outside_the_base_path_do_not_show(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "home/")
     with (
-        scenes.virtual(admin, f"{folder}/home/inside"),
-        scenes.virtual(admin, f"{folder}/outside"),
-        scenes.virtual(admin, f"{folder}/homeless"),
-        scenes.user(service, admin, 0, f"{folder}/home") as user,
+        fixtures.virtual(admin, f"{folder}/home/inside"),
+        fixtures.virtual(admin, f"{folder}/outside"),
+        fixtures.virtual(admin, f"{folder}/homeless"),
+        fixtures.user(service, admin, 0, f"{folder}/home") as user,
     ):
         assert listed(user, "/") == ["inside"]
         assert [row["name"] for row in user.ok("/api/fs/dirs", path="/")] == ["inside"]
 
 
 def test_a_user_whose_base_path_is_a_mount_gets_that_mount(service: Service, admin: Client) -> None:
-    with scenes.virtual(admin) as mounted, scenes.user(service, admin, 0, mounted) as user:
+    with fixtures.virtual(admin) as mounted, fixtures.user(service, admin, 0, mounted) as user:
         found = user.ok("/api/fs/get", path="/")
         assert (found["name"], found["provider"], found["is_dir"]) == (mounted[1:], "Virtual", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import Client, Service
 
 ALL = 0xF8  # write, rename, move, copy, remove
@@ -17,7 +17,7 @@ def test_a_folder_above_a_rule_cannot_be_carried_away(
     admin.ok("/api/fs/mkdir", path=f"{folder}/a/sec")
     admin.ok("/api/fs/mkdir", path=f"{folder}/to")
     assert admin.put(f"{folder}/a/sec/secret.txt", b"kept")["code"] == 200
-    with scenes.meta(admin, f"{folder}/a/sec", **aspect), scenes.user(service, admin, permission=ALL) as user:
+    with fixtures.meta(admin, f"{folder}/a/sec", **aspect), fixtures.user(service, admin, permission=ALL) as user:
         assert user.post("/api/fs/rename", path=f"{folder}/a", name="b")["code"] == 403
         for verb in ("move", "copy"):
             answer = user.post(f"/api/fs/{verb}", src_dir=folder, dst_dir=f"{folder}/to", names=["a"])
@@ -36,7 +36,7 @@ def test_a_folder_that_only_looks_empty_stays(service: Service, admin: Client) -
     (root / "outward" / "link").symlink_to("/etc")
     (root / "empty" / "deep").mkdir(parents=True)
     options = {"root_folder_path": str(root), "show_hidden": False}
-    with scenes.mount(admin, "Local", addition=options) as path:
+    with fixtures.mount(admin, "Local", addition=options) as path:
         admin.ok("/api/fs/remove_empty_directory", src_dir=path)
         assert admin.names(path) == ["outward", "sub"]
     assert (root / "sub" / ".git" / "config").read_text() == "kept"
@@ -56,7 +56,7 @@ def test_a_hidden_file_is_not_overwritten_by_one_who_does_not_see_it(
     admin.ok("/api/fs/mkdir", path=f"{folder}/from")
     for path, content in (("secret.txt", b"old"), ("from/secret.txt", b"new"), ("seen.txt", b"new")):
         assert admin.put(f"{folder}/{path}", content)["code"] == 200
-    with scenes.meta(admin, folder, hide="^secret"), scenes.user(service, admin, permission=ALL) as user:
+    with fixtures.meta(admin, folder, hide="^secret"), fixtures.user(service, admin, permission=ALL) as user:
         assert user.put(f"{folder}/secret.txt", b"new")["message"] == "file exists"
         answers = [
             user.post("/api/fs/copy", src_dir=f"{folder}/from", dst_dir=folder, names=["secret.txt"], overwrite=True),
@@ -71,8 +71,8 @@ def test_a_folder_with_hidden_names_stays_within_the_rule(service: Service, admi
     for path in ("ruled/box", "ruled/inside", "outside"):
         admin.ok("/api/fs/mkdir", path=f"{folder}/{path}")
     assert admin.put(f"{folder}/ruled/box/secret.txt", b"kept")["code"] == 200
-    rule = scenes.meta(admin, f"{folder}/ruled", hide="^secret", h_sub=True)
-    with rule, scenes.user(service, admin, permission=ALL) as user:
+    rule = fixtures.meta(admin, f"{folder}/ruled", hide="^secret", h_sub=True)
+    with rule, fixtures.user(service, admin, permission=ALL) as user:
         source = f"{folder}/ruled"
         for verb in ("copy", "move"):
             for merge in (False, True):
@@ -91,19 +91,19 @@ def test_a_folder_below_an_alias_that_only_looks_empty_stays(service: Service, a
     (root / "box" / "sub" / ".git").write_text("kept")
     (root / "box" / "empty" / "deep").mkdir(parents=True)
     options = {"root_folder_path": str(root), "show_hidden": False}
-    with scenes.mount(admin, "Local", addition=options) as path:
+    with fixtures.mount(admin, "Local", addition=options) as path:
         alias = {"paths": path, "write_conflict_policy": "first", "put_conflict_policy": "first"}
-        with scenes.mount(admin, "Alias", addition=alias) as other:
+        with fixtures.mount(admin, "Alias", addition=alias) as other:
             admin.ok("/api/fs/remove_empty_directory", src_dir=f"{other}/box")
             assert admin.names(f"{path}/box") == ["sub"]
     assert (root / "box" / "sub" / ".git").read_text() == "kept"
 
 
 def test_a_folder_is_not_put_over_a_place_that_a_rule_closes(service: Service, admin: Client) -> None:
-    with scenes.virtual(admin) as path, scenes.user(service, admin, permission=ALL) as user:
+    with fixtures.virtual(admin) as path, fixtures.user(service, admin, permission=ALL) as user:
         for folder in ("src/x/closed", "dst/x/closed", "dst/y/closed"):
             admin.ok("/api/fs/mkdir", path=f"{path}/{folder}")
-        with scenes.meta(admin, f"{path}/dst/x/closed", write_users=[1], write_users_sub=True):
+        with fixtures.meta(admin, f"{path}/dst/x/closed", write_users=[1], write_users_sub=True):
             for verb in ("copy", "move"):
                 answer = user.post(
                     f"/api/fs/{verb}", src_dir=f"{path}/src", dst_dir=f"{path}/dst", names=["x"], overwrite=True
@@ -116,7 +116,7 @@ def test_a_folder_is_not_put_over_a_place_that_a_rule_closes(service: Service, a
 def test_flattening_overwrites_no_hidden_file(service: Service, admin: Client, folder: str) -> None:
     for path, content in (("from/sub/secret.txt", b"new"), ("to/secret.txt", b"old")):
         assert admin.put(f"{folder}/{path}", content)["code"] == 200
-    with scenes.meta(admin, f"{folder}/to", hide="^secret"), scenes.user(service, admin, permission=ALL) as user:
+    with fixtures.meta(admin, f"{folder}/to", hide="^secret"), fixtures.user(service, admin, permission=ALL) as user:
         for policy in ("overwrite", "cancel"):
             places = {"src_dir": f"{folder}/from", "dst_dir": f"{folder}/to", "conflict_policy": policy}
             answer = user.post("/api/fs/recursive_move", **places)
@@ -126,7 +126,7 @@ def test_flattening_overwrites_no_hidden_file(service: Service, admin: Client, f
 
 def test_flattening_puts_no_file_where_a_mount_is_seen(service: Service, admin: Client, folder: str) -> None:
     assert admin.put(f"{folder}/from/sub/disk", b"kept")["code"] == 200
-    with scenes.virtual(admin, f"{folder}/disk"):
+    with fixtures.virtual(admin, f"{folder}/disk"):
         places = {"src_dir": f"{folder}/from", "dst_dir": folder, "conflict_policy": "overwrite"}
         assert admin.post("/api/fs/recursive_move", **places)["message"] == "file [disk] exists"
     assert admin.bytes(f"{folder}/from/sub/disk").content == b"kept"
@@ -134,15 +134,15 @@ def test_flattening_puts_no_file_where_a_mount_is_seen(service: Service, admin: 
 
 def test_missing_folders_are_made_only_where_the_caller_may_write(service: Service, admin: Client, folder: str) -> None:
     admin.ok("/api/fs/mkdir", path=f"{folder}/there")
-    rule = scenes.meta(admin, folder, write_users=[1], write_users_sub=False)
-    with rule, scenes.user(service, admin, permission=ALL) as user:
+    rule = fixtures.meta(admin, folder, write_users=[1], write_users_sub=False)
+    with rule, fixtures.user(service, admin, permission=ALL) as user:
         assert user.post("/api/fs/mkdir", path=f"{folder}/new/deep")["code"] == 403
         assert user.put(f"{folder}/new/file.txt", b"x")["code"] == 403
         assert user.post("/api/fs/mkdir", path=f"{folder}/there/new/deep")["code"] == 200
         assert user.put(f"{folder}/there/other/file.txt", b"x")["code"] == 200
     assert admin.names(folder) == ["there"]
-    opened = scenes.meta(admin, f"{folder}/open/inside", write=True, w_sub=True)
-    with opened, scenes.user(service, admin, permission=0) as user:
+    opened = fixtures.meta(admin, f"{folder}/open/inside", write=True, w_sub=True)
+    with opened, fixtures.user(service, admin, permission=0) as user:
         assert user.put(f"{folder}/open/inside/deep/file.txt", b"x")["code"] == 403
         admin.ok("/api/fs/mkdir", path=f"{folder}/open/inside")
         assert user.put(f"{folder}/open/inside/deep/file.txt", b"x")["code"] == 200

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.api import scenes
-from tests.contract.api.people import NOT_ADMIN, People, Person, guest, refusal, said
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import NOT_ADMIN, People, Person, guest, refusal, said
 from tests.service import Client, Service
 
 UNREADABLE = (403, "password is incorrect or you have no permission")
@@ -28,10 +28,10 @@ EMPTY: dict[str, Any] = {
 
 
 @pytest.fixture
-def people(service: Service, admin: Client) -> Iterator[People]:
-    people = People(service, admin)
-    yield people
-    people.leave()
+def accounts(service: Service, admin: Client) -> Iterator[People]:
+    accounts = People(service, admin)
+    yield accounts
+    accounts.leave()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Callers:
 
 
 @contextmanager
-def callers(admin: Client, people: People, permission: int) -> Iterator[Callers]:
-    person = people.new(permission=permission)
+def callers(admin: Client, accounts: People, permission: int) -> Iterator[Callers]:
+    person = accounts.new(permission=permission)
     with guest(admin, permission=permission) as visitor:
         yield Callers(person.client, visitor, person.id, said(visitor.get("/api/me"))["id"])
 
@@ -57,9 +57,9 @@ def callers(admin: Client, people: People, permission: int) -> Iterator[Callers]
 @pytest.fixture(scope="module")
 def normal(service: Service, admin: Client) -> Iterator[Person]:
     """One normal user for all tests here that need no rights of their own."""
-    people = People(service, admin)
-    yield people.new(permission=NO_PRIVILEGE)
-    people.leave()
+    accounts = People(service, admin)
+    yield accounts.new(permission=NO_PRIVILEGE)
+    accounts.leave()
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_only_the_path_of_a_rule_is_required_and_it_is_cleaned(admin: Client, fo
 
 
 def test_a_path_has_one_rule(admin: Client, folder: str) -> None:
-    with scenes.meta(admin, folder), scenes.meta(admin, f"{folder}/x"):
+    with fixtures.meta(admin, folder), fixtures.meta(admin, f"{folder}/x"):
         for spelling in (folder, f"{folder}/", f"/{folder}", folder.replace("/", "\\")):
             assert refusal(admin.post("/api/admin/meta/create", path=spelling)) == TAKEN
         other = meta_of(admin, f"{folder}/x")
@@ -164,7 +164,7 @@ def test_of_two_rules_for_one_path_created_at_the_same_time_one_is_made(admin: C
 def test_the_list_is_ordered_by_id_and_cut_into_pages(admin: Client, folder: str) -> None:
     with ExitStack() as stack:
         for name in ("b", "a", "c"):
-            stack.enter_context(scenes.meta(admin, f"{folder}/{name}"))
+            stack.enter_context(fixtures.meta(admin, f"{folder}/{name}"))
         ids = [one["id"] for one in metas(admin)]
         assert ids == sorted(ids)
         assert [one["path"] for one in metas(admin)][-3:] == [f"{folder}/{name}" for name in ("b", "a", "c")]
@@ -189,7 +189,7 @@ def test_a_hide_line_that_does_not_compile_is_named(admin: Client, folder: str, 
     code, message = refusal(admin.post("/api/admin/meta/create", path=folder, hide=f"fine\n{line}\nfine"))
     assert code == 400 and message.startswith(f"{line} is illegal: ")
     assert folder not in {one["path"] for one in metas(admin)}
-    with scenes.meta(admin, folder, hide="before"):
+    with fixtures.meta(admin, folder, hide="before"):
         before = meta_of(admin, folder)
         assert refusal(admin.post("/api/admin/meta/update", **(before | {"hide": line})))[0] == 400
         assert meta_of(admin, folder) == before
@@ -215,7 +215,7 @@ def test_fields_that_do_not_fit_are_refused(admin: Client, folder: str, wrong: d
 
 
 def test_rules_are_the_administrators_business(admin: Client, folder: str, two: Callers) -> None:
-    with scenes.meta(admin, folder, password="secret"):
+    with fixtures.meta(admin, folder, password="secret"):
         for client in two:
             assert refusal(client.get("/api/admin/meta/list")) == NOT_ADMIN
             assert refusal(client.post("/api/admin/meta/create", path=f"{folder}/x")) == NOT_ADMIN
@@ -228,7 +228,7 @@ def test_rules_are_the_administrators_business(admin: Client, folder: str, two: 
 def test_a_password_with_p_sub_shuts_the_folder_and_everything_below(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "shut/a.txt", "shut/sub/b.txt")
     shut = f"{folder}/shut"
-    with scenes.meta(admin, shut, password="open sesame", p_sub=True):
+    with fixtures.meta(admin, shut, password="open sesame", p_sub=True):
         for client in two:
             for path in (shut, f"{shut}/sub", f"{shut}/a.txt", f"{shut}/sub/b.txt", f"{shut}/no/such"):
                 for wrong in ("", "Open sesame", "open sesame ", "open"):
@@ -243,7 +243,7 @@ def test_a_password_with_p_sub_shuts_the_folder_and_everything_below(admin: Clie
 
 
 def test_a_password_in_the_query_counts_as_one_in_the_body(admin: Client, folder: str, two: Callers) -> None:
-    with scenes.meta(admin, folder, password="open sesame", p_sub=True):
+    with fixtures.meta(admin, folder, password="open sesame", p_sub=True):
         for client in two:
             assert refusal(client.get("/api/fs/list", path=folder)) == UNREADABLE
             assert refusal(client.get("/api/fs/get", path=folder, password="x")) == UNREADABLE
@@ -254,7 +254,7 @@ def test_a_password_in_the_query_counts_as_one_in_the_body(admin: Client, folder
 def test_a_password_without_p_sub_guards_the_folder_itself_only(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "shut/a.txt", "shut/sub/b.txt")
     shut = f"{folder}/shut"
-    with scenes.meta(admin, shut, password="x"):
+    with fixtures.meta(admin, shut, password="x"):
         for client in two:
             assert refusal(listing(client, shut)) == UNREADABLE
             assert refusal(got(client, shut)) == UNREADABLE
@@ -263,11 +263,11 @@ def test_a_password_without_p_sub_guards_the_folder_itself_only(admin: Client, f
             assert said(got(client, f"{shut}/a.txt"))["name"] == "a.txt"
 
 
-def test_the_bit_that_skips_passwords_skips_them(admin: Client, people: People, folder: str) -> None:
+def test_the_bit_that_skips_passwords_skips_them(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "a.txt")
-    with scenes.meta(admin, folder, password="x", p_sub=True):
+    with fixtures.meta(admin, folder, password="x", p_sub=True):
         assert seen(listing(admin, folder)) == ["a.txt"]
-        with callers(admin, people, SKIP_PASSWORD) as two:
+        with callers(admin, accounts, SKIP_PASSWORD) as two:
             for client in two:
                 assert seen(listing(client, folder)) == ["a.txt"]
                 assert said(got(client, f"{folder}/a.txt"))["name"] == "a.txt"
@@ -276,7 +276,7 @@ def test_the_bit_that_skips_passwords_skips_them(admin: Client, people: People, 
 def test_a_protected_file_cannot_be_carried_out_of_its_rule(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "shut/a.txt", "shut/b.txt")
     admin.ok("/api/fs/mkdir", path=f"{folder}/away")
-    with scenes.meta(admin, f"{folder}/shut", password="x", p_sub=True):
+    with fixtures.meta(admin, f"{folder}/shut", password="x", p_sub=True):
         for client in two:
             answers = attempts(client, f"{folder}/shut", "a.txt", f"{folder}/away")
             assert {way: refusal(answer) for way, answer in answers.items()} == dict.fromkeys(answers, UNREADABLE)
@@ -290,7 +290,7 @@ def test_a_protected_folder_cannot_be_renamed_or_moved_out_of_its_rule(
     admin: Client, folder: str, two: Callers, p_sub: bool
 ) -> None:
     fill(admin, folder, "shut/a.txt", "away/x")
-    with scenes.meta(admin, f"{folder}/shut", password="x", p_sub=p_sub):
+    with fixtures.meta(admin, f"{folder}/shut", password="x", p_sub=p_sub):
         for client in two:
             answers = attempts(client, folder, "shut", f"{folder}/away")
             assert {way: refusal(answer) for way, answer in answers.items()} == dict.fromkeys(answers, UNREADABLE)
@@ -301,7 +301,7 @@ def test_a_folder_around_a_protected_one_cannot_carry_it_out_of_its_rule(
     admin: Client, folder: str, two: Callers
 ) -> None:
     fill(admin, folder, "around/in/shut/a.txt", "away/x")
-    with scenes.meta(admin, f"{folder}/around/in/shut", password="x", p_sub=True):
+    with fixtures.meta(admin, f"{folder}/around/in/shut", password="x", p_sub=True):
         for client in two:
             assert seen(listing(client, f"{folder}/around")) == ["in"]
             answers = attempts(client, folder, "around", f"{folder}/away")
@@ -311,7 +311,7 @@ def test_a_folder_around_a_protected_one_cannot_carry_it_out_of_its_rule(
 
 def test_files_of_a_protected_folder_are_no_related_files_of_another(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "film.mp4", "film.srt", "film.secret")
-    with scenes.meta(admin, folder, hide="secret$"):
+    with fixtures.meta(admin, folder, hide="secret$"):
         for client in two:
             related = said(got(client, f"{folder}/film.mp4"))["related"]
             assert [one["name"] for one in related] == ["film.srt"]
@@ -322,7 +322,7 @@ def test_links_into_a_protected_folder_are_signed_even_where_signing_is_off(
     admin: Client, folder: str, two: Callers
 ) -> None:
     fill(admin, folder, "shut/a.txt", "open.txt")
-    with scenes.settings(admin, sign_all="false"), scenes.meta(admin, f"{folder}/shut", password="x", p_sub=True):
+    with fixtures.settings(admin, sign_all="false"), fixtures.meta(admin, f"{folder}/shut", password="x", p_sub=True):
         for client in two:
             assert client.http.get(f"/d{folder}/open.txt").content == b"open.txt"
             for route in ("d", "p"):
@@ -337,7 +337,7 @@ def test_links_into_a_protected_folder_are_signed_even_where_signing_is_off(
 def test_only_the_nearest_rule_counts(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "in/a.txt", "in/deep/b.txt", "out.txt")
     outer = {"password": "outer", "p_sub": True, "readme": "outer", "r_sub": True}
-    with scenes.meta(admin, folder, **outer), scenes.meta(admin, f"{folder}/in", password="inner"):
+    with fixtures.meta(admin, folder, **outer), fixtures.meta(admin, f"{folder}/in", password="inner"):
         for client in two:
             assert refusal(listing(client, folder)) == UNREADABLE
             assert refusal(got(client, f"{folder}/out.txt")) == UNREADABLE
@@ -348,7 +348,7 @@ def test_only_the_nearest_rule_counts(admin: Client, folder: str, two: Callers) 
 
 def test_a_rule_does_not_reach_a_sibling_of_a_longer_name(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "team/a.txt", "teamwork/b.txt", "team.txt")
-    with scenes.meta(admin, f"{folder}/team", password="x", p_sub=True):
+    with fixtures.meta(admin, f"{folder}/team", password="x", p_sub=True):
         for client in two:
             assert refusal(listing(client, f"{folder}/team")) == UNREADABLE
             assert seen(listing(client, f"{folder}/teamwork")) == ["b.txt"]
@@ -362,7 +362,7 @@ def test_another_spelling_of_a_path_does_not_pass_its_rule(admin: Client, folder
         f"{shut}/", f"/{shut}", shut.replace("/", "//"), shut.replace("/", "/./"), shut.replace("/", "\\"),
         f"{folder}/./shut", f"{folder}\\shut/",
     )  # fmt: skip
-    with scenes.meta(admin, shut, password="x", p_sub=True):
+    with fixtures.meta(admin, shut, password="x", p_sub=True):
         for client in two:
             for spelling in spellings:
                 assert refusal(listing(client, spelling)) == UNREADABLE
@@ -371,16 +371,16 @@ def test_another_spelling_of_a_path_does_not_pass_its_rule(admin: Client, folder
                 assert refusal(got(client, elsewhere)) == (403, "using relative path is not allowed")
 
 
-def test_a_rule_meets_the_absolute_path_of_a_confined_user(admin: Client, people: People, folder: str) -> None:
+def test_a_rule_meets_the_absolute_path_of_a_confined_user(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "home/shut/a.txt")
-    client = people.new(permission=NO_PRIVILEGE, base_path=f"{folder}/home").client
-    with scenes.meta(admin, f"{folder}/home/shut", password="x", p_sub=True), scenes.meta(admin, "/shut"):
+    client = accounts.new(permission=NO_PRIVILEGE, base_path=f"{folder}/home").client
+    with fixtures.meta(admin, f"{folder}/home/shut", password="x", p_sub=True), fixtures.meta(admin, "/shut"):
         assert refusal(listing(client, "/shut")) == UNREADABLE
         assert seen(listing(client, "/shut", "x")) == ["a.txt"]
 
 
 def test_a_rule_ends_with_its_deletion_and_changes_with_its_update(admin: Client, folder: str, two: Callers) -> None:
-    with scenes.meta(admin, folder, password="first", p_sub=True):
+    with fixtures.meta(admin, folder, password="first", p_sub=True):
         assert [refusal(listing(client, folder)) for client in two] == [UNREADABLE] * 2
         said(admin.post("/api/admin/meta/update", **(meta_of(admin, folder) | {"password": "second"})))
         assert [refusal(listing(client, folder, "first")) for client in two] == [UNREADABLE] * 2
@@ -393,7 +393,7 @@ def test_a_rule_ends_with_its_deletion_and_changes_with_its_update(admin: Client
 
 def test_a_hide_line_takes_matching_names_out_of_the_folder(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "a.txt", "b.secret", "secret.d/c.txt", "sub/d.secret")
-    with scenes.meta(admin, folder, hide="\\.secret$\n\n^secret\\."):
+    with fixtures.meta(admin, folder, hide="\\.secret$\n\n^secret\\."):
         for client in two:
             data = said(listing(client, folder))
             assert sorted(one["name"] for one in data["content"]) == ["a.txt", "sub"]
@@ -409,7 +409,7 @@ def test_a_hide_line_takes_matching_names_out_of_the_folder(admin: Client, folde
 
 def test_h_sub_hides_names_in_every_folder_below(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "a.txt", "b.secret", "sub/d.secret", "sub/e.txt", "sub/deep/f.secret")
-    with scenes.meta(admin, folder, hide="secret$", h_sub=True):
+    with fixtures.meta(admin, folder, hide="secret$", h_sub=True):
         for client in two:
             assert seen(listing(client, folder)) == ["a.txt", "sub"]
             assert seen(listing(client, f"{folder}/sub")) == ["deep", "e.txt"]
@@ -418,9 +418,9 @@ def test_h_sub_hides_names_in_every_folder_below(admin: Client, folder: str, two
                 assert refusal(got(client, f"{folder}/{path}")) == UNREADABLE
 
 
-def test_the_bit_that_sees_hidden_names_sees_them(admin: Client, people: People, folder: str) -> None:
+def test_the_bit_that_sees_hidden_names_sees_them(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "a.secret")
-    with scenes.meta(admin, folder, hide="secret"), callers(admin, people, SEE_HIDDEN) as two:
+    with fixtures.meta(admin, folder, hide="secret"), callers(admin, accounts, SEE_HIDDEN) as two:
         for client in two:
             assert seen(listing(client, folder)) == ["a.secret"]
             assert said(got(client, f"{folder}/a.secret"))["name"] == "a.secret"
@@ -429,25 +429,25 @@ def test_the_bit_that_sees_hidden_names_sees_them(admin: Client, people: People,
 def test_empty_hide_lines_hide_nothing(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "a.txt")
     for hide in ("\n", "\n\n  \n", "\r\n", "zzz\r\n\r\n"):
-        with scenes.meta(admin, folder, hide=hide):
+        with fixtures.meta(admin, folder, hide=hide):
             assert [seen(listing(client, folder)) for client in two] == [["a.txt"]] * 2
 
 
 def test_hide_lines_with_a_carriage_return_still_hide(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "a.txt", "b.secret", "c.hidden")
-    with scenes.meta(admin, folder, hide="secret$\r\nhidden$\r\n"):
+    with fixtures.meta(admin, folder, hide="secret$\r\nhidden$\r\n"):
         assert [seen(listing(client, folder)) for client in two] == [["a.txt"]] * 2
 
 
 def test_a_hide_pattern_made_to_be_slow_is_not(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "a" * 200, "b")
-    with scenes.meta(admin, folder, hide="(a+)+$x\n(a|a)*b$"):
+    with fixtures.meta(admin, folder, hide="(a+)+$x\n(a|a)*b$"):
         assert [seen(listing(client, folder)) for client in two] == [["a" * 200]] * 2
 
 
 def test_a_hidden_file_cannot_be_carried_out_of_its_rule(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "in/a.secret", "in/b.txt", "away/x")
-    with scenes.meta(admin, f"{folder}/in", hide="secret"):
+    with fixtures.meta(admin, f"{folder}/in", hide="secret"):
         for client in two:
             answers = attempts(client, f"{folder}/in", "a.secret", f"{folder}/away")
             nothing_matched = answers.pop("regex_rename")
@@ -462,7 +462,7 @@ def test_a_hidden_file_cannot_be_carried_out_of_its_rule(admin: Client, folder: 
 def test_a_recursive_move_leaves_hidden_files_where_they_are(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "in/a.secret", "in/b.txt", "in/secret/c.txt")
     admin.ok("/api/fs/mkdir", path=f"{folder}/away")
-    with scenes.meta(admin, f"{folder}/in", hide="secret", h_sub=True):
+    with fixtures.meta(admin, f"{folder}/in", hide="secret", h_sub=True):
         for client in two:
             answer = client.post("/api/fs/recursive_move", src_dir=f"{folder}/in", dst_dir=f"{folder}/away")
             assert answer["code"] in (200, 403)
@@ -473,7 +473,7 @@ def test_a_recursive_move_leaves_hidden_files_where_they_are(admin: Client, fold
 
 def test_a_hidden_mount_is_hidden_like_a_folder(admin: Client, folder: str, two: Callers) -> None:
     mounted = f"{folder}/secret-mount"
-    with scenes.virtual(admin, mounted), scenes.meta(admin, folder, hide="secret"):
+    with fixtures.virtual(admin, mounted), fixtures.meta(admin, folder, hide="secret"):
         for client in two:
             assert seen(listing(client, folder)) == []
             assert refusal(got(client, mounted)) == UNREADABLE
@@ -484,10 +484,10 @@ def test_a_hidden_mount_is_hidden_like_a_folder(admin: Client, folder: str, two:
 # Writing
 
 
-def test_write_opens_a_folder_for_new_things_without_the_right(admin: Client, people: People, folder: str) -> None:
+def test_write_opens_a_folder_for_new_things_without_the_right(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "in/sub/x")
     inside = f"{folder}/in"
-    with callers(admin, people, 0) as two, scenes.meta(admin, inside, write=True):
+    with callers(admin, accounts, 0) as two, fixtures.meta(admin, inside, write=True):
         for number, client in enumerate(two):
             data = said(listing(client, inside))
             assert (data["write"], data["write_content_bypass"]) == (True, True)
@@ -502,9 +502,9 @@ def test_write_opens_a_folder_for_new_things_without_the_right(admin: Client, pe
     assert (admin.names(f"{inside}/sub"), admin.names(folder)) == (["x"], ["in"])
 
 
-def test_w_sub_opens_every_folder_below(admin: Client, people: People, folder: str) -> None:
+def test_w_sub_opens_every_folder_below(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "in/sub/x")
-    with callers(admin, people, 0) as two, scenes.meta(admin, f"{folder}/in", write=True, w_sub=True):
+    with callers(admin, accounts, 0) as two, fixtures.meta(admin, f"{folder}/in", write=True, w_sub=True):
         for number, client in enumerate(two):
             assert said(client.put(f"{folder}/in/sub/{number}", b"new")) is None
             assert said(listing(client, f"{folder}/in/sub"))["write_content_bypass"] is True
@@ -512,16 +512,16 @@ def test_w_sub_opens_every_folder_below(admin: Client, people: People, folder: s
     assert admin.names(f"{folder}/in/sub") == ["0", "1", "x"]
 
 
-def test_w_sub_without_write_opens_nothing(admin: Client, people: People, folder: str) -> None:
-    with callers(admin, people, 0) as two, scenes.meta(admin, folder, w_sub=True):
+def test_w_sub_without_write_opens_nothing(admin: Client, accounts: People, folder: str) -> None:
+    with callers(admin, accounts, 0) as two, fixtures.meta(admin, folder, w_sub=True):
         for client in two:
             assert refusal(client.put(f"{folder}/x", b"new")) == DENIED
     assert admin.names(folder) == []
 
 
-def test_write_stands_in_for_no_other_right(admin: Client, people: People, folder: str) -> None:
+def test_write_stands_in_for_no_other_right(admin: Client, accounts: People, folder: str) -> None:
     fill(admin, folder, "a.txt", "to/x")
-    with callers(admin, people, 0) as two, scenes.meta(admin, folder, write=True, w_sub=True):
+    with callers(admin, accounts, 0) as two, fixtures.meta(admin, folder, write=True, w_sub=True):
         for client in two:
             pair = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a.txt"]}
             for answer in (
@@ -535,22 +535,22 @@ def test_write_stands_in_for_no_other_right(admin: Client, people: People, folde
 
 
 def test_write_of_a_rule_does_not_spread_to_a_folder_with_a_rule_of_its_own(
-    admin: Client, people: People, folder: str
+    admin: Client, accounts: People, folder: str
 ) -> None:
     fill(admin, folder, "in/x")
-    with callers(admin, people, 0) as two, scenes.meta(admin, folder, write=True, w_sub=True):
-        with scenes.meta(admin, f"{folder}/in"):
+    with callers(admin, accounts, 0) as two, fixtures.meta(admin, folder, write=True, w_sub=True):
+        with fixtures.meta(admin, f"{folder}/in"):
             for client in two:
                 assert refusal(client.put(f"{folder}/in/y", b"new")) == DENIED
     assert admin.names(f"{folder}/in") == ["x"]
 
 
-def test_a_listing_may_be_refreshed_only_by_who_may_write_there(admin: Client, people: People, folder: str) -> None:
-    with callers(admin, people, 0) as two:
+def test_a_listing_may_be_refreshed_only_by_who_may_write_there(admin: Client, accounts: People, folder: str) -> None:
+    with callers(admin, accounts, 0) as two:
         for client in two:
             refused = refusal(client.post("/api/fs/list", path=folder, refresh=True))
             assert refused == (403, "Refresh without permission")
-        with scenes.meta(admin, folder, write=True):
+        with fixtures.meta(admin, folder, write=True):
             for client in two:
                 assert said(client.post("/api/fs/list", path=folder, refresh=True))["total"] == 0
 
@@ -565,7 +565,7 @@ def test_read_users_admits_those_it_names_and_not_even_the_administrator_else(
     inside = f"{folder}/in"
     for chosen, left_out in ((two.user_id, two.guest), (two.guest_id, two.user)):
         let_in = two.user if left_out is two.guest else two.guest
-        with scenes.meta(admin, inside, read_users=[chosen], read_users_sub=True):
+        with fixtures.meta(admin, inside, read_users=[chosen], read_users_sub=True):
             assert seen(listing(let_in, inside)) == ["a.txt", "sub"]
             assert said(got(let_in, f"{inside}/sub/b.txt"))["name"] == "b.txt"
             assert seen(listing(let_in, folder)) == ["in"]
@@ -584,7 +584,7 @@ def test_read_users_without_its_sub_flag_guards_the_folder_itself_only(
     admin: Client, folder: str, two: Callers
 ) -> None:
     fill(admin, folder, "in/a.txt", "in/sub/b.txt")
-    with scenes.meta(admin, f"{folder}/in", read_users=[two.user_id]):
+    with fixtures.meta(admin, f"{folder}/in", read_users=[two.user_id]):
         assert refusal(listing(two.guest, f"{folder}/in")) == UNREADABLE
         assert seen(listing(two.guest, f"{folder}/in/sub")) == ["b.txt"]
         assert said(got(two.guest, f"{folder}/in/a.txt"))["name"] == "a.txt"
@@ -593,7 +593,7 @@ def test_read_users_without_its_sub_flag_guards_the_folder_itself_only(
 
 def test_an_empty_list_of_readers_or_writers_is_none(admin: Client, folder: str, two: Callers) -> None:
     rule = {"read_users": [], "read_users_sub": True, "write_users": [], "write_users_sub": True}
-    with scenes.meta(admin, folder, **rule):
+    with fixtures.meta(admin, folder, **rule):
         for number, client in enumerate(two):
             assert listing(client, folder)["code"] == 200
             said(client.put(f"{folder}/{number}", b"x"))
@@ -601,10 +601,10 @@ def test_an_empty_list_of_readers_or_writers_is_none(admin: Client, folder: str,
 
 
 def test_read_users_come_before_the_password_and_the_bit_that_skips_it(
-    admin: Client, people: People, folder: str
+    admin: Client, accounts: People, folder: str
 ) -> None:
-    with callers(admin, people, 0xFFFF) as two:
-        with scenes.meta(admin, folder, read_users=[two.user_id], password="x", p_sub=True):
+    with callers(admin, accounts, 0xFFFF) as two:
+        with fixtures.meta(admin, folder, read_users=[two.user_id], password="x", p_sub=True):
             assert refusal(listing(two.guest, folder, "x")) == UNREADABLE
             assert listing(two.user, folder)["code"] == 200
 
@@ -612,7 +612,7 @@ def test_read_users_come_before_the_password_and_the_bit_that_skips_it(
 def test_write_users_refuses_every_change_by_those_it_does_not_name(admin: Client, folder: str, two: Callers) -> None:
     fill(admin, folder, "in/a.txt", "in/sub/b.txt", "out/c.txt")
     inside, outside = f"{folder}/in", f"{folder}/out"
-    with scenes.meta(admin, inside, write_users=[two.user_id], write_users_sub=True, write=True, w_sub=True):
+    with fixtures.meta(admin, inside, write_users=[two.user_id], write_users_sub=True, write=True, w_sub=True):
         for client in (two.guest, admin):
             for place in (inside, f"{inside}/sub"):
                 assert said(listing(client, place))["write"] is False
@@ -640,7 +640,7 @@ def test_write_users_without_its_sub_flag_guards_the_folder_itself_only(
     admin: Client, folder: str, two: Callers
 ) -> None:
     fill(admin, folder, "in/sub/b.txt")
-    with scenes.meta(admin, f"{folder}/in", write_users=[two.user_id]):
+    with fixtures.meta(admin, f"{folder}/in", write_users=[two.user_id]):
         assert refusal(two.guest.put(f"{folder}/in/new", b"x")) == DENIED
         said(two.guest.put(f"{folder}/in/sub/new", b"x"))
     assert admin.names(f"{folder}/in/sub") == ["b.txt", "new"]
@@ -655,7 +655,7 @@ def test_readme_and_header_are_shown_at_the_folder_and_below_by_their_flags(
     fill(admin, folder, "a.txt", "sub/b.txt")
     text = "# Überschrift <script>\n[x](https://example.org)"
     for r_sub, header_sub in ((False, False), (True, False), (False, True), (True, True)):
-        with scenes.meta(admin, folder, readme=text, r_sub=r_sub, header="head", header_sub=header_sub):
+        with fixtures.meta(admin, folder, readme=text, r_sub=r_sub, header="head", header_sub=header_sub):
             below = (text if r_sub else "", "head" if header_sub else "")
             for client in (*two, admin):
                 here = said(listing(client, folder))
@@ -669,7 +669,7 @@ def test_readme_and_header_are_shown_at_the_folder_and_below_by_their_flags(
 
 
 def test_the_texts_of_a_protected_folder_are_not_told(admin: Client, folder: str, two: Callers) -> None:
-    with scenes.meta(admin, folder, readme="classified", header="classified", password="x", p_sub=True, r_sub=True):
+    with fixtures.meta(admin, folder, readme="classified", header="classified", password="x", p_sub=True, r_sub=True):
         for client in two:
             for route in ("/api/fs/list", "/api/fs/get", "/api/fs/dirs"):
                 assert "classified" not in client.http.post(route, json={"path": folder}).text

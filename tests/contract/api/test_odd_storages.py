@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
-from tests.contract.api import scenes
-from tests.contract.api.people import stranger
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import stranger
 from tests.service import Client, Service
 
 URL = "https://example.org/file.bin"
@@ -49,7 +49,7 @@ def test_a_recycle_bin_is_used_also_when_the_root_came_later(admin: Client, tmp_
 
 def test_folders_made_at_once_in_a_url_tree_are_all_kept(admin: Client) -> None:
     options = {"url_structure": f"first:{URL}", "writable": True}
-    with scenes.mount(admin, "UrlTree", addition=options) as path, ThreadPoolExecutor(8) as pool:
+    with fixtures.mount(admin, "UrlTree", addition=options) as path, ThreadPoolExecutor(8) as pool:
 
         def make(number: int) -> int:
             code: int = Client(admin.address, admin.token).post("/api/fs/mkdir", path=f"{path}/d{number}")["code"]
@@ -62,7 +62,7 @@ def test_folders_made_at_once_in_a_url_tree_are_all_kept(admin: Client) -> None:
 
 
 def test_a_url_tree_refuses_what_is_too_deep_and_goes_on(admin: Client) -> None:
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": f"a:{URL}", "writable": True}) as path:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": f"a:{URL}", "writable": True}) as path:
         for depth in (120, 250):
             answer = admin.post("/api/fs/mkdir", path=path + "/x" * depth)
             assert answer["message"] == "this name or address cannot be written down in a UrlTree"
@@ -71,7 +71,7 @@ def test_a_url_tree_refuses_what_is_too_deep_and_goes_on(admin: Client) -> None:
 
 
 def test_a_time_after_the_year_9999_is_shown_as_unknown(admin: Client) -> None:
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": f"a:1:999999999999999999:{URL}"}) as path:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": f"a:1:999999999999999999:{URL}"}) as path:
         (entry,) = admin.ok("/api/fs/list", path=path)["content"]
         assert (entry["name"], entry["modified"]) == ("a", "0001-01-01T00:00:00Z")
 
@@ -83,7 +83,7 @@ def test_a_name_that_no_account_can_have_is_refused_as_any_other(service: Servic
 
 
 def test_a_path_may_have_many_folders_but_not_any_number(admin: Client, folder: str) -> None:
-    with scenes.virtual(admin) as path:
+    with fixtures.virtual(admin) as path:
         for place in (path, folder):
             deep = place + "/x" * 250
             assert "object not found" in admin.post("/api/fs/get", path=deep)["message"]

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from tests import origin, servers
-from tests.contract.api import people, scenes
-from tests.contract.api.desk import OFFLINE_DOWNLOAD, Desk, desk, files, until
-from tests.contract.api.people import refusal
+from tests.contract.api import accounts, fixtures
+from tests.contract.api.accounts import refusal
+from tests.contract.api.task_client import OFFLINE_DOWNLOAD, Desk, files, task_client, until
 from tests.origin import Answering, Origin, Request
 from tests.service import Client, Service, running
 
@@ -39,20 +39,20 @@ def web() -> Iterator[Origin]:
 @pytest.fixture(scope="module", autouse=True)
 def open_door(admin: Client) -> Iterator[None]:
     """Downloads may reach this machine."""
-    with scenes.settings(admin, offline_download_allowed_hosts="127.0.0.1", offline_download_task_threads_num="20"):
+    with fixtures.settings(admin, offline_download_allowed_hosts="127.0.0.1", offline_download_task_threads_num="20"):
         yield
 
 
 @pytest.fixture
 def place(service: Service, admin: Client, tmp_path: Path) -> Iterator[Desk]:
-    with desk(service, admin, tmp_path / "other") as made:
+    with task_client(service, admin, tmp_path / "other") as made:
         yield made
 
 
 @pytest.fixture(scope="module", autouse=True)
 def unlucky(service: Service, admin: Client, web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """Downloads that are tried again and again, begun with the first test and looked at by the last."""
-    with desk(service, admin, tmp_path_factory.mktemp("unlucky") / "other") as made:
+    with task_client(service, admin, tmp_path_factory.mktemp("unlucky") / "other") as made:
         short = web.at("/short", origin.file(b"x" * 100, cut=50))
         closed = f"http://127.0.0.1:{servers.free_port()}/closed"
         made.download(short, closed)
@@ -215,7 +215,7 @@ def test_an_unknown_tool_is_refused_by_name(place: Desk) -> None:
 @pytest.mark.parametrize("tool", ["aria2", "qBittorrent"])
 def test_a_tool_that_does_not_answer_is_refused_by_name(place: Desk, admin: Client, tool: str) -> None:
     dead = f"http://127.0.0.1:{servers.free_port()}"
-    with scenes.settings(admin, aria2_uri=f"{dead}/jsonrpc", qbittorrent_url=f"http://me:hush@{dead[7:]}/"):
+    with fixtures.settings(admin, aria2_uri=f"{dead}/jsonrpc", qbittorrent_url=f"http://me:hush@{dead[7:]}/"):
         code, message = refusal(ask(place.client, "http://example.org/f", place.folder, tool=tool))
     assert (code, message.startswith(f"failed init offline download tool {tool}: ")) == (500, True)
     assert "hush" not in message
@@ -269,26 +269,26 @@ def test_a_target_that_takes_nothing_is_refused(place: Desk, admin: Client) -> N
     (place.disk / "file").write_text("x")
     assert refusal(ask(place.client, url, f"{place.folder}/file")) == (500, "not a folder")
     assert refusal(ask(place.client, url, f"{place.folder}/../up"))[0] == 403
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": "f:http://example.org/"}) as path:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": "f:http://example.org/"}) as path:
         assert refusal(ask(place.client, url, path, tool="aria2")) == (500, "upload not supported")
     assert place.all(KIND) == []
 
 
 def test_the_right_to_download_and_the_rules_of_the_target_decide(place: Desk, admin: Client, web: Origin) -> None:
     url = web.at("/f", origin.file(b"x"))
-    with scenes.user(place.service, admin, scenes.ALL_RIGHTS & ~OFFLINE_DOWNLOAD) as without:
+    with fixtures.user(place.service, admin, fixtures.ALL_RIGHTS & ~OFFLINE_DOWNLOAD) as without:
         assert refusal(ask(without, url, place.folder)) == DENIED
-    with scenes.user(place.service, admin, OFFLINE_DOWNLOAD) as with_it:
+    with fixtures.user(place.service, admin, OFFLINE_DOWNLOAD) as with_it:
         made = with_it.ok(f"/openlist{ROUTE}", urls=[url], path=place.folder, tool="SimpleHttp")["tasks"]
         assert len(made) == 1
         until(lambda: (place.disk / "f").exists())
-        with scenes.meta(admin, place.folder, write_users=[1], write_users_sub=True):
+        with fixtures.meta(admin, place.folder, write_users=[1], write_users_sub=True):
             assert refusal(ask(with_it, url, place.folder)) == DENIED
             assert refusal(ask(with_it, url, f"{place.folder}/below")) == DENIED
         until(lambda: not with_it.get(f"/openlist/api/task/{TRANSFER}/undone")["data"])
         for kind in (KIND, TRANSFER):
             with_it.ok(f"/api/task/{kind}/clear_done")
-    with scenes.user(place.service, admin, OFFLINE_DOWNLOAD, f"{place.folder}/home") as confined:
+    with fixtures.user(place.service, admin, OFFLINE_DOWNLOAD, f"{place.folder}/home") as confined:
         (made,) = confined.ok(f"/openlist{ROUTE}", urls=[url], path="/in", tool="SimpleHttp")["tasks"]
         assert made["name"] == f"download {url} to ({place.folder}/home/in)"
         until(lambda: (place.disk / "home/in/f").exists())
@@ -304,10 +304,10 @@ def guests_tasks(admin: Client, kind: str) -> list[dict[str, Any]]:
 
 def test_the_guest_downloads_only_where_he_may(place: Desk, admin: Client, web: Origin) -> None:
     url = web.at("/guest.txt", origin.file(b"x"))
-    assert refusal(ask(place.service.nobody(), url, place.folder)) == people.GUEST_DISABLED
-    with people.guest(admin, permission=0) as guest:
+    assert refusal(ask(place.service.nobody(), url, place.folder)) == accounts.GUEST_DISABLED
+    with accounts.guest(admin, permission=0) as guest:
         assert refusal(ask(guest, url, place.folder)) == DENIED
-    with people.guest(admin, permission=OFFLINE_DOWNLOAD) as guest:
+    with accounts.guest(admin, permission=OFFLINE_DOWNLOAD) as guest:
         (made,) = guest.ok(f"/openlist{ROUTE}", urls=[url], path=place.folder, tool="SimpleHttp")["tasks"]
         assert (made["creator"], made["creator_role"]) == ("guest", 1)
         until(lambda: (place.disk / "guest.txt").exists())
@@ -369,7 +369,7 @@ def test_a_status_that_is_no_file_is_the_error(place: Desk, web: Origin) -> None
 def test_without_leave_nothing_on_this_machine_is_reached(place: Desk, admin: Client, web: Origin) -> None:
     url = web.at("/private.txt", origin.file(b"x"))
     seen = len(web.asked)
-    with scenes.settings(admin, offline_download_allowed_hosts=""):
+    with fixtures.settings(admin, offline_download_allowed_hosts=""):
         for address in (url, url.replace("127.0.0.1", "localhost"), url.replace("127.0.0.1", "2130706433")):
             assert failed(place, address).endswith(" is not allowed")
         for host in ("169.254.169.254", "10.0.0.1", "[::1]", "0.0.0.0"):
@@ -397,7 +397,7 @@ def test_redirects_are_followed_but_not_for_ever(place: Desk, web: Origin) -> No
 
 def test_more_than_the_setting_allows_is_not_stored(place: Desk, admin: Client, web: Origin) -> None:
     words = "more than the 1 MiB that are allowed"
-    with scenes.settings(admin, offline_download_max_size="1"):
+    with fixtures.settings(admin, offline_download_max_size="1"):
         assert words in failed(place, web.at("/told", origin.file(b"x" * (MIB + 1))))
         chunk = b"%x\r\n%s\r\n" % (3 * MIB, b"x" * 3 * MIB)
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -483,7 +483,7 @@ def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(place: De
     page = Halting(b"x" * 1000, 500)
     (id,) = place.download(web.at("/secret.txt", page))
     assert page.halted.wait(20)
-    place.may(scenes.ALL_RIGHTS & ~OFFLINE_DOWNLOAD)
+    place.may(fixtures.ALL_RIGHTS & ~OFFLINE_DOWNLOAD)
     page.go.set()
     row = place.ended(KIND, id)
     assert (row["state"], row["error"]) == (7, "permission denied")
@@ -491,7 +491,7 @@ def test_who_loses_the_right_midway_gets_nothing_until_he_has_it_again(place: De
     assert not [path for path in place.staged() if path.startswith(id)]
     place.ask("retry", KIND, id)
     assert place.ended(KIND, id)["error"] == "permission denied"
-    place.may(scenes.ALL_RIGHTS)
+    place.may(fixtures.ALL_RIGHTS)
     place.ask("retry", KIND, id)
     assert place.ended(KIND, id)["state"] == 2
     until(lambda: (place.disk / "secret.txt").exists())
@@ -501,7 +501,7 @@ def test_a_rule_that_comes_midway_keeps_the_file_out(place: Desk, admin: Client,
     page = Halting(b"x" * 1000, 500)
     (id,) = place.download(web.at("/ruled.txt", page), path=f"{place.folder}/in")
     assert page.halted.wait(20)
-    with scenes.meta(admin, f"{place.folder}/in", write_users=[1]):
+    with fixtures.meta(admin, f"{place.folder}/in", write_users=[1]):
         page.go.set()
         row = place.ended(KIND, id)
         assert (row["state"], row["error"]) == (7, "permission denied")
@@ -510,14 +510,14 @@ def test_a_rule_that_comes_midway_keeps_the_file_out(place: Desk, admin: Client,
 
 def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(place: Desk, admin: Client, web: Origin) -> None:
     url, seen = web.address + "/some%20file.bin?x=1", len(web.asked)
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/", "writable": True}) as path:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/", "writable": True}) as path:
         body = {"urls": [url, "http://example.org/two.txt"], "tool": "SimpleHttp"}
         assert place.client.ok(ROUTE, path=path, **body) == {"tasks": []}
         assert place.client.ok(ROUTE, path=f"{path}/new/deep", **body) == {"tasks": []}
         assert place.client.names(path) == ["new", "old", "some file.bin", "two.txt"]
         assert place.client.names(f"{path}/new/deep") == ["some file.bin", "two.txt"]
         assert admin.ok("/api/fs/link", path=f"{path}/some file.bin")["url"] == url
-    with scenes.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/"}) as path:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/"}) as path:
         assert refusal(ask(place.client, url, path))[0] != 200
     assert place.all(KIND) == [] and web.asked[seen:] == []
 
@@ -525,7 +525,7 @@ def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(place: Des
 def test_a_bucket_receives_small_and_large_files(place: Desk, admin: Client, web: Origin) -> None:
     with servers.moto_s3() as endpoint:
         options = servers.s3_options(endpoint, servers.make_bucket(endpoint))
-        with scenes.mount(admin, "S3", addition=options) as path:
+        with fixtures.mount(admin, "S3", addition=options) as path:
             urls = [web.at("/small.txt", origin.file(b"small")), web.at("/large.bin", origin.file(LARGE))]
             made = place.download(*urls, path=f"{path}/in", delete_policy="delete_on_upload_succeed")
             assert {place.ended(KIND, id)["state"] for id in made} == {2}
@@ -539,7 +539,7 @@ def test_a_bucket_receives_small_and_large_files(place: Desk, admin: Client, web
 def test_aria2_brings_a_file_and_says_how_far_it_is(place: Desk, admin: Client, web: Origin) -> None:
     page = Halting(LARGE, MIB)
     with servers.aria2() as tool:
-        with scenes.settings(admin, aria2_uri=tool.uri, aria2_secret=tool.secret):
+        with fixtures.settings(admin, aria2_uri=tool.uri, aria2_secret=tool.secret):
             (id,) = place.download(web.at("/by aria.bin".replace(" ", "%20"), page), tool="aria2")
             until(lambda: place.info(KIND, id)["status"] == "[aria2]: aria2: active")
             page.go.set()
@@ -553,7 +553,7 @@ def test_aria2_brings_a_file_and_says_how_far_it_is(place: Desk, admin: Client, 
 def test_aria2_brings_no_more_than_the_setting_allows_either(place: Desk, admin: Client, web: Origin) -> None:
     with servers.aria2() as tool:
         how = {"aria2_uri": tool.uri, "aria2_secret": tool.secret, "offline_download_max_size": "1"}
-        with scenes.settings(admin, **how):
+        with fixtures.settings(admin, **how):
             (id,) = place.download(web.at("/large", origin.file(LARGE)), tool="aria2")
             row = place.ended(KIND, id)
     assert (row["state"], row["error"]) == (7, "the file has more than the 1 MiB that are allowed")
@@ -566,7 +566,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
     url = web.at("/killed.bin", page)
     with running(tmp_path / "data") as service:
         admin = service.client()
-        scenes.save(admin, {"offline_download_allowed_hosts": "127.0.0.1"})
+        fixtures.save(admin, {"offline_download_allowed_hosts": "127.0.0.1"})
         body = {"urls": [url], "path": "/files/in", "tool": "SimpleHttp", "delete_policy": "delete_always"}
         (made,) = admin.ok(f"/openlist{ROUTE}", **body)["tasks"]
         info = f"/openlist/api/task/{KIND}/info"

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests import servers
-from tests.contract.api import scenes
-from tests.contract.api.people import Caller, guest, refusal, said, stranger
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import Caller, guest, refusal, said, stranger
 from tests.service import Client, Service
 
 PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
@@ -270,7 +270,7 @@ def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service
 def test_no_private_value_is_in_what_the_public_sees(service: Service, admin: Client) -> None:
     private = [key for key, kind, _, _, _, flag in TABLE if flag == PRIVATE and kind in ("string", "text")]
     marks = {key: f"mark{uuid4().hex}" for key in private if key not in ("privacy_regs", "index_progress", "token")}
-    with scenes.settings(admin, **marks):
+    with fixtures.settings(admin, **marks):
         text = stranger(service).http.get("/api/public/settings").text
         assert [key for key, mark in marks.items() if mark in text] == []
         assert value(admin, "token") not in text
@@ -294,7 +294,7 @@ def test_what_browsers_and_robots_look_for_follows_the_settings(service: Service
     http = stranger(service).http
     assert http.get("/ping").text == "pong"
     wish = {"robots_txt": "User-agent: x\nDisallow: /", "favicon": "https://example.org/f.ico", "site_title": 'T "q"'}
-    with scenes.settings(admin, logo="https://example.org/a.png\nhttps://example.org/b.png", **wish):
+    with fixtures.settings(admin, logo="https://example.org/a.png\nhttps://example.org/b.png", **wish):
         assert http.get("/robots.txt").text == wish["robots_txt"]
         favicon = http.get("/favicon.ico", follow_redirects=False)
         assert (favicon.status_code, favicon.headers["location"]) == (302, wish["favicon"])
@@ -309,7 +309,7 @@ def test_what_browsers_and_robots_look_for_follows_the_settings(service: Service
 
 def test_a_saved_value_is_shown_at_once_everywhere(service: Service, admin: Client) -> None:
     title = f"Title {uuid4().hex}"
-    with scenes.settings(admin, site_title=title):
+    with fixtures.settings(admin, site_title=title):
         assert value(admin, "site_title") == title
         assert said(stranger(service).get("/api/public/settings"))["site_title"] == title
         assert next(one for one in listed(admin) if one["key"] == "site_title")["value"] == title
@@ -335,7 +335,7 @@ def test_type_group_and_flag_are_never_the_clients(service: Service, admin: Clie
 
 def test_the_version_cannot_be_saved(admin: Client) -> None:
     before = value(admin, "version")
-    with scenes.settings(admin, site_title="with a read-only row"):
+    with fixtures.settings(admin, site_title="with a read-only row"):
         rows = [row("version", "v99.0.0"), row("site_title", "and another")]
         assert said(save(admin, *rows)) is None
         assert value(admin, "version") == before
@@ -409,16 +409,16 @@ def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:
 
 def test_privacy_regs_mask_messages(admin: Client) -> None:
     word = f"needle{uuid4().hex}"
-    with scenes.settings(admin, privacy_regs=word):
+    with fixtures.settings(admin, privacy_regs=word):
         message = admin.post("/api/fs/list", path=f"/{word}")["message"]
         assert word not in message and "*" * len(word) in message
 
 
 def test_types_of_files_follow_the_settings(admin: Client, folder: str) -> None:
     said(admin.put(f"{folder}/a.oddext", b"x"))
-    with scenes.settings(admin, video_types="oddext, mp4"):
+    with fixtures.settings(admin, video_types="oddext, mp4"):
         assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 2
-    with scenes.settings(admin, audio_types="oddext"):
+    with fixtures.settings(admin, audio_types="oddext"):
         assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 3
     assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 0
 
@@ -475,7 +475,7 @@ def test_a_permanent_token_that_could_be_guessed_is_refused(admin: Client) -> No
 
 
 def test_an_aria2_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with scenes.settings(admin, aria2_uri="http://before", aria2_secret="before", offline_download_ready=""):
+    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret="before", offline_download_ready=""):
         uri = f"http://127.0.0.1:{closed_port()}/jsonrpc"
         code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=uri, secret="hush hush"))
         assert code == 500 and message.startswith("failed get aria2 version: ")
@@ -487,20 +487,20 @@ def test_an_aria2_that_does_not_answer_is_told_and_its_address_kept(admin: Clien
     "uri", ["", "nonsense", "http://", "http://[", "http://127.0.0.1:99999/", "file:///etc/passwd"]
 )
 def test_what_is_no_aria2_address_is_a_clean_failure(admin: Client, uri: str) -> None:
-    with scenes.settings(admin, aria2_uri="http://before", aria2_secret=""):
+    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
         code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=uri))
         assert code == 500 and message.startswith("failed get aria2 version: ")
 
 
 def test_a_server_that_is_no_aria2_is_told_apart(service: Service, admin: Client) -> None:
-    with scenes.settings(admin, aria2_uri="http://before", aria2_secret=""):
+    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
         for path in ("/ping", "/api/public/settings", "/robots.txt"):
             code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=service.address + path))
             assert code == 500 and message.startswith("failed get aria2 version: ")
 
 
 def test_a_qbittorrent_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with scenes.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
+    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
         url = f"http://me:hush@127.0.0.1:{closed_port()}/"
         code, message = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="7"))
         assert code == 500 and "hush" not in message
@@ -509,13 +509,13 @@ def test_a_qbittorrent_that_does_not_answer_is_told_and_its_address_kept(admin: 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "http://", "http://[", "ftp://127.0.0.1/", "file:///etc/passwd"])
 def test_what_is_no_qbittorrent_address_is_refused_by_name(admin: Client, url: str) -> None:
-    with scenes.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
+    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
         refused = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
         assert refused == (500, "unauthorized qbittorrent url")
 
 
 def test_a_server_that_is_no_qbittorrent_does_not_count_as_signed_in(service: Service, admin: Client) -> None:
-    with scenes.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
+    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
         url = service.address.replace("http://", "http://me:hush@")
         code, message = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
         assert code == 500
@@ -529,7 +529,7 @@ def test_a_tool_is_offered_while_its_last_setting_up_went_well(service: Service,
         names: list[str] = said(stranger(service).get("/api/public/offline_download_tools"))
         return names
 
-    with scenes.settings(admin, offline_download_ready="", aria2_uri="http://before", aria2_secret=""):
+    with fixtures.settings(admin, offline_download_ready="", aria2_uri="http://before", aria2_secret=""):
         assert offered() == ["SimpleHttp"]
         with servers.aria2() as aria2:
             body = {"uri": aria2.uri, "secret": aria2.secret}
@@ -547,7 +547,9 @@ def test_a_qbittorrent_that_answers_is_ok_and_its_password_is_told_to_nobody(
     service: Service, admin: Client, tmp_path: Path
 ) -> None:
     password = f"mark{uuid4().hex}"
-    with scenes.settings(admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
+    with fixtures.settings(
+        admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"
+    ):
         with servers.qbittorrent(tmp_path, password) as url:
             assert said(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="-1")) == "ok"
             assert "qBittorrent" in said(stranger(service).get("/api/public/offline_download_tools"))

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.api import people, scenes
+from tests.contract.api import accounts, fixtures
 from tests.service import Client, Service
 
 KINDS = ["upload", "copy", "move"]
@@ -36,7 +36,7 @@ class Place:
         self.admin = admin
         self.client = client
         self.folder = folder
-        self.disk = scenes.disk(service, folder)
+        self.disk = fixtures.disk(service, folder)
         self.root = root
         self.mount = mount
 
@@ -76,14 +76,14 @@ class Place:
 
     def paused(self, kind: str) -> Any:
         """No task of the kind is begun for the time of the context."""
-        return scenes.settings(self.admin, **{f"{kind}_task_threads_num": "0"})
+        return fixtures.settings(self.admin, **{f"{kind}_task_threads_num": "0"})
 
 
 @pytest.fixture
 def place(service: Service, admin: Client, folder: str, tmp_path: Path) -> Iterator[Place]:
     root = tmp_path / "other"
     root.mkdir()
-    with scenes.local(admin, root) as mount, scenes.user(service, admin, scenes.ALL_RIGHTS) as client:
+    with fixtures.local(admin, root) as mount, fixtures.user(service, admin, fixtures.ALL_RIGHTS) as client:
         made = Place(service, admin, client, folder, root, mount)
         yield made
         for kind in KINDS:
@@ -325,7 +325,7 @@ def test_a_task_is_found_under_its_own_kind_only(place: Place) -> None:
 def test_other_users_neither_see_nor_touch_a_task_and_administrators_do(place: Place) -> None:
     id = place.open("copy")
     shown = place.ended("copy", id)
-    with scenes.user(place.service, place.admin, scenes.ALL_RIGHTS) as other:
+    with fixtures.user(place.service, place.admin, fixtures.ALL_RIGHTS) as other:
         for verb in BY_TID:
             assert refusal(other.post(f"/api/task/copy/{verb}", params={"tid": id})) == NOT_FOUND
         for verb in BY_IDS:
@@ -335,11 +335,11 @@ def test_other_users_neither_see_nor_touch_a_task_and_administrators_do(place: P
         assert [ids(other, "copy", shelf) for shelf in GETS] == [[], []]
         for verb in BY_TID + OF_ALL:
             answer = other.post(f"/api/admin/task/copy/{verb}", params={"tid": id})
-            assert refusal(answer) == people.NOT_ADMIN
+            assert refusal(answer) == accounts.NOT_ADMIN
         for verb in BY_IDS:
-            assert refusal(post(other, f"/api/admin/task/copy/{verb}", [id])) == people.NOT_ADMIN
+            assert refusal(post(other, f"/api/admin/task/copy/{verb}", [id])) == accounts.NOT_ADMIN
         for verb in GETS:
-            assert refusal(other.get(f"/api/admin/task/copy/{verb}")) == people.NOT_ADMIN
+            assert refusal(other.get(f"/api/admin/task/copy/{verb}")) == accounts.NOT_ADMIN
     assert place.info("copy", id) == shown
     assert shown in place.admin.get("/openlist/api/task/copy/done")["data"]
     assert place.admin.ok("/api/admin/task/copy/retry", params={"tid": id}) is None
@@ -373,8 +373,8 @@ def test_the_guest_and_strangers_have_no_tasks(place: Place) -> None:
     answers = [nobody.get(f"/api/task/copy/{verb}") for verb in GETS]
     answers += [nobody.post(f"/api/task/copy/{verb}", params={"tid": "x"}) for verb in BY_TID + OF_ALL]
     answers += [post(nobody, f"/api/task/copy/{verb}", ["x"]) for verb in BY_IDS]
-    assert {refusal(answer) for answer in answers} == {people.GUEST_DISABLED}
-    with people.guest(place.admin) as guest:
+    assert {refusal(answer) for answer in answers} == {accounts.GUEST_DISABLED}
+    with accounts.guest(place.admin) as guest:
         answers = [guest.get(f"/api/task/copy/{verb}") for verb in GETS]
         answers += [guest.post(f"/api/task/copy/{verb}", params={"tid": "x"}) for verb in BY_TID + OF_ALL]
         answers += [post(guest, f"/api/task/copy/{verb}", ["x"]) for verb in BY_IDS]
@@ -414,11 +414,11 @@ def test_what_an_upload_may_not_do_is_refused_before_anything_is_staged(place: P
     assert send(place.client, route, "/no/such/storage", b"new")["code"] != 200
     digest = {"x-file-md5": "0" * 32}
     assert refusal(send(place.client, route, f"{place.mount}/wrong", b"new", **digest))[0] == 400
-    rights = scenes.ALL_RIGHTS & ~scenes.WRITE
-    with scenes.user(place.service, place.admin, rights) as reader:
+    rights = fixtures.ALL_RIGHTS & ~fixtures.WRITE
+    with fixtures.user(place.service, place.admin, rights) as reader:
         assert refusal(send(reader, route, f"{place.mount}/n", b"new"))[0] == 403
         assert ids(reader, "upload", "undone") + ids(reader, "upload", "done") == []
-    assert refusal(send(place.service.nobody(), route, path, b"new")) == people.GUEST_DISABLED
+    assert refusal(send(place.service.nobody(), route, path, b"new")) == accounts.GUEST_DISABLED
     assert place.staged() == before
     assert ids(place.client, "upload", "undone") + ids(place.client, "upload", "done") == []
     assert {path.name for path in place.root.iterdir()} == {"there", "folder"}
@@ -443,8 +443,8 @@ def test_an_upload_that_does_not_overwrite_spares_a_file_that_came_meanwhile(pla
 @pytest.mark.parametrize("verb", ["copy", "move"])
 def test_carrying_is_refused_at_once_without_the_right(place: Place, verb: str) -> None:
     (place.disk / "f").write_text("x")
-    right = {"copy": scenes.COPY, "move": scenes.MOVE}[verb]
-    with scenes.user(place.service, place.admin, scenes.ALL_RIGHTS & ~right) as client:
+    right = {"copy": fixtures.COPY, "move": fixtures.MOVE}[verb]
+    with fixtures.user(place.service, place.admin, fixtures.ALL_RIGHTS & ~right) as client:
         body = {"src_dir": place.folder, "dst_dir": place.mount, "names": ["f"]}
         assert refusal(client.post(f"/api/fs/{verb}", **body)) == (403, "permission denied")
         assert ids(client, verb, "undone") + ids(client, verb, "done") == []
@@ -551,7 +551,7 @@ def test_a_task_has_the_rights_that_its_owner_has_now(place: Place, verb: str) -
     name = place.client.get("/api/me")["data"]["username"]
     row = next(one for one in users if one["username"] == name)
     ended = while_waiting(
-        place, verb, lambda: place.admin.ok("/api/admin/user/update", **(row | {"permission": scenes.WRITE}))
+        place, verb, lambda: place.admin.ok("/api/admin/user/update", **(row | {"permission": fixtures.WRITE}))
     )
     assert (ended["state"], ended["error"]) == (7, "permission denied")
     assert list(place.root.iterdir()) == []

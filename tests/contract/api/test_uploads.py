@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import PART, Client, Service
 
 ROUTES = ["put", "form"]
@@ -23,11 +23,11 @@ ROUTES = ["put", "form"]
 
 def parts(service: Service, folder: str) -> list[str]:
     """The unfinished uploads to a folder."""
-    return service.unfinished(scenes.disk(service, folder))
+    return service.unfinished(fixtures.disk(service, folder))
 
 
 def stored(service: Service, path: str) -> bytes:
-    return scenes.disk(service, path).read_bytes()
+    return fixtures.disk(service, path).read_bytes()
 
 
 def send(client: Client, route: str, path: str, content: bytes, **headers: str) -> dict[str, Any]:
@@ -188,9 +188,9 @@ def test_without_a_file_path_there_is_no_upload(admin: Client) -> None:
 def test_last_modified_is_in_milliseconds(service: Service, admin: Client, folder: str, route: str) -> None:
     assert send(admin, route, f"{folder}/old", b"x", last_modified="1577934245678")["code"] == 200
     assert admin.ok("/api/fs/get", path=f"{folder}/old")["modified"].startswith("2020-01-02T03:04:05.678")
-    assert scenes.disk(service, f"{folder}/old").stat().st_mtime == pytest.approx(1577934245.678, abs=1e-4)
+    assert fixtures.disk(service, f"{folder}/old").stat().st_mtime == pytest.approx(1577934245.678, abs=1e-4)
     assert send(admin, route, f"{folder}/new", b"x")["code"] == 200
-    assert scenes.disk(service, f"{folder}/new").stat().st_mtime == pytest.approx(time.time(), abs=30)
+    assert fixtures.disk(service, f"{folder}/new").stat().st_mtime == pytest.approx(time.time(), abs=30)
 
 
 @pytest.mark.parametrize("text", ["Thu, 02 Jan 2020 03:04:05 GMT", "-1", "1e9", "9" * 18, "9" * 400])
@@ -333,7 +333,7 @@ def test_a_file_or_folder_in_the_way_is_never_destroyed(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_mount_folder_is_no_file(admin: Client, folder: str, route: str) -> None:
-    with scenes.virtual(admin, f"{folder}/way/mount") as mounted:
+    with fixtures.virtual(admin, f"{folder}/way/mount") as mounted:
         for path in (mounted, f"{folder}/way"):
             failed(send(admin, route, path, b"x"), 500, f"failed get storage: storage not found; rawPath: {path}")
 
@@ -341,7 +341,7 @@ def test_a_mount_folder_is_no_file(admin: Client, folder: str, route: str) -> No
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_storage_that_takes_no_bytes_says_so(admin: Client, route: str) -> None:
     structure = {"url_structure": "d:\n  f:https://example.com/f"}
-    with scenes.mount(admin, "UrlTree", addition=structure) as mounted:
+    with fixtures.mount(admin, "UrlTree", addition=structure) as mounted:
         answer = send(admin, route, f"{mounted}/d/new", b"x")
         assert answer["code"] in (405, 500)
         assert admin.names(f"{mounted}/d") == ["f"]
@@ -350,7 +350,7 @@ def test_a_storage_that_takes_no_bytes_says_so(admin: Client, route: str) -> Non
 @pytest.mark.parametrize("route", ROUTES)
 def test_an_alias_that_may_not_be_written_refuses(service: Service, admin: Client, folder: str, route: str) -> None:
     admin.ok("/api/fs/mkdir", path=f"{folder}/d")
-    with scenes.mount(admin, "Alias", addition={"paths": folder}) as mounted:
+    with fixtures.mount(admin, "Alias", addition={"paths": folder}) as mounted:
         failed(send(admin, route, f"{mounted}/d/new", b"x"), 500, "failed to store [new]: permission denied")
     assert admin.names(f"{folder}/d") == []
 
@@ -399,7 +399,7 @@ def test_both_addresses_answer_an_upload_alike(service: Service, admin: Client, 
 
 def test_system_files_are_ignored_when_the_setting_says_so(admin: Client, folder: str) -> None:
     names = [".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir", "._resource"]
-    with scenes.settings(admin, ignore_system_files="true"):
+    with fixtures.settings(admin, ignore_system_files="true"):
         for name in names:
             failed(send(admin, "put", f"{folder}/{name}", b"x"), 403, "system file upload ignored")
         assert send(admin, "put", f"{folder}/fine", b"x")["code"] == 200
@@ -491,10 +491,10 @@ def test_a_refusal_does_not_wait_for_the_body(
 @pytest.mark.parametrize("route", ROUTES)
 def test_without_the_right_no_byte_is_read(service: Service, admin: Client, folder: str, route: str) -> None:
     length = ["Content-Length: 100000000", "Expect: 100-continue", "Content-Type: multipart/form-data; boundary=b"]
-    with scenes.user(service, admin, scenes.ALL_RIGHTS & ~scenes.WRITE) as user:
+    with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~fixtures.WRITE) as user:
         with raw(user, f"{folder}/f", *length, route=route) as connection:
             failed(answer_of(connection), 403, "permission denied")
-        with scenes.meta(admin, folder, write=True):
+        with fixtures.meta(admin, folder, write=True):
             assert send(user, route, f"{folder}/opened", b"x")["code"] == 200
             failed(send(user, route, f"{folder}/sub/not-below", b"x"), 403, "permission denied")
     with raw(service.nobody(), f"{folder}/f", *length, route=route) as connection:
@@ -503,7 +503,7 @@ def test_without_the_right_no_byte_is_read(service: Service, admin: Client, fold
 
 
 def test_a_list_of_writers_stops_an_upload(admin: Client, folder: str) -> None:
-    with scenes.meta(admin, folder, write=True, write_users=[2**40], write_users_sub=True):
+    with fixtures.meta(admin, folder, write=True, write_users=[2**40], write_users_sub=True):
         for path in ("f", "sub/f"):
             failed(send(admin, "put", f"{folder}/{path}", b"x"), 403, "permission denied")
     assert admin.names(folder) == []
@@ -512,7 +512,7 @@ def test_a_list_of_writers_stops_an_upload(admin: Client, folder: str) -> None:
 @pytest.mark.parametrize("route", ROUTES)
 def test_an_upload_stays_below_the_base_path(service: Service, admin: Client, folder: str, route: str) -> None:
     admin.ok("/api/fs/mkdir", path=f"{folder}/home")
-    with scenes.user(service, admin, scenes.WRITE, f"{folder}/home") as user:
+    with fixtures.user(service, admin, fixtures.WRITE, f"{folder}/home") as user:
         assert send(user, route, f"{folder}/f", b"x")["code"] == 200
         for path in ("/../f", "../f", "/a/../../f", "\\..\\f"):
             failed(send(user, route, path, b"x"), 403, "using relative path is not allowed")
@@ -524,7 +524,7 @@ def test_an_upload_does_not_follow_a_link_out_of_the_storage(
     service: Service, admin: Client, folder: str, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("outside")
-    root = scenes.disk(service, folder)
+    root = fixtures.disk(service, folder)
     (root / "link").symlink_to(tmp_path)
     (root / "file").symlink_to(tmp_path / "secret")
     (root / "dangling").symlink_to(tmp_path / "made")
@@ -535,7 +535,7 @@ def test_an_upload_does_not_follow_a_link_out_of_the_storage(
 
 
 def test_names_of_unfinished_uploads_do_not_show(service: Service, admin: Client, folder: str) -> None:
-    (scenes.disk(service, folder) / f"{PART}{'a' * 24}.part").write_text("unfinished")
+    (fixtures.disk(service, folder) / f"{PART}{'a' * 24}.part").write_text("unfinished")
     assert admin.names(folder) == []
     assert admin.post("/api/fs/get", path=f"{folder}/{PART}{'a' * 24}.part")["code"] == 500
 

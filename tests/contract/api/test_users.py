@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.api import scenes
-from tests.contract.api.people import (
+from tests.contract.api import fixtures
+from tests.contract.api.accounts import (
     GUEST_DISABLED,
     NOT_ADMIN,
     Caller,
@@ -32,10 +32,10 @@ DENIED = (403, "permission denied")
 
 
 @pytest.fixture
-def people(service: Service, admin: Client) -> Iterator[People]:
-    people = People(service, admin)
-    yield people
-    people.leave()
+def accounts(service: Service, admin: Client) -> Iterator[People]:
+    accounts = People(service, admin)
+    yield accounts
+    accounts.leave()
 
 
 def rows(admin: Client, **query: Any) -> list[dict[str, Any]]:
@@ -73,8 +73,8 @@ def test_only_what_anybody_may_see_is_open_to_anybody(service: Service) -> None:
     assert {"/ping", "/api/public/settings", "/api/auth/login"} <= anyone
 
 
-def test_every_admin_route_refuses_a_normal_user_with_all_rights(service: Service, people: People) -> None:
-    client = people.new(permission=0xFFFF).client
+def test_every_admin_route_refuses_a_normal_user_with_all_rights(service: Service, accounts: People) -> None:
+    client = accounts.new(permission=0xFFFF).client
     got = {(method, path): knock(client, method, path) for method, path, gate in operations(client) if gate == "admin"}
     assert {where: answer for where, answer in got.items() if answer != NOT_ADMIN} == {}
     assert len(got) >= 31
@@ -94,15 +94,15 @@ def test_every_admin_route_refuses_who_has_no_token_or_a_bad_one(service: Servic
     assert {door: knock(forger, *door) for door in doors} == dict.fromkeys(doors, (401, "token is invalidated"))
 
 
-def test_the_existing_clients_prefix_opens_no_other_door(service: Service, people: People) -> None:
-    client = people.new(permission=0xFFFF).client
+def test_the_existing_clients_prefix_opens_no_other_door(service: Service, accounts: People) -> None:
+    client = accounts.new(permission=0xFFFF).client
     doors = [(method, f"/openlist{path}") for method, path, gate in operations(client) if gate == "admin"]
     assert {door: knock(client, *door) for door in doors} == dict.fromkeys(doors, NOT_ADMIN)
 
 
 @pytest.mark.parametrize("spelling", ["//api/admin/user/list", "/API/admin/user/list", "/api/admin/user/list/"])
-def test_another_spelling_of_an_admin_route_is_no_way_in(service: Service, people: People, spelling: str) -> None:
-    answer = people.new(permission=0xFFFF).client.http.get(f"{service.address}{spelling}")
+def test_another_spelling_of_an_admin_route_is_no_way_in(service: Service, accounts: People, spelling: str) -> None:
+    answer = accounts.new(permission=0xFFFF).client.http.get(f"{service.address}{spelling}")
     assert '"username"' not in answer.text
     assert answer.status_code == 404 or answer.json()["code"] in (403, 404)
 
@@ -111,31 +111,31 @@ def bodies(folder: str) -> dict[str, tuple[int, dict[str, Any]]]:
     """For each route that spends a right: the right's bit and a body that would succeed with it."""
     pair = {"src_dir": folder, "dst_dir": f"{folder}/to"}
     return {
-        "/api/fs/mkdir": (scenes.WRITE, {"path": f"{folder}/new"}),
-        "/api/fs/put": (scenes.WRITE, {}),
-        "/api/fs/form": (scenes.WRITE, {}),
-        "/api/fs/rename": (scenes.RENAME, {"path": f"{folder}/a", "name": "b"}),
+        "/api/fs/mkdir": (fixtures.WRITE, {"path": f"{folder}/new"}),
+        "/api/fs/put": (fixtures.WRITE, {}),
+        "/api/fs/form": (fixtures.WRITE, {}),
+        "/api/fs/rename": (fixtures.RENAME, {"path": f"{folder}/a", "name": "b"}),
         "/api/fs/batch_rename": (
-            scenes.RENAME,
+            fixtures.RENAME,
             {"src_dir": folder, "rename_objects": [{"src_name": "a", "new_name": "b"}]},
         ),
         "/api/fs/regex_rename": (
-            scenes.RENAME,
+            fixtures.RENAME,
             {"src_dir": folder, "src_name_regex": "^a$", "new_name_regex": "b"},
         ),
-        "/api/fs/move": (scenes.MOVE, pair | {"names": ["a"]}),
-        "/api/fs/recursive_move": (scenes.MOVE, pair | {"conflict_policy": "cancel"}),
-        "/api/fs/copy": (scenes.COPY, pair | {"names": ["a"]}),
-        "/api/fs/remove": (scenes.DELETE, {"dir": folder, "names": ["a"]}),
-        "/api/fs/remove_empty_directory": (scenes.DELETE, {"src_dir": folder}),
-        "/api/fs/archive/meta": (scenes.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
-        "/api/fs/archive/list": (scenes.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
+        "/api/fs/move": (fixtures.MOVE, pair | {"names": ["a"]}),
+        "/api/fs/recursive_move": (fixtures.MOVE, pair | {"conflict_policy": "cancel"}),
+        "/api/fs/copy": (fixtures.COPY, pair | {"names": ["a"]}),
+        "/api/fs/remove": (fixtures.DELETE, {"dir": folder, "names": ["a"]}),
+        "/api/fs/remove_empty_directory": (fixtures.DELETE, {"src_dir": folder}),
+        "/api/fs/archive/meta": (fixtures.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
+        "/api/fs/archive/list": (fixtures.READ_ARCHIVES, {"path": f"{folder}/to/x.zip"}),
         "/api/fs/archive/decompress": (
-            scenes.DECOMPRESS,
+            fixtures.DECOMPRESS,
             {"src_dir": f"{folder}/to", "dst_dir": f"{folder}/to", "name": ["x.zip"]},
         ),
         "/api/fs/add_offline_download": (
-            scenes.OFFLINE_DOWNLOAD,
+            fixtures.OFFLINE_DOWNLOAD,
             {"path": f"{folder}/to", "urls": ["http://127.0.0.1:9/x"], "tool": "SimpleHttp"},
         ),
     }
@@ -150,13 +150,13 @@ def use(client: Client, path: str, body: dict[str, Any], folder: str) -> tuple[i
     return answer["code"], answer["message"]
 
 
-def test_each_changing_route_needs_exactly_its_own_right(admin: Client, people: People, folder: str) -> None:
+def test_each_changing_route_needs_exactly_its_own_right(admin: Client, accounts: People, folder: str) -> None:
     table = bodies(folder)
     gated = {path for _, path, gate in operations(admin) if ":" in gate and path.startswith("/api/fs/")}
     assert gated == set(table), "a route that spends a right must be in this test"
     clients: dict[int, tuple[Client, Client]] = {}
     for bit in {bit for bit, _ in table.values()}:
-        clients[bit] = people.new(permission=0xFFFF & ~bit).client, people.new(permission=bit).client
+        clients[bit] = accounts.new(permission=0xFFFF & ~bit).client, accounts.new(permission=bit).client
     wrong = {}
     for path, (bit, body) in table.items():
         admin.ok("/api/fs/remove", dir=folder, names=["a", "b", "to", "new", "empty"])
@@ -173,9 +173,9 @@ def test_each_changing_route_needs_exactly_its_own_right(admin: Client, people: 
     assert wrong == {}
 
 
-def test_only_the_administrator_may_list_folders_from_the_root(admin: Client, people: People, folder: str) -> None:
+def test_only_the_administrator_may_list_folders_from_the_root(admin: Client, accounts: People, folder: str) -> None:
     admin.ok("/api/fs/mkdir", path=f"{folder}/home")
-    client = people.new(permission=0xFFFF, base_path=f"{folder}/home").client
+    client = accounts.new(permission=0xFFFF, base_path=f"{folder}/home").client
     assert refusal(client.post("/api/fs/dirs", path=folder, force_root=True)) == (403, "Permission denied")
     assert refusal(client.get("/api/fs/dirs", path=folder, force_root="true")) == (403, "Permission denied")
     assert [row["name"] for row in said(admin.post("/api/fs/dirs", path=folder, force_root=True))] == ["home"]
@@ -184,8 +184,8 @@ def test_only_the_administrator_may_list_folders_from_the_root(admin: Client, pe
 # Records
 
 
-def test_a_user_is_created_listed_and_shown_without_a_password(admin: Client, people: People) -> None:
-    person = people.new(permission=9, base_path="team\\a//b/", sso_id="sso", allow_ldap=False, disabled=False)
+def test_a_user_is_created_listed_and_shown_without_a_password(admin: Client, accounts: People) -> None:
+    person = accounts.new(permission=9, base_path="team\\a//b/", sso_id="sso", allow_ldap=False, disabled=False)
     row = person.row(admin)
     assert set(row) == FIELDS
     assert row == {
@@ -204,11 +204,11 @@ def test_a_user_is_created_listed_and_shown_without_a_password(admin: Client, pe
         assert person.password not in text and static(person.password) not in text and "argon2" not in text
 
 
-def test_fields_left_out_get_their_defaults(admin: Client, people: People) -> None:
+def test_fields_left_out_get_their_defaults(admin: Client, accounts: People) -> None:
     name = uuid4().hex
     assert said(admin.post("/api/admin/user/create", username=name)) is None
     id = id_of(admin, name)
-    people.ids.append(id)
+    accounts.ids.append(id)
     row = said(admin.get("/api/admin/user/get", id=id))
     assert (row["base_path"], row["role"], row["permission"], row["disabled"], row["allow_ldap"]) == (
         "/",
@@ -225,8 +225,8 @@ def test_the_first_users_are_the_administrator_and_the_guest(admin: Client) -> N
     assert (second["username"], second["role"], second["disabled"], second["permission"]) == ("guest", 1, True, 0)
 
 
-def test_the_list_is_ordered_by_id_and_cut_into_pages(admin: Client, people: People) -> None:
-    ids = [people.new().id for _ in range(3)]
+def test_the_list_is_ordered_by_id_and_cut_into_pages(admin: Client, accounts: People) -> None:
+    ids = [accounts.new().id for _ in range(3)]
     everything = [row["id"] for row in rows(admin)]
     assert everything == sorted(everything) and everything[-3:] == ids
     data = said(admin.get("/api/admin/user/list", page=2, per_page=2))
@@ -239,8 +239,8 @@ def test_the_list_is_ordered_by_id_and_cut_into_pages(admin: Client, people: Peo
         assert code == 400 and message.startswith("strconv.ParseInt: parsing ")
 
 
-def test_a_user_name_is_required_and_unique(admin: Client, people: People) -> None:
-    person, other = people.new(), people.new()
+def test_a_user_name_is_required_and_unique(admin: Client, accounts: People) -> None:
+    person, other = accounts.new(), accounts.new()
     assert refusal(admin.post("/api/admin/user/create", password="x")) == NO_NAME
     assert refusal(admin.post("/api/admin/user/create", username="")) == NO_NAME
     assert refusal(admin.post("/api/admin/user/create", username=person.name)) == TAKEN
@@ -252,25 +252,25 @@ def test_a_user_name_is_required_and_unique(admin: Client, people: People) -> No
     assert said(other.client.get("/api/me"))["username"] == other.name
 
 
-def test_of_two_users_created_with_one_name_at_the_same_time_one_is_made(admin: Client, people: People) -> None:
+def test_of_two_users_created_with_one_name_at_the_same_time_one_is_made(admin: Client, accounts: People) -> None:
     name = uuid4().hex
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: admin.post("/api/admin/user/create", username=name), range(4)))
-    people.ids.append(id_of(admin, name))
+    accounts.ids.append(id_of(admin, name))
     assert sorted(answer["code"] for answer in answers) == [200, 500, 500, 500]
     assert len([row for row in rows(admin) if row["username"] == name]) == 1
 
 
 @pytest.mark.parametrize("role", [1, 2])
-def test_no_second_administrator_or_guest_can_be_made(admin: Client, people: People, role: int) -> None:
+def test_no_second_administrator_or_guest_can_be_made(admin: Client, accounts: People, role: int) -> None:
     name = uuid4().hex
     refused = refusal(admin.post("/api/admin/user/create", username=name, role=role))
     assert refused == (400, "admin or guest user can not be created")
     assert name not in {row["username"] for row in rows(admin)}
 
 
-def test_a_role_cannot_be_changed(admin: Client, people: People) -> None:
-    person = people.new()
+def test_a_role_cannot_be_changed(admin: Client, accounts: People) -> None:
+    person = accounts.new()
     row = person.row(admin)
     for role in (1, 2, 3, -1):
         refused = refusal(admin.post("/api/admin/user/update", **(row | {"role": role})))
@@ -281,11 +281,11 @@ def test_a_role_cannot_be_changed(admin: Client, people: People) -> None:
     assert person.row(admin) == row
 
 
-def test_a_role_that_does_not_exist_is_no_administrator(service: Service, admin: Client, people: People) -> None:
+def test_a_role_that_does_not_exist_is_no_administrator(service: Service, admin: Client, accounts: People) -> None:
     for role in (-1, 3, 2**40):
         name = uuid4().hex
         if admin.post("/api/admin/user/create", username=name, password="x", role=role)["code"] == 200:
-            people.ids.append(id_of(admin, name))
+            accounts.ids.append(id_of(admin, name))
             token = said(stranger(service).post("/api/auth/login", username=name, password="x"))["token"]
             assert refusal(Caller(service.address, token).get("/api/admin/user/list")) == NOT_ADMIN
 
@@ -300,8 +300,8 @@ def test_the_administrator_cannot_be_disabled_and_neither_he_nor_the_guest_delet
     assert rows(admin)[:2] == [boss, visitor]
 
 
-def test_an_update_replaces_every_field(admin: Client, people: People) -> None:
-    person = people.new(permission=9, base_path="/a", sso_id="sso", allow_ldap=False)
+def test_an_update_replaces_every_field(admin: Client, accounts: People) -> None:
+    person = accounts.new(permission=9, base_path="/a", sso_id="sso", allow_ldap=False)
     name = uuid4().hex
     assert said(admin.post("/api/admin/user/update", id=person.id, username=name)) is None
     assert person.row(admin) == {
@@ -317,13 +317,13 @@ def test_an_update_replaces_every_field(admin: Client, people: People) -> None:
     }
 
 
-def test_a_freed_name_can_be_taken_again(admin: Client, people: People) -> None:
-    person = people.new()
+def test_a_freed_name_can_be_taken_again(admin: Client, accounts: People) -> None:
+    person = accounts.new()
     said(admin.post("/api/admin/user/update", **(person.row(admin) | {"username": uuid4().hex})))
-    again = people.new(username=person.name)
+    again = accounts.new(username=person.name)
     assert again.id > person.id
     said(admin.post("/api/admin/user/delete", params={"id": again.id}))
-    assert people.new(username=person.name).id > again.id
+    assert accounts.new(username=person.name).id > again.id
 
 
 def test_what_names_no_user_is_not_found(admin: Client) -> None:
@@ -373,33 +373,33 @@ def test_fields_that_do_not_fit_are_refused(admin: Client, wrong: dict[str, Any]
     assert len(rows(admin)) == before
 
 
-def test_names_with_any_printable_sign_are_kept_as_they_are(service: Service, people: People) -> None:
+def test_names_with_any_printable_sign_are_kept_as_they_are(service: Service, accounts: People) -> None:
     for name in ("Zoë 🎈", "a/b\\c", "<script>alert(1)</script>", "' OR 1=1 --", "..", "%2e%2e", "a#b"):
-        person = people.new(username=f"{name} {uuid4().hex}")
+        person = accounts.new(username=f"{name} {uuid4().hex}")
         assert said(person.client.get("/api/me"))["username"] == person.name
 
 
 def test_a_user_with_the_base_path_of_a_prefix_does_not_see_the_sibling(
-    admin: Client, people: People, folder: str
+    admin: Client, accounts: People, folder: str
 ) -> None:
     for name in ("team", "teammates"):
         admin.ok("/api/fs/mkdir", path=f"{folder}/{name}/of-{name}")
-    client = people.new(permission=0xFFFF, base_path=f"{folder}/team").client
+    client = accounts.new(permission=0xFFFF, base_path=f"{folder}/team").client
     assert client.names("/") == ["of-team"]
     for path in ("../teammates", "/../teammates", "/..\\teammates", "mates", "/mates/of-teammates"):
         assert client.post("/api/fs/list", path=path)["code"] in (403, 500)
 
 
-def test_a_deleted_user_is_gone(service: Service, admin: Client, people: People) -> None:
-    person = people.new()
+def test_a_deleted_user_is_gone(service: Service, admin: Client, accounts: People) -> None:
+    person = accounts.new()
     assert said(admin.post("/api/admin/user/delete", params={"id": person.id})) is None
     assert refusal(admin.get("/api/admin/user/get", id=person.id)) == UNKNOWN
     assert refusal(admin.post("/api/admin/user/delete", params={"id": person.id})) == UNKNOWN
     assert refusal(person.login(service)) == (401, "Invalid username or password")
 
 
-def test_del_cache_wants_the_name_of_a_user(admin: Client, people: People) -> None:
-    person = people.new()
+def test_del_cache_wants_the_name_of_a_user(admin: Client, accounts: People) -> None:
+    person = accounts.new()
     assert said(admin.post("/api/admin/user/del_cache", params={"username": person.name})) is None
     assert refusal(admin.post("/api/admin/user/del_cache")) == (500, "username is empty")
     unknown = admin.post("/api/admin/user/del_cache", params={"username": uuid4().hex})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.drivers import registry
-from mangrove.drivers.base import Driver, Mounting
+from mangrove.drivers.base import Driver, DriverContext
 from mangrove.paths import TreePath
 from tests import servers, suite
 
@@ -17,9 +17,9 @@ Start = Callable[[], Awaitable[Driver]]
 NOT_ON_MOTO = {"parts_that_are_not_known_are_not_found"}  # it breaks with an error of its own; rclone's S3 answers
 
 
-async def started(name: str, options: dict[str, object], mounting: Mounting | None = None) -> Driver:
+async def started(name: str, options: dict[str, object], context: DriverContext | None = None) -> Driver:
     kind = registry.load(name)
-    driver = kind(kind.Options.parse(json.dumps(options)), mounting or Mounting())
+    driver = kind(kind.Options.parse(json.dumps(options)), context or DriverContext())
     await driver.start()
     return driver
 
@@ -30,13 +30,13 @@ def moto() -> Iterator[str]:
         yield endpoint
 
 
-class Reach:
+class MountResolver:
     """A tree with one storage."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
-    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+    async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         return self.driver, path
 
     def folders(self, path: TreePath) -> list[str]:
@@ -59,8 +59,10 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
     async def alias() -> Driver:
         options = {"paths": "/real", "write_conflict_policy": "first", "put_conflict_policy": "first"}
         inner = await local()
-        await inner.make(TreePath("/real"))  # type: ignore[attr-defined]
-        return await started("Alias", options, Mounting(mount_path=TreePath("/alias"), opener=Reach(inner)))
+        await inner.makedirs(TreePath("/real"))  # type: ignore[attr-defined]
+        return await started(
+            "Alias", options, DriverContext(mount_path=TreePath("/alias"), resolver=MountResolver(inner))
+        )
 
     return {"Local": local, "Alias": alias}.get(request.param, s3)
 

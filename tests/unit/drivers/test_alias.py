@@ -11,8 +11,8 @@ import pytest
 
 from mangrove.drivers import base
 from mangrove.drivers.alias import Alias, AliasOptions, parse
-from mangrove.drivers.base import Driver, Mounting, Upload
-from mangrove.drivers.local import Local, LocalOptions
+from mangrove.drivers.base import Driver, DriverContext, Upload
+from mangrove.drivers.local.driver import Local, LocalOptions
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Forbidden, NotFound, NotSupported, Problem, RelativePath, StorageProblem
 
@@ -38,14 +38,14 @@ def test_a_path_that_leaves_its_place_is_refused() -> None:
         parse("x:/a/../b")
 
 
-class Reach:
+class MountResolver:
     """A tree of Local storages."""
 
     def __init__(self, **roots: Path) -> None:
-        self.drivers = {name: Local(LocalOptions.parse(f'{{"root_folder_path": "{roots[name]}"}}'), Mounting())
+        self.drivers = {name: Local(LocalOptions.parse(f'{{"root_folder_path": "{roots[name]}"}}'), DriverContext())
                         for name in roots}  # fmt: skip
 
-    async def holder(self, path: TreePath) -> tuple[Driver, TreePath]:
+    async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         name = path.split("/")[1]
         if name not in self.drivers:
             raise StorageProblem(f"storage not found; rawPath: {path}")
@@ -72,7 +72,7 @@ def on(disks: dict[str, Path], work: Callable[[Any], Awaitable[Any]], paths: str
     async def go() -> Any:
         text = "\n".join(f"one:{line}" if ":" not in line else line for line in paths.splitlines())
         values = AliasOptions.parse("{}").model_copy(update={"paths": text, **options})
-        alias = Alias(values, Mounting(mount_path=P("/alias"), opener=Reach(**disks)))
+        alias = Alias(values, DriverContext(mount_path=P("/alias"), resolver=MountResolver(**disks)))
         await alias.start()
         return await work(alias)
 
@@ -114,7 +114,7 @@ def expect(disks: dict[str, Path], outcome: Any, made: str, act: Callable[[], An
 def test_where_a_new_folder_goes(disks: dict[str, Path], policy: str, both: Any, on_a: Any) -> None:
     for folder, outcome in (("both", both), ("on_a", on_a)):
         path = P(f"/{folder}/new")
-        act = lambda path=path: on(disks, lambda alias: alias.make(path), write_conflict_policy=policy)  # noqa: E731
+        act = lambda path=path: on(disks, lambda alias: alias.makedirs(path), write_conflict_policy=policy)  # noqa: E731
         expect(disks, outcome, f"{folder}/new", act)
 
 
@@ -206,7 +206,7 @@ def test_the_earlier_line_wins_a_name(disks: dict[str, Path]) -> None:
     (disks["b"] / "both" / "y").write_text("")
 
     async def work(alias: Any) -> None:
-        found = {entry.name: entry.size for entry in await base.entries(alias, P("/both"))}
+        found = {entry.name: entry.size for entry in await base.list_all(alias, P("/both"))}
         assert found == {"x": 5, "y": 0}
         assert b"".join([block async for block in await alias.read(P("/both/x"))]) == b"first"
         assert (await alias.stat(P("/both/y"))).size == 0
@@ -218,17 +218,17 @@ def test_the_earlier_line_wins_a_name(disks: dict[str, Path]) -> None:
 
 def test_several_names_are_locked_folders(disks: dict[str, Path]) -> None:
     async def work(alias: Any) -> None:
-        assert sorted(entry.name for entry in await base.entries(alias, P("/"))) == ["one", "two"]
+        assert sorted(entry.name for entry in await base.list_all(alias, P("/"))) == ["one", "two"]
         assert (await alias.stat(P("/two"))).is_dir
         with pytest.raises(NotFound):
-            await base.entries(alias, P("/three"))
+            await base.list_all(alias, P("/three"))
         for change in (
-            alias.remove(P("/one")), alias.rename(P("/one"), P("/x")), alias.make(P("/new")),
+            alias.remove(P("/one")), alias.rename(P("/one"), P("/x")), alias.makedirs(P("/new")),
             alias.move(P("/one"), P("/two/one")), alias.remove(P("/")),
         ):  # fmt: skip
             with pytest.raises(Forbidden):
                 await change
-        await alias.make(P("/two/new"))
+        await alias.makedirs(P("/two/new"))
 
     on(disks, work, "one:/a\ntwo:/b", write_conflict_policy="first")
     assert where(disks, "new") == "b"
@@ -236,14 +236,14 @@ def test_several_names_are_locked_folders(disks: dict[str, Path]) -> None:
 
 def test_a_line_that_leads_nowhere_does_not_hide_the_others(disks: dict[str, Path]) -> None:
     async def work(alias: Any) -> None:
-        assert {"both", "on_a"} <= {entry.name for entry in await base.entries(alias, P("/"))}
+        assert {"both", "on_a"} <= {entry.name for entry in await base.list_all(alias, P("/"))}
         assert (await alias.stat(P("/on_a"))).is_dir
 
     on(disks, work, "/nowhere\n/a")
 
     async def nothing(alias: Any) -> None:
         with pytest.raises(StorageProblem, match="storage not found"):
-            await base.entries(alias, P("/"))
+            await base.list_all(alias, P("/"))
 
     on(disks, nothing, "/nowhere")
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mangrove.drivers import base
-from mangrove.drivers.base import Mounting, Options, Writes
+from mangrove.drivers.base import DriverContext, Options, Writes
 from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, parse, written
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, Problem, StorageProblem
@@ -91,13 +91,13 @@ def driven(work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable:
     """Run changes on a started tree; every text it wanted to be kept."""
     kept: list[str] = []
 
-    async def keep(options: Options) -> None:
+    async def save_options(options: Options) -> None:
         assert isinstance(options, UrlTreeOptions)
         kept.append(options.url_structure)
 
     async def go() -> None:
         options = UrlTreeOptions(url_structure=text, head_size=False, writable=writable)
-        driver = UrlTree(options, Mounting(keep=keep))
+        driver = UrlTree(options, DriverContext(save_options=save_options))
         await driver.start()
         await work(driver)
 
@@ -107,7 +107,7 @@ def driven(work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable:
 
 def test_changes_are_kept_as_text() -> None:
     async def work(driver: UrlTree) -> None:
-        await driver.make(P("/one/two"))
+        await driver.makedirs(P("/one/two"))
         await driver.put_url(P("/one/a b"), URL)
         await driver.copy(P("/one"), P("/copy"))
         await driver.rename(P("/one/a b"), P("/one/c"))
@@ -127,8 +127,8 @@ def test_a_name_that_the_text_cannot_hold_is_refused_and_nothing_changes(name: s
             await driver.rename(P("/d/x"), P("/d") / name)
         with pytest.raises(StorageProblem, match="cannot be written down"):
             await driver.put_url(P(f"/{name}"), URL)
-        assert [entry.name for entry in await base.entries(driver, P("/"))] == ["d"]
-        assert [entry.name for entry in await base.entries(driver, P("/d"))] == ["x"]
+        assert [entry.name for entry in await base.list_all(driver, P("/"))] == ["d"]
+        assert [entry.name for entry in await base.list_all(driver, P("/d"))] == ["x"]
 
     assert driven(work, f"d:\n  x:{URL}") == []
 
@@ -138,7 +138,7 @@ def test_only_an_address_in_one_line_is_stored(url: str) -> None:
     async def work(driver: UrlTree) -> None:
         with pytest.raises(StorageProblem):
             await driver.put_url(P("/a"), url)
-        assert await base.entries(driver, P("/")) == []
+        assert await base.list_all(driver, P("/")) == []
 
     assert driven(work) == []
 
@@ -146,12 +146,12 @@ def test_only_an_address_in_one_line_is_stored(url: str) -> None:
 def test_without_writable_nothing_changes() -> None:
     async def work(driver: UrlTree) -> None:
         for change in (
-            driver.make(P("/x")), driver.remove(P("/d")), driver.rename(P("/d"), P("/e")),
+            driver.makedirs(P("/x")), driver.remove(P("/d")), driver.rename(P("/d"), P("/e")),
             driver.copy(P("/d"), P("/e")), driver.put_url(P("/x"), URL),
         ):  # fmt: skip
             with pytest.raises(Forbidden):
                 await change
-        assert [entry.name for entry in await base.entries(driver, P("/"))] == ["d"]
+        assert [entry.name for entry in await base.list_all(driver, P("/"))] == ["d"]
 
     assert driven(work, "d:", writable=False) == []
 
@@ -160,7 +160,7 @@ def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
     async def work(driver: UrlTree) -> None:
         cases: list[tuple[type[Problem], Awaitable[None]]] = [
             (NotFound, driver.move(P("/none"), P("/d/x"))), (NotFound, driver.rename(P("/none"), P("/x"))),
-            (Exists, driver.make(P("/d/a/b"))), (NotFound, driver.put_url(P("/none/x"), URL)),
+            (Exists, driver.makedirs(P("/d/a/b"))), (NotFound, driver.put_url(P("/none/x"), URL)),
         ]  # fmt: skip
         for kind, change in cases:
             with pytest.raises(kind):

@@ -38,7 +38,7 @@ def endpoint(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.dynamodb_local
 def test_the_records_tests_pass_on_dynamodb_local(endpoint: str) -> None:
-    tests = Path(__file__).with_name("test_kinds.py")
+    tests = Path(__file__).with_name("test_repository.py")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)],
         env=os.environ | {"MANGROVE_TEST_ENGINE": endpoint},

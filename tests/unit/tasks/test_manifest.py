@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.drivers.base import Mounting
-from mangrove.drivers.local import Local
+from mangrove.drivers.base import DriverContext
+from mangrove.drivers.local.driver import Local
 from mangrove.tasks import manifest, staging
 from mangrove.tasks.manifest import Manifest
 
@@ -22,7 +22,7 @@ Work = Callable[[str], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    driver = Local(Local.Options(root_folder_path=str(tmp_path)), Mounting())
+    driver = Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())
     monkeypatch.setattr(staging, "_driver", driver)
     return tmp_path
 

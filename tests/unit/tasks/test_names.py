@@ -7,9 +7,9 @@ import re
 import pytest
 
 from mangrove.paths import TreePath
-from mangrove.tasks import board
+from mangrove.tasks import queue
 from mangrove.tasks.kinds import State, transfer_name, upload_name
-from mangrove.web import wire
+from mangrove.web import dialects
 
 P = TreePath
 UPLOAD = re.compile(r"^upload (.+) to \[(/.*)\]\((/.*)\)$")
@@ -40,19 +40,19 @@ def test_a_transfer_is_named_by_both_its_ends(verb: str) -> None:
 
 @pytest.mark.parametrize("number", WORDS)
 def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
-    shown = {"id": "i", "state": number, "status": "s"}
-    assert wire.task(shown, wire.OPENLIST) == shown
-    assert wire.task(shown, "") == shown | {"state": WORDS[number]}
+    view = {"id": "i", "state": number, "status": "s"}
+    assert dialects.task(view, dialects.OPENLIST) == view
+    assert dialects.task(view, "") == view | {"state": WORDS[number]}
     assert State(number).name.lower() == WORDS[number]
 
 
 def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
     row = {"id": "i"}
-    assert wire.task_info(row, wire.OPENLIST) == row
-    assert wire.task_info(row, "") == [row]
+    assert dialects.task_info(row, dialects.OPENLIST) == row
+    assert dialects.task_info(row, "") == [row]
 
 
 def test_ids_are_nanoids_of_21_letters() -> None:
-    ids = {board.new_id() for _ in range(500)}
+    ids = {queue.new_id() for _ in range(500)}
     assert len(ids) == 500
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{21}", id) for id in ids)

@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.drivers.base import Mounting
-from mangrove.drivers.local import Local
+from mangrove.drivers.base import DriverContext
+from mangrove.drivers.local.driver import Local
 from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
 from mangrove.records.tasks import Task
-from mangrove.tasks import carry, manifest, staging, standing, transfer
-from mangrove.tasks.carry import End
+from mangrove.tasks import authorization, file_copy, manifest, staging, transfer
+from mangrove.tasks.file_copy import Endpoint
 from mangrove.tasks.manifest import Manifest
 from mangrove.tasks.steps import Run
 
@@ -27,7 +27,7 @@ FACTS = {"verb": "copy", "name": "tree", "overwrite": False, "leave": False}
 
 def local(folder: Path) -> Local:
     folder.mkdir(exist_ok=True)
-    return Local(Local.Options(root_folder_path=str(folder)), Mounting())
+    return Local(Local.Options(root_folder_path=str(folder)), DriverContext())
 
 
 @pytest.fixture
@@ -41,17 +41,17 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "empty").mkdir()
     monkeypatch.setattr(staging, "_driver", local(tmp_path / "staging"))
     monkeypatch.setattr(manifest, "CHUNK", 7)
-    source = End(local(tmp_path / "source"), TreePath("/tree"))
+    source = Endpoint(local(tmp_path / "source"), TreePath("/tree"))
 
     async def route(run: Run) -> Any:
-        goal: Any = SimpleNamespace(end=End(source.driver, TreePath("/to")))
-        return transfer.Route(source, goal, None)
+        goal: Any = SimpleNamespace(end=Endpoint(source.driver, TreePath("/to")))
+        return transfer.TransferRoute(source, goal, None)
 
     async def prepare(goal: Any) -> None:
         """The target is no part of a plan."""
 
     monkeypatch.setattr(transfer, "_route", route)
-    monkeypatch.setattr(standing, "prepare", prepare)
+    monkeypatch.setattr(authorization, "prepare", prepare)
     return root
 
 
@@ -63,10 +63,10 @@ def shape(root: Path) -> list[tuple[str, int, bool]]:
 
 def work(work: Callable[[Run], Awaitable[bool]], seconds: float) -> tuple[Task, int]:
     """Slice after slice, each going on from what the one before kept; the task and the number of slices."""
-    shown = {"total_bytes": 0, "status": "", "progress": 0.0}
+    view = {"total_bytes": 0, "status": "", "progress": 0.0}
     task = Task(
-        id=uuid4().hex, kind="copy", owner=1, shown=shown, facts=dict(FACTS), cursor={}, cancel=False, done=False,
-        gone=False, turn=0, created=0.0,
+        id=uuid4().hex, kind="copy", owner=1, view=view, spec=dict(FACTS), cursor={}, cancel=False, done=False,
+        gone=False, attempt=0, created=0.0,
         touched=0.0,
     )  # fmt: skip
     slices, more = 0, True
@@ -77,7 +77,7 @@ def work(work: Callable[[Run], Awaitable[bool]], seconds: float) -> tuple[Task, 
             more = asyncio.run(work(run))  # type: ignore[arg-type]
         except Unreachable:
             more = True
-        task = replace(task, shown=run.shown, cursor=run.cursor)
+        task = replace(task, view=run.view, cursor=run.cursor)
     return task, slices
 
 
@@ -102,7 +102,7 @@ def planned(task: Task) -> list[tuple[str, int, bool]]:
 def test_a_plan_holds_every_entry_once_in_one_slice_or_in_many(tree: Path, seconds: float) -> None:
     task, slices = work(transfer.plan, seconds)
     assert planned(task) == shape(tree)
-    assert task.shown["total_bytes"] == sum(range(40))
+    assert task.view["total_bytes"] == sum(range(40))
     assert slices == (1 if seconds else 19)
 
 
@@ -125,7 +125,7 @@ def test_a_plan_goes_on_after_a_failure_as_if_nothing_had_been(
     task, _ = work(transfer.plan, seconds)
     assert noted > failing + 1
     assert planned(task) == shape(tree)
-    assert task.shown["total_bytes"] == sum(range(40))
+    assert task.view["total_bytes"] == sum(range(40))
 
 
 def test_of_works_done_together_the_first_failure_waits_for_the_others() -> None:
@@ -139,9 +139,9 @@ def test_of_works_done_together_the_first_failure_waits_for_the_others() -> None
         return number
 
     with pytest.raises(Unreachable, match="1"):
-        asyncio.run(carry.together(map(one, range(5))))
+        asyncio.run(file_copy.together(map(one, range(5))))
     assert ended == [0, 3, 4]
-    assert asyncio.run(carry.together(map(one, (3, 0)))) == [3, 0]
+    assert asyncio.run(file_copy.together(map(one, (3, 0)))) == [3, 0]
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_files_are_alike_when_their_bytes_are(tmp_path: Path, one: bytes, other:
     (tmp_path / "r" / "one").write_bytes(one)
     if other is not None:
         (tmp_path / "r" / "other").write_bytes(other)
-    ends = End(driver, TreePath("/one")), End(driver, TreePath("/other"))
-    assert asyncio.run(carry.alike(*ends)) is same
+    ends = Endpoint(driver, TreePath("/one")), Endpoint(driver, TreePath("/other"))
+    assert asyncio.run(file_copy.alike(*ends)) is same

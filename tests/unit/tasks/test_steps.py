@@ -13,7 +13,7 @@ import pytest
 from mangrove.problems import Problem, StorageProblem, Unreachable
 from mangrove.records.base import Conflict, RecordMissing
 from mangrove.records.tasks import Task
-from mangrove.tasks import board, machines, steps
+from mangrove.tasks import machines, queue, steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Busy, Cancelled, Run, Superseded
 from tests.unit.tree import made
@@ -28,7 +28,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that nobody works on."""
     monkeypatch.setattr(machines, "_starter", lambda task: None)
     monkeypatch.setattr(steps, "BEAT_SECONDS", BEAT)
-    return board.open("copy", made.user(), "copy [/a](/b) to [/c](/d)", {"verb": "copy"}, 100)
+    return queue.open("copy", made.user(), "copy [/a](/b) to [/c](/d)", {"verb": "copy"}, 100)
 
 
 def now(task: Task) -> Task:
@@ -132,11 +132,11 @@ def test_a_worker_that_sleeps_through_its_lease_and_wakes_late_changes_nothing(
         other = await steps.held(task.id, 5)
         assert other.cursor == {"at": 1}
         other.cursor["at"] = 2
-        other.shown["status"] = "others"
+        other.view["status"] = "others"
         await other.save()
         before = now(task)
         sleeper.cursor["at"] = 99
-        sleeper.shown |= {"status": "sleeper's", "error": "x"}
+        sleeper.view |= {"status": "sleeper's", "error": "x"}
         for late in (sleeper.save, lambda: sleeper.keep(0), lambda: sleeper.keep(30, done=True)):
             with pytest.raises(Superseded):
                 await late()
@@ -169,7 +169,7 @@ def test_a_slice_that_lost_its_lease_is_stopped_by_its_beat(task: Task) -> None:
         step(task, work)
     assert stopped == ["yes"]
     assert time.monotonic() - began < 2
-    assert now(task).shown["error"] == ""
+    assert now(task).view["error"] == ""
 
 
 def renewed(task: Task, until: float) -> None:
@@ -208,7 +208,7 @@ def test_a_lease_that_ran_out_is_for_the_taking(task: Task) -> None:
 def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
     async def work(run: Run) -> bool:
         run.cursor["at"] = 5
-        await asyncio.to_thread(board.cancel, "copy", task.id, board_caller())
+        await asyncio.to_thread(queue.cancel, "copy", task.id, board_caller())
         marked.append(time.monotonic())
         await asyncio.sleep(20)
         return False
@@ -222,7 +222,7 @@ def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
     settle(task, "Cancelled")
     after = now(task)
     assert after.done
-    assert (after.shown["state"], after.shown["error"]) == (State.CANCELED, "context canceled")
+    assert (after.view["state"], after.view["error"]) == (State.CANCELED, "context canceled")
 
 
 def board_caller() -> Any:
@@ -251,9 +251,9 @@ def test_a_task_that_was_cancelled_before_its_first_slice_does_no_work(task: Tas
     tasks.mark_cancelled(task.id)
     with pytest.raises(Cancelled):
         step(task, failing(AssertionError("worked")))
-    assert now(task).shown["start_time"] is None
+    assert now(task).view["start_time"] is None
     settle(task, "Cancelled")
-    assert now(task).shown["state"] == State.CANCELED
+    assert now(task).view["state"] == State.CANCELED
 
 
 def test_a_slice_sets_the_task_running_and_lets_go_of_it(task: Task) -> None:
@@ -264,11 +264,11 @@ def test_a_slice_sets_the_task_running_and_lets_go_of_it(task: Task) -> None:
 
     assert step(task, work) is True
     after = now(task)
-    assert (after.shown["state"], after.shown["progress"], after.cursor) == (State.RUNNING, 25.0, {"at": 1})
-    assert after.shown["start_time"].endswith("Z")
-    assert after.shown["end_time"] is None
+    assert (after.view["state"], after.view["progress"], after.cursor) == (State.RUNNING, 25.0, {"at": 1})
+    assert after.view["start_time"].endswith("Z")
+    assert after.view["end_time"] is None
     assert step(task, ready) is False
-    assert now(task).shown["start_time"] == after.shown["start_time"]
+    assert now(task).view["start_time"] == after.view["start_time"]
 
 
 @pytest.mark.parametrize("problem", [StorageProblem("item x: no"), Unreachable("gone away"), Problem()])
@@ -280,13 +280,13 @@ def test_a_step_keeps_the_text_of_its_failure_and_how_far_it_came(task: Task, pr
     with pytest.raises(type(problem)):
         step(task, work)
     after = now(task)
-    assert (after.shown["error"], after.cursor) == (problem.message, {"at": 3})
+    assert (after.view["error"], after.cursor) == (problem.message, {"at": 3})
     assert asyncio.run(steps.held(task.id, 5)).task.id == task.id
     settle_later(task)
     settle(task, type(problem).__name__)
     after = now(task)
-    assert (after.shown["state"], after.shown["error"]) == (State.FAILED, problem.message)
-    assert after.shown["end_time"].endswith("Z")
+    assert (after.view["state"], after.view["error"]) == (State.FAILED, problem.message)
+    assert after.view["end_time"].endswith("Z")
 
 
 def settle_later(task: Task) -> None:
@@ -302,7 +302,7 @@ def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task)
     assert step(task, ready) is False
     cleaned: list[State] = []
     settle(task, cleaned=cleaned)
-    after = now(task).shown
+    after = now(task).view
     assert (after["state"], after["error"], after["progress"]) == (State.SUCCEEDED, "", 100.0)
     assert cleaned == [State.SUCCEEDED]
 
@@ -313,8 +313,8 @@ def test_a_mistake_in_a_worker_fails_the_task_without_telling_more_than_that(tas
     settle_later(task)
     cleaned: list[State] = []
     settle(task, "ZeroDivisionError", cleaned)
-    assert now(task).shown["state"] == State.FAILED
-    assert now(task).shown["error"] == "the worker failed, see the log"
+    assert now(task).view["state"] == State.FAILED
+    assert now(task).view["error"] == "the worker failed, see the log"
     assert cleaned == [State.FAILED]
 
 
@@ -335,7 +335,7 @@ def test_settling_waits_for_whoever_holds_the_task_and_does_it_once(task: Task) 
     settle(task)
     before = now(task)
     settle(task, "StorageProblem")
-    assert now(task).shown == before.shown
+    assert now(task).view == before.view
     assert step(task, failing(AssertionError("worked"))) is False
 
 
@@ -363,15 +363,15 @@ def test_the_next_run_takes_the_task_from_a_worker_of_the_last_one(task: Task) -
 
     async def work() -> None:
         old = await steps.held(task.id, 5)
-        tasks.again(old.task, old.shown)
+        tasks.reopen(old.task, old.view)
         await steps.held(task.id, 5)
         with pytest.raises(Superseded):
             await old.save()
         with pytest.raises(Conflict):
-            tasks.again(old.task, old.shown)
+            tasks.reopen(old.task, old.view)
 
     asyncio.run(work())
-    assert now(task).turn == 1
+    assert now(task).attempt == 1
 
 
 def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
@@ -404,7 +404,7 @@ def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
 
 def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Task) -> None:
     async def work(run: Run) -> bool:
-        await asyncio.to_thread(board.delete, "copy", task.id, board_caller())
+        await asyncio.to_thread(queue.delete, "copy", task.id, board_caller())
         await asyncio.sleep(20)
         return False
 
@@ -421,13 +421,13 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
 @pytest.mark.parametrize("error", ["", "StorageProblem"])
 def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Task, error: str) -> None:
     async def clean(run: Run, state: State) -> None:
-        await asyncio.to_thread(board.delete, "copy", task.id, board_caller())
+        await asyncio.to_thread(queue.delete, "copy", task.id, board_caller())
 
     asyncio.run(steps._settle(task.id, {"Error": error} if error else {}, clean))
     with pytest.raises(RecordMissing):
         now(task)
     for done in (False, True):
-        assert list(board.listed("copy", done, board_caller())) == []
+        assert list(queue.listed("copy", done, board_caller())) == []
 
 
 def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_one_back(
@@ -440,19 +440,19 @@ def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_
     async def clean(run: Run, state: State) -> None:
         tasks.take(task.id, run._token, -1)  # it sleeps through its lease here
         other = await steps.held(task.id, 5)
-        other.shown["status"] = "at work"
-        await other.keep(30, shown=other.shown)
+        other.view["status"] = "at work"
+        await other.keep(30, view=other.view)
 
     asyncio.run(steps._settle(task.id, {}, clean))
     after = now(task)
-    assert (after.done, after.shown["state"], after.shown["status"]) == (False, State.PENDING, "at work")
+    assert (after.done, after.view["state"], after.view["status"]) == (False, State.PENDING, "at work")
 
 
 def test_a_slice_of_a_task_that_is_done_does_nothing_and_lets_go_of_it(task: Task) -> None:
     settle(task)
     before = now(task)
     assert step(task, failing(AssertionError("worked"))) is False
-    assert (now(task).shown, now(task).cursor) == (before.shown, before.cursor)
+    assert (now(task).view, now(task).cursor) == (before.view, before.cursor)
     asyncio.run(steps.held(task.id, 5))  # at once: nobody holds it
 
 
@@ -477,5 +477,5 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
 
     assert steps.settler(clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
     assert cleaned == [State.SUCCEEDED]
-    assert now(task).shown["state"] == State.SUCCEEDED
+    assert now(task).view["state"] == State.SUCCEEDED
     assert handler({"tid": task.id}, None) == wanted | {"more": False, "seconds": 0}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
 from mangrove.tools import http, unpack, urls
-from mangrove.tools.guard import Allowed
 from tests import origin
 from tests.origin import Origin, file
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.drivers.base import Mounting
-from mangrove.drivers.local import Local
+from mangrove.drivers.base import DriverContext
+from mangrove.drivers.local.driver import Local
 from mangrove.paths import TreePath
 from mangrove.problems import ArchiveTooLarge, TooMany
 from mangrove.site.values import Settings
@@ -20,7 +20,7 @@ from tests.unit.tree.made import mount
 
 
 async def file(folder: Path, name: str) -> Download:
-    driver = Local(Local.Options(root_folder_path=str(folder)), Mounting())
+    driver = Local(Local.Options(root_folder_path=str(folder)), DriverContext())
     await driver.start()
     path = TreePath(f"/{name}")
     return Download(path, driver, path, mount("/"), Settings({}))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers.base import Config, Driver, Entry, Mounting, Options
+from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry, Options
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
 from mangrove.tree.listing import ENTRY_BYTES, Listings, arranged, natural
@@ -57,10 +57,10 @@ class Shelf(Driver):
 
     name = "Shelf"
     Options = Options
-    config = Config()
+    config = DriverConfig()
 
     def __init__(self) -> None:
-        super().__init__(Options(), Mounting())
+        super().__init__(Options(), DriverContext())
         self.folders: dict[str, list[str]] = {}
         self.reads = 0
         self.go = asyncio.Event()
@@ -88,10 +88,10 @@ class Stamped(Shelf):
     """Says when a folder changed."""
 
     name = "Stamped"
-    config = Config(no_cache=True)
+    config = DriverConfig(no_cache=True)
     stamped = 1
 
-    async def stamp(self, path: TreePath) -> int:
+    async def get_change_token(self, path: TreePath) -> int:
         return self.stamped
 
 

@@ -6,26 +6,26 @@ import pytest
 
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
-from mangrove.tree.mounts import Mount, Table, pick
+from mangrove.tree.mounts import Mount, MountTable, pick
 from tests.unit.tree.made import mount
 
 P = TreePath
 
 
-def table(*mounts: Mount | str) -> Table:
-    return Table(1, [mount(one) if isinstance(one, str) else one for one in mounts])
+def table(*mounts: Mount | str) -> MountTable:
+    return MountTable(1, [mount(one) if isinstance(one, str) else one for one in mounts])
 
 
 @pytest.mark.parametrize(
-    ("path", "holder", "inner"),
+    ("path", "mounted", "inner"),
     [
         ("/a", "/a", "/"), ("/a/x", "/a", "/x"), ("/a/b", "/a/b", "/"), ("/a/b/c/d", "/a/b", "/c/d"),
         ("/a/bc", "/a", "/bc"), ("/a/b.balance", "/a", "/b.balance"), ("/d/e/f", "/d/e", "/f"),
     ],
 )  # fmt: skip
-def test_the_longest_mount_path_holds_a_path(path: str, holder: str, inner: str) -> None:
+def test_the_longest_mount_path_holds_a_path(path: str, mounted: str, inner: str) -> None:
     found, rest = pick(table("/a", "/a/b", "/d/e"), P(path))
-    assert (found.storage.mount_path, rest) == (holder, inner)
+    assert (found.storage.mount_path, rest) == (mounted, inner)
 
 
 def test_a_storage_at_the_root_holds_what_no_other_does() -> None:

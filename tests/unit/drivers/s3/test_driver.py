@@ -19,8 +19,11 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from mangrove.drivers import base, s3, s3copy, s3upload
-from mangrove.drivers.base import Entry, Mounting, Upload, parts_key
+from mangrove.drivers import base
+from mangrove.drivers.base import DriverContext, Entry, Upload, make_parts_key
+from mangrove.drivers.s3 import copy as s3copy
+from mangrove.drivers.s3 import driver as s3
+from mangrove.drivers.s3 import upload as s3upload
 from mangrove.paths import TreePath
 from mangrove.problems import (
     BadRequest,
@@ -78,7 +81,7 @@ def used(options: s3.S3Options, work: Callable[[s3.S3], Awaitable[Any]], modifie
     """What `work` answers on a started driver."""
 
     async def whole() -> Any:
-        driver = s3.S3(options, Mounting(modified=modified))
+        driver = s3.S3(options, DriverContext(modified=modified))
         await driver.start()
         try:
             return await work(driver)
@@ -231,7 +234,7 @@ def test_a_listing_comes_in_pages_without_what_is_no_entry(bucket: Bucket, versi
 def test_a_folder_is_as_old_as_its_storage(bucket: Bucket, version: str, name: str) -> None:
     bucket.put(f"d/{name}/deep/f", "d/f")
     options = bucket.options(list_object_version=version)
-    entries = used(options, lambda driver: base.entries(driver, P("/d")), modified=1234.0)
+    entries = used(options, lambda driver: base.list_all(driver, P("/d")), modified=1234.0)
     folders = [entry for entry in entries if entry.is_dir]
     assert folders == [base.Entry(name, 0, 1234.0, True)]
     assert used(options, lambda driver: driver.stat(P(f"/d/{name}")), modified=1234.0) == folders[0]
@@ -256,13 +259,13 @@ def test_an_empty_folder_is_there_and_a_file_is_none(bucket: Bucket) -> None:
     bucket.put("f")
 
     async def work(driver: s3.S3) -> None:
-        await driver.make(P("/a/b"))
+        await driver.makedirs(P("/a/b"))
         assert await suite.names(driver, "/a/b") == []
         assert (await driver.stat(P("/a"))).is_dir
-        await suite.fails(base.entries(driver, P("/f")), NotSupported)
+        await suite.fails(base.list_all(driver, P("/f")), NotSupported)
         await suite.fails(driver.read(P("/missing"), 0, 0), NotFound)
         for path in ("/f", "/f/below"):
-            await suite.fails(driver.make(P(path)), Exists)
+            await suite.fails(driver.makedirs(P(path)), Exists)
 
     used(bucket.options(), work)
     assert bucket.keys() == ["a/b/.mangrove", "f"]
@@ -270,7 +273,7 @@ def test_an_empty_folder_is_there_and_a_file_is_none(bucket: Bucket) -> None:
 
 def test_a_missing_bucket_is_named_as_the_reason(bucket: Bucket) -> None:
     with pytest.raises(StorageProblem, match="bucket does not exist"):
-        used(bucket.options(bucket="nosuchbucket"), lambda driver: base.entries(driver, P("/")))
+        used(bucket.options(bucket="nosuchbucket"), lambda driver: base.list_all(driver, P("/")))
 
 
 def test_folders_move_whole_and_leave_their_parent(bucket: Bucket) -> None:
@@ -315,9 +318,11 @@ def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts
     assert bucket.keys() == ["a +%ä"]
 
     async def in_parts(driver: s3.S3) -> Entry:
-        token = await driver.begin(target, upload, parts_key())
+        token = await driver.begin(target, upload, make_parts_key())
         receipts = [
-            await driver.take_part(driver, source, target, token, number, start, min(5 * MIB, len(written) - start))
+            await driver.copy_part_from(
+                driver, source, target, token, number, start, min(5 * MIB, len(written) - start)
+            )
             for number, start in enumerate(range(0, len(written), 5 * MIB), 1)
         ]
         return await driver.finish(target, token, receipts, upload)
@@ -423,7 +428,7 @@ PAGE = (
 def test_odd_answers_to_a_listing_end_it(status: int, content: bytes, kind: type[StorageProblem]) -> None:
     with odd(status, content) as options:
         with pytest.raises(kind) as caught:
-            used(options, lambda driver: base.entries(driver, P("/")))
+            used(options, lambda driver: base.list_all(driver, P("/")))
     assert "TEST" not in caught.value.message
 
 
@@ -464,7 +469,7 @@ def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_thread
                 await driver.write(P("/new"), body(), Upload(None, 0.0))
             read += len(block)
         with pytest.raises(Unreachable):
-            await base.entries(driver, P("/"))
+            await base.list_all(driver, P("/"))
         return read
 
     assert used(bucket.options(), work) == 6 * MIB

@@ -15,10 +15,23 @@ from pathlib import Path
 from secrets import token_hex
 from typing import ParamSpec, TypeVar
 
-from mangrove.drivers import localbytes, localcopy, thumbnails, unnamed
-from mangrove.drivers.base import Capacity, Config, Driver, Entry, Mounting, Options, Take, Upload, option
-from mangrove.drivers.confined import Root, told
-from mangrove.drivers.localbytes import threaded, unbroken
+from mangrove.drivers.base import (
+    Capacity,
+    CopyRequest,
+    Driver,
+    DriverConfig,
+    DriverContext,
+    Entry,
+    Options,
+    Upload,
+    option,
+)
+from mangrove.drivers.local import blocks as localbytes
+from mangrove.drivers.local import copy as localcopy
+from mangrove.drivers.local import thumbnails
+from mangrove.drivers.local import tmpfile as unnamed
+from mangrove.drivers.local.blocks import threaded, unbroken
+from mangrove.drivers.local.rooted import Root, told
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, Problem, StorageProblem
 
@@ -48,11 +61,11 @@ class LocalOptions(Options):
 class Local(Driver):
     name = "Local"
     Options = LocalOptions
-    config = Config(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
+    config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", direct_lookup=True)
     options: LocalOptions
 
-    def __init__(self, options: LocalOptions, mounting: Mounting) -> None:
-        super().__init__(options, mounting)
+    def __init__(self, options: LocalOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
         if not options.root_folder_path:
             raise StorageProblem("root folder  not exists")  # it would be the folder the service was started in
         self.root = Root(options.root_folder_path)
@@ -95,7 +108,7 @@ class Local(Driver):
                 except (Problem, OSError):
                     continue  # a link that leaves the root or leads nowhere, or gone meanwhile
                 if pictures or link or stat.S_ISDIR(facts.st_mode):
-                    found.append(self._entry(name, facts, path, pictures)._replace(link=link))
+                    found.append(self._entry(name, facts, path, pictures)._replace(is_link=link))
                 else:
                     found.append(Entry(name, facts.st_size, facts.st_mtime, False))
         found.sort(key=itemgetter(0))
@@ -127,11 +140,11 @@ class Local(Driver):
             raise NotFound
         return self._entry(path.name, self.root.status(path), path.parent, self.options.thumbnail)
 
-    async def traces(self, path: TreePath) -> set[str]:
+    async def identify(self, path: TreePath) -> set[str]:
         facts = await threaded(self.root.status, path)
         return {f"local:{facts.st_dev}:{facts.st_ino}"}
 
-    async def stamp(self, path: TreePath) -> int:
+    async def get_change_token(self, path: TreePath) -> int:
         return (await threaded(self.root.status, path)).st_mtime_ns
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
@@ -165,7 +178,7 @@ class Local(Driver):
     def _finish(self, path: TreePath, part: str, handle: int, upload: Upload) -> Entry:
         with self.root.target(path) as (folder, name):
             os.utime(handle, (time.time(), upload.modified))
-            unnamed.put(handle, folder, part, name, new=upload.new)
+            unnamed.put(handle, folder, part, name, exclusive=upload.exclusive)
         return self._entry(path.name, os.fstat(handle), path.parent, self.options.thumbnail)
 
     def _abandon(self, path: TreePath, part: str) -> None:
@@ -189,10 +202,10 @@ class Local(Driver):
                 os.close(handle)
         return part
 
-    async def lost(self, path: TreePath, key: str) -> None:
+    async def abort_by_key(self, path: TreePath, key: str) -> None:
         await threaded(self._abandon, path, f"{PART}{key}.part")
 
-    async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
+    async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         await threaded(self._part, path, token, offset, content)
         return str(len(content))
 
@@ -221,10 +234,10 @@ class Local(Driver):
                 raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
             return self._finish(path, part, handle, upload)
 
-    async def drop(self, path: TreePath, token: str) -> None:
+    async def abort(self, path: TreePath, token: str) -> None:
         await threaded(self._abandon, path, token)
 
-    async def make(self, path: TreePath) -> None:
+    async def makedirs(self, path: TreePath) -> None:
         await threaded(self._make, path)
 
     def _make(self, path: TreePath) -> None:
@@ -257,17 +270,17 @@ class Local(Driver):
         _free(target)
         await threaded(localcopy.copy, self.root, path, target, f"{PART}{token_hex(12)}.part")
 
-    async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
+    async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, Local):
             return None
         for file in files:
             _free(file.target)
-        return await threaded(localcopy.take, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
+        return await threaded(localcopy.copy_from, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
 
-    def takes_parts(self, source: Driver) -> tuple[int, int]:
+    def plan_part_copies(self, source: Driver) -> tuple[int, int]:
         return (localcopy.PART if isinstance(source, Local) else 0), 1  # the kernel lets one write to a file at a time
 
-    async def take_part(
+    async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         assert isinstance(source, Local)
@@ -318,12 +331,12 @@ class Local(Driver):
                     raise
                 raise StorageProblem("the recycle bin is on another file system") from None
 
-    async def space(self) -> Capacity:
+    async def get_space(self) -> Capacity:
         with told():
             facts = await threaded(os.statvfs, self.root.real)
         return Capacity(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize)
 
-    async def thumb(self, path: TreePath) -> tuple[bytes, str]:
+    async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         if not self.options.thumbnail or not thumbnails.can(path.name):
             raise NotSupported
         handle = await threaded(self.root.open, path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.contract.api import scenes
+from tests.contract.api import fixtures
 from tests.service import Client, Service
 
 DONE_STATES = {2, 4, 7}
@@ -93,7 +93,7 @@ class Desk:
 
     def leave(self) -> None:
         """End and forget all tasks."""
-        self.may(scenes.ALL_RIGHTS)
+        self.may(fixtures.ALL_RIGHTS)
         for kind in KINDS:
             for row in self.client.get(f"/openlist/api/task/{kind}/undone")["data"]:
                 self.client.post(f"/openlist/api/task/{kind}/cancel", params={"tid": row["id"]})
@@ -103,13 +103,13 @@ class Desk:
 
 
 @contextmanager
-def desk(service: Service, admin: Client, root: Path) -> Iterator[Desk]:
+def task_client(service: Service, admin: Client, root: Path) -> Iterator[Desk]:
     """One for the time of the context; `root` becomes the folder of the other storage."""
     root.mkdir(parents=True)
     name = uuid4().hex
     admin.ok("/api/fs/mkdir", path=f"/files/{name}")
-    with scenes.local(admin, root) as mount, scenes.user(service, admin, scenes.ALL_RIGHTS) as client:
-        made = Desk(service, admin, client, scenes.disk(service, f"/files/{name}"), mount, root)
+    with fixtures.local(admin, root) as mount, fixtures.user(service, admin, fixtures.ALL_RIGHTS) as client:
+        made = Desk(service, admin, client, fixtures.disk(service, f"/files/{name}"), mount, root)
         yield made
         made.leave()
 

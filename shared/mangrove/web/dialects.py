@@ -41,14 +41,14 @@ def transferred(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: s
     if not tasks:
         return {"message": f"{verb} operations completed immediately"}
     message = f"Successfully created {len(tasks)} {verb.lower()} task(s)"
-    return {"message": message, "tasks": [one.shown for one in tasks]}
+    return {"message": message, "tasks": [one.view for one in tasks]}
 
 
-def task(shown: dict[str, Any], dialect: str) -> dict[str, Any]:
+def task(view: dict[str, Any], dialect: str) -> dict[str, Any]:
     """A task's record: its state a number for existing clients, a word by the document."""
     if dialect == OPENLIST:
-        return shown
-    return shown | {"state": State(shown["state"]).name.lower()}
+        return view
+    return view | {"state": State(view["state"]).name.lower()}
 
 
 def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[str, Any]]:
@@ -59,8 +59,8 @@ def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[s
 def created_task(one: Task, dialect: str) -> dict[str, Any]:
     """A task in the answer of what opened it."""
     if dialect == OPENLIST:
-        return one.shown
-    return {key: one.shown[key] for key in ("id", "name", "state", "status", "progress", "error")}
+        return one.view
+    return {key: one.view[key] for key in ("id", "name", "state", "status", "progress", "error")}
 
 
 def flattened(count: int, dialect: str) -> str:

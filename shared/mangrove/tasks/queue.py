@@ -32,7 +32,7 @@ def new_id() -> str:
 
 def stage(task: Task) -> str:
     """The name in staging of what this run of a task brings for the next one."""
-    return f"{task.id}.{task.turn}"
+    return f"{task.id}.{task.attempt}"
 
 
 def following(stage: str) -> str:
@@ -41,11 +41,11 @@ def following(stage: str) -> str:
 
 
 def open(
-    kind: str, user: User, name: str, facts: Mapping[str, Any], size: int = 0, status: str = "", id: str = ""
+    kind: str, user: User, name: str, spec: Mapping[str, Any], size: int = 0, status: str = "", id: str = ""
 ) -> Task:
     """Put a new task on the board and start it. `size` in bytes, 0 when it is not known."""
-    shown = _fresh(id or new_id(), name, user.username, user.role, size, status)
-    task = records.create(shown["id"], kind, user.id, shown, facts)
+    view = _fresh(id or new_id(), name, user.username, user.role, size, status)
+    task = records.create(view["id"], kind, user.id, view, spec)
     reached("board.opened")
     try:
         machines.start(task)
@@ -55,12 +55,12 @@ def open(
     return task
 
 
-def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: int, status: str = "") -> None:
+def chain(kind: str, task: Task, name: str, spec: Mapping[str, Any], size: int, status: str = "") -> None:
     """Open the task that goes on with what `task` has brought; once, however often a worker comes to do it."""
     id = following(stage(task))
-    shown = _fresh(id, name, task.shown["creator"], task.shown["creator_role"], size, status)
+    view = _fresh(id, name, task.view["creator"], task.view["creator_role"], size, status)
     try:
-        opened = records.create(id, kind, task.owner, shown, facts)
+        opened = records.create(id, kind, task.owner, view, spec)
     except Conflict:
         try:
             opened = records.get(id)
@@ -71,7 +71,7 @@ def hand_on(kind: str, task: Task, name: str, facts: Mapping[str, Any], size: in
         machines.start(opened)
 
 
-def handed_on(task: Task, *, start: bool = True) -> bool:
+def is_chained(task: Task, *, start: bool = True) -> bool:
     """Whether the task that goes on with what this run of `task` has brought is open; with `start`, it is started if
     it waits."""
     try:
@@ -99,9 +99,9 @@ def _fresh(id: str, name: str, creator: str, role: int, size: int, status: str) 
     }
 
 
-def shown(row: Row | Task) -> dict[str, Any]:
+def view(row: Row | Task) -> dict[str, Any]:
     """What clients see of a task."""
-    found = dict(row.shown)
+    found = dict(row.view)
     if row.cancel and found["end_time"] is None:
         found["state"] = State.CANCELING
     return found
@@ -111,7 +111,7 @@ def listed(kind: str, done: bool, caller: Caller, at_once: int | None = None) ->
     """The tasks of a kind that the caller may see, oldest first; read as they are asked for, `at_once` at a time."""
     for row in records.rows(kind, done, at_once):
         if caller.is_admin or row.owner == caller.user.id:
-            yield shown(row)
+            yield view(row)
 
 
 def get(kind: str, id: str, caller: Caller) -> Task:
@@ -132,7 +132,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
-        machines.hurry(task)
+        machines.expedite(task)
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
@@ -142,13 +142,13 @@ def retry(kind: str, id: str, caller: Caller) -> None:
         return
     fresh = {"state": State.WAITING_RETRY, "error": "", "end_time": None, "status": ""}
     try:
-        again = records.again(task, task.shown | fresh)
+        again = records.reopen(task, task.view | fresh)
     except Conflict:
         return  # somebody else retried it at the same time
     try:
         machines.start(again)
     except Problem:
-        records.shelve(again, task.shown)
+        records.shelve(again, task.view)
         raise
 
 
@@ -157,8 +157,8 @@ def delete(kind: str, id: str, caller: Caller) -> None:
     task = get(kind, id, caller)
     if not task.done:
         records.take_down(task)
-        machines.hurry(task)
-    elif task.shown["state"] == State.SUCCEEDED:
+        machines.expedite(task)
+    elif task.view["state"] == State.SUCCEEDED:
         records.delete_done(kind, task.id)
     else:
         _clean_up(task)
@@ -167,6 +167,6 @@ def delete(kind: str, id: str, caller: Caller) -> None:
 def _clean_up(task: Task) -> None:
     """Run a task once more, only to remove what was kept for a retry."""
     try:
-        machines.start(records.again(task, task.shown, gone=True))
+        machines.start(records.reopen(task, task.view, gone=True))
     except Conflict:
         pass  # somebody else deletes or retries it at the same time

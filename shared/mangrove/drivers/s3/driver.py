@@ -13,12 +13,14 @@ import boto3
 import httpx
 from botocore.config import Config as ClientConfig
 
-from mangrove.drivers import s3copy, s3pages, s3upload
-from mangrove.drivers.base import BLOCK, Config, Driver, Entry, Link, Mounting, Take, Upload
-from mangrove.drivers.s3links import at_host, disposition, without_bucket
-from mangrove.drivers.s3options import S3Options, address
-from mangrove.drivers.s3told import told
-from mangrove.drivers.s3upload import Store, aborted, begun
+from mangrove.drivers.base import BLOCK, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.s3 import copy as s3copy
+from mangrove.drivers.s3 import pages as s3pages
+from mangrove.drivers.s3 import upload as s3upload
+from mangrove.drivers.s3.errors import told
+from mangrove.drivers.s3.links import at_host, disposition, without_bucket
+from mangrove.drivers.s3.options import S3Options, address
+from mangrove.drivers.s3.upload import Store, aborted, begun
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
@@ -38,11 +40,11 @@ Result = TypeVar("Result")
 class S3(Driver):
     name = "S3"
     Options = S3Options
-    config = Config(default_root="/", check_status=True, direct_lookup=True)
+    config = DriverConfig(default_root="/", check_status=True, direct_lookup=True)
     options: S3Options
 
-    def __init__(self, options: S3Options, mounting: Mounting) -> None:
-        super().__init__(options, mounting)
+    def __init__(self, options: S3Options, context: DriverContext) -> None:
+        super().__init__(options, context)
         root = TreePath(options.root_folder_path)
         self._root = "" if root == "/" else f"{root[1:]}/"
         self._placeholder = options.placeholder or PLACEHOLDER
@@ -133,7 +135,7 @@ class S3(Driver):
                 start = page.following
                 following = asyncio.create_task(self._page(prefix, page.following)) if page.following else None
                 known = known or bool(page.files or page.folders)
-                found = [Entry(name, 0, self.mounting.modified, True) for name in page.folders]
+                found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
                 yield found + [entry for entry in page.files if entry.name not in ("", self._placeholder)]
         finally:
             if following is not None:
@@ -165,12 +167,12 @@ class S3(Driver):
 
     async def stat(self, path: TreePath) -> Entry:
         if path == "/":
-            return Entry("", 0, self.mounting.modified, True)
+            return Entry("", 0, self.context.modified, True)
         try:
             found = await self.call("head_object", Key=self.key(path))
         except NotFound:
             if await self._holds(path):
-                return Entry(path.name, 0, self.mounting.modified, True)
+                return Entry(path.name, 0, self.context.modified, True)
             raise NotFound from None
         modified, etag = found["LastModified"].timestamp(), found.get("ETag", "").strip('"')
         return Entry(path.name, found["ContentLength"], modified, False, etag=etag)
@@ -223,16 +225,16 @@ class S3(Driver):
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         return await begun(self.call, self.key(path), ContentType=upload.mime)
 
-    async def lost(self, path: TreePath, key: str) -> None:
+    async def abort_by_key(self, path: TreePath, key: str) -> None:
         await s3upload.aborted_since(self.call, self.key(path), float(key.partition("-")[0]))
 
-    async def checksums(self, path: TreePath) -> Mapping[str, str]:
-        return s3upload.checksums(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
+    async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
+        return s3upload.parse_checksums(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
 
-    async def traces(self, path: TreePath) -> set[str]:
+    async def identify(self, path: TreePath) -> set[str]:
         return {f"s3:{self.options.bucket}/{self.key(path)}"}
 
-    async def part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
+    async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
         answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)
         return f"{len(content)} {answer['ETag']}"
 
@@ -247,16 +249,16 @@ class S3(Driver):
         )
         return await self.stat(path)
 
-    async def drop(self, path: TreePath, token: str) -> None:
+    async def abort(self, path: TreePath, token: str) -> None:
         await aborted(self.call, self.key(path), token)
 
-    async def take(self, source: Driver, files: Sequence[Take]) -> Sequence[StorageProblem | None] | None:
+    async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, S3) or not self._shares(source):
             return None
         wanted = [(source.place(source.key(file.source)), self.key(file.target), file) for file in files]
-        return await s3copy.take(self.call, source.stat, self.stat, wanted)
+        return await s3copy.copy_from(self.call, source.stat, self.stat, wanted)
 
-    async def take_part(
+    async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         assert isinstance(source, S3)
@@ -264,7 +266,7 @@ class S3(Driver):
         etag = await s3copy.part(self.call, place, self.key(target), token, number, offset, length)
         return f"{length} {etag}"
 
-    def takes_parts(self, source: Driver) -> tuple[int, int]:
+    def plan_part_copies(self, source: Driver) -> tuple[int, int]:
         return (s3copy.PART if isinstance(source, S3) and self._shares(source) else 0), s3copy.PARTS_AT_ONCE
 
     def _shares(self, other: S3) -> bool:
@@ -276,7 +278,7 @@ class S3(Driver):
         """An object, as the source of a copy."""
         return {"Bucket": self.options.bucket, "Key": key}
 
-    async def make(self, path: TreePath) -> None:
+    async def makedirs(self, path: TreePath) -> None:
         for step in path.ancestors()[:-1]:
             if await self._is_file(step):
                 raise Exists

@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from mangrove.drivers import unnamed
-from mangrove.drivers.base import Take
-from mangrove.drivers.confined import Root
+from mangrove.drivers.base import CopyRequest
+from mangrove.drivers.local import tmpfile as unnamed
+from mangrove.drivers.local.rooted import Root
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
@@ -32,12 +32,12 @@ def copy(root: Root, path: TreePath, target: TreePath, part: str) -> None:
         raise StorageProblem("cannot copy a device")
 
 
-def take(source: Root, root: Root, files: Sequence[Take], part: str) -> list[StorageProblem | None]:
+def copy_from(source: Root, root: Root, files: Sequence[CopyRequest], part: str) -> list[StorageProblem | None]:
     """Copy small files from another root; what happened to each."""
     return [_taken(source, root, file, f"{part}-{index}") for index, file in enumerate(files)]
 
 
-def _taken(source: Root, root: Root, file: Take, part: str) -> StorageProblem | None:
+def _taken(source: Root, root: Root, file: CopyRequest, part: str) -> StorageProblem | None:
     try:
         with reading(source, file.source) as handle:
             facts = os.fstat(handle)
@@ -45,7 +45,7 @@ def _taken(source: Root, root: Root, file: Take, part: str) -> StorageProblem | 
                 raise StorageProblem("the source changed since the task began")
             if not file.overwrite and _standing(root, file.target):
                 raise Exists
-            _file(handle, root, file.target, part, new=not file.overwrite)
+            _file(handle, root, file.target, part, exclusive=not file.overwrite)
     except StorageProblem as problem:
         return problem
     return None
@@ -77,7 +77,7 @@ def reading(root: Root, path: TreePath) -> Iterator[int]:
         os.close(handle)
 
 
-def _file(source: int, root: Root, target: TreePath, part: str, *, new: bool = False) -> None:
+def _file(source: int, root: Root, target: TreePath, part: str, *, exclusive: bool = False) -> None:
     """Copy what the handle holds, with its times, whole or not at all; refused when it changes meanwhile. Exists when
     it is to be `new` and something stands there."""
     facts = os.fstat(source)
@@ -88,7 +88,7 @@ def _file(source: int, root: Root, target: TreePath, part: str, *, new: bool = F
             if os.fstat(source).st_mtime_ns != facts.st_mtime_ns:
                 raise StorageProblem("the source changed while it was copied")
             os.utime(copied, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-            unnamed.put(copied, folder, part, name, new=new)
+            unnamed.put(copied, folder, part, name, exclusive=exclusive)
         except IsADirectoryError:
             unnamed.abandon(folder, part)
             raise Exists from None

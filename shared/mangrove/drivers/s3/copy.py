@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from mangrove.drivers.base import Entry, Take
-from mangrove.drivers.s3upload import Call
+from mangrove.drivers.base import CopyRequest, Entry
+from mangrove.drivers.s3.upload import Call
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
@@ -35,13 +35,13 @@ async def part(call: Call, source: Place, target: str, upload: str, number: int,
     return str(answer["CopyPartResult"]["ETag"])
 
 
-async def take(
-    call: Call, look: Look, there: Look, files: Sequence[tuple[Place, str, Take]]
+async def copy_from(
+    call: Call, look: Look, there: Look, files: Sequence[tuple[Place, str, CopyRequest]]
 ) -> Sequence[StorageProblem | None]:
     """Copy small objects of another bucket (`look` asks it, `there` the target); what happened to each."""
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(source: Place, key: str, file: Take) -> StorageProblem | None:
+    async def one(source: Place, key: str, file: CopyRequest) -> StorageProblem | None:
         async with turn:
             try:
                 await _taken(call, look, there, source, key, file)
@@ -52,7 +52,7 @@ async def take(
     return await asyncio.gather(*(one(*wanted) for wanted in files))
 
 
-async def _taken(call: Call, look: Look, there: Look, source: Place, key: str, file: Take) -> None:
+async def _taken(call: Call, look: Look, there: Look, source: Place, key: str, file: CopyRequest) -> None:
     found = await look(file.source)
     if found.is_dir or (found.size, found.modified) != (file.size, file.modified):
         raise StorageProblem("the source changed since the task began")

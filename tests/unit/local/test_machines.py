@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from mangrove.local import clock, machines
+from mangrove.local import machines, scheduler
 from mangrove.local.machines import Runner
 from mangrove.problems import Problem
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
-from mangrove.tasks import board, steps
 from mangrove.tasks import machines as starters
+from mangrove.tasks import queue, steps
 from mangrove.tasks.kinds import State
-from tests.ground import Disk, Ground
+from tests.task_env import Disk, TaskEnv
 
 SECONDS = 10.0
 
@@ -33,15 +33,15 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class Machinery:
     """A running Runner. `most`: how many workers were seen at work at once."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, task_env: TaskEnv) -> None:
+        self._ground = task_env
         self._lock = threading.Lock()
         self._at_work = 0
         self.most = 0
         self.began: list[str] = []
         self.hold = threading.Event()
         self.hold.set()
-        self._live = ground.do(self._start())
+        self._live = task_env.do(self._start())
 
     async def _start(self) -> asyncio.Task[None]:
         runner = Runner()
@@ -78,12 +78,12 @@ class Machinery:
 
 
 @pytest.fixture
-def start(ground: Ground) -> Iterator[Callable[[], Machinery]]:
+def start(task_env: TaskEnv) -> Iterator[Callable[[], Machinery]]:
     """Starts the runner, as `mangrove serve` does at its start."""
     made: list[Machinery] = []
 
     def begin() -> Machinery:
-        made.append(Machinery(ground))
+        made.append(Machinery(task_env))
         return made[-1]
 
     yield begin
@@ -92,15 +92,15 @@ def start(ground: Ground) -> Iterator[Callable[[], Machinery]]:
 
 
 @pytest.fixture
-def ends(ground: Ground) -> tuple[Disk, Disk]:
-    return ground.disk(), ground.disk()
+def ends(task_env: TaskEnv) -> tuple[Disk, Disk]:
+    return task_env.disk(), task_env.disk()
 
 
-def copies(ground: Ground, ends: tuple[Disk, Disk], count: int) -> list[Task]:
+def copies(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int) -> list[Task]:
     """So many tasks, a file each."""
     for number in range(count):
         ends[0].put(f"f{number}", b"%d" % number)
-    return ground.carry("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
+    return task_env.carry("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
 
 
 def wait(condition: Callable[[], bool]) -> None:
@@ -110,8 +110,8 @@ def wait(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def done(ground: Ground, task: Task) -> Callable[[], bool]:
-    return lambda: ground.now(task).done
+def done(task_env: TaskEnv, task: Task) -> Callable[[], bool]:
+    return lambda: task_env.now(task).done
 
 
 def is_gone(task: Task) -> bool:
@@ -124,16 +124,16 @@ def is_gone(task: Task) -> bool:
 
 
 def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_first(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    ground.setting(copy_task_threads_num="2")
+    task_env.setting(copy_task_threads_num="2")
     machinery = start()
     machinery.hold.clear()
-    tasks = copies(ground, ends, 6)
+    tasks = copies(task_env, ends, 6)
     wait(lambda: machinery.most == 2)
     machinery.hold.set()
     for task in tasks:
-        wait(done(ground, task))
+        wait(done(task_env, task))
     assert machinery.most == 2
     assert set(machinery.began[:2]) == {task.id for task in tasks[:2]}
     assert sorted(machinery.began) == sorted(task.id for task in tasks)
@@ -141,76 +141,76 @@ def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_firs
 
 
 def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    ground.setting(copy_task_threads_num="0")
+    task_env.setting(copy_task_threads_num="0")
     machinery = start()
     machinery.hold.clear()
-    tasks = copies(ground, ends, 5)
+    tasks = copies(task_env, ends, 5)
     time.sleep(0.1)
     assert machinery.began == []
-    ground.setting(copy_task_threads_num="3")
+    task_env.setting(copy_task_threads_num="3")
     wait(lambda: len(machinery.began) == 3)
-    ground.setting(copy_task_threads_num="1")
+    task_env.setting(copy_task_threads_num="1")
     machinery.hold.set()
-    wait(done(ground, tasks[-1]))
+    wait(done(task_env, tasks[-1]))
     assert machinery.most == 3
-    assert [ground.shown(task)[0] for task in tasks] == [State.SUCCEEDED] * 5
+    assert [task_env.view(task)[0] for task in tasks] == [State.SUCCEEDED] * 5
 
 
-@pytest.mark.parametrize("verb", [board.cancel, board.delete])
+@pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
 def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_when_none_may_work(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery], verb: Callable[..., None]
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], verb: Callable[..., None]
 ) -> None:
-    ground.setting(copy_task_threads_num="0")
+    task_env.setting(copy_task_threads_num="0")
     machinery = start()
-    first, second, third = copies(ground, ends, 3)
-    verb("copy", second.id, ground.caller())
-    if verb is board.cancel:
-        wait(done(ground, second))
-        assert ground.shown(second) == (State.CANCELED, "context canceled")
+    first, second, third = copies(task_env, ends, 3)
+    verb("copy", second.id, task_env.caller())
+    if verb is queue.cancel:
+        wait(done(task_env, second))
+        assert task_env.view(second) == (State.CANCELED, "context canceled")
     else:
-        assert not ground.on_board(second)
+        assert not task_env.on_board(second)
         wait(lambda: is_gone(second))
-    assert not ground.now(first).done
-    ground.setting(copy_task_threads_num="1")
-    wait(done(ground, third))
+    assert not task_env.now(first).done
+    task_env.setting(copy_task_threads_num="1")
+    wait(done(task_env, third))
     assert machinery.began.count(second.id) == 1
     assert sorted(ends[1].files()) == ["f0", "f2"]
 
 
 def test_a_start_takes_up_what_was_left_undone_and_forgets_the_leases_of_the_dead(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    waiting, held, deleted = copies(ground, ends, 3)
+    waiting, held, deleted = copies(task_env, ends, 3)
     records.take(held.id, "a worker of the last process", 3600)
     records.take(deleted.id, "another one", 3600)
-    board.delete("copy", deleted.id, ground.caller())
+    queue.delete("copy", deleted.id, task_env.caller())
     start()
     for task in (waiting, held):
-        wait(done(ground, task))
-        assert ground.shown(task)[0] == State.SUCCEEDED
+        wait(done(task_env, task))
+        assert task_env.view(task)[0] == State.SUCCEEDED
     wait(lambda: is_gone(deleted))
     assert sorted(ends[1].files()) == ["f0", "f1"]
 
 
 def test_a_task_that_is_started_twice_is_done_once(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     start()
-    (task,) = copies(ground, ends, 1)
+    (task,) = copies(task_env, ends, 1)
     starters.start(task)
     starters.start(task)
-    wait(done(ground, task))
-    assert ground.shown(task) == (State.SUCCEEDED, "")
+    wait(done(task_env, task))
+    assert task_env.view(task) == (State.SUCCEEDED, "")
     assert ends[1].files() == {"f0": b"0"}
 
 
 def test_a_machine_that_fails_for_good_takes_nobody_along(
-    ground: Ground, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle = steps._settle
-    (first,) = copies(ground, ends, 1)
+    (first,) = copies(task_env, ends, 1)
 
     async def broken(id: str, *more: Any) -> None:
         if id == first.id:
@@ -218,14 +218,14 @@ def test_a_machine_that_fails_for_good_takes_nobody_along(
         await settle(id, *more)
 
     monkeypatch.setattr(steps, "_settle", broken)
-    ground.setting(copy_task_threads_num="1")
+    task_env.setting(copy_task_threads_num="1")
     monkeypatch.setattr(machines.Machine, "__init__", _impatient(machines.Machine.__init__))
     machinery = start()
     wait(lambda: first.id in machinery.began)
     ends[0].put("g", b"g")
-    second = ground.copy(ends[0].mount, ends[1].mount, "g")
-    wait(done(ground, second))
-    assert not ground.now(first).done
+    second = task_env.copy(ends[0].mount, ends[1].mount, "g")
+    wait(done(task_env, second))
+    assert not task_env.now(first).done
 
 
 def _impatient(made: Callable[..., None]) -> Callable[..., None]:
@@ -240,8 +240,8 @@ def _impatient(made: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
-def test_the_clock_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
-    assert clock.schedules() == [("functions.workers.sweep.app.handler", 3600)]
+def test_the_clock_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPatch, task_env: TaskEnv) -> None:
+    assert scheduler.schedules() == [("functions.workers.sweep.app.handler", 3600)]
     from functions.workers.sweep import app
 
     called: list[float] = []
@@ -254,11 +254,11 @@ def test_the_clock_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPa
 
     app_handler = app.handler
     monkeypatch.setattr(app, "handler", handler)
-    monkeypatch.setattr(clock, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(clock, "UNITS", {"hour": 0.02})
+    monkeypatch.setattr(scheduler, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "UNITS", {"hour": 0.02})
 
     async def some_time() -> None:
-        running = asyncio.create_task(clock.run())
+        running = asyncio.create_task(scheduler.run())
         while len(called) < 4:
             await asyncio.sleep(0.01)
             assert not running.done()
@@ -273,6 +273,6 @@ def test_the_clock_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPa
 def test_a_schedule_that_is_no_rate_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, expression: str) -> None:
     event = {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": expression}}
     function = {"Properties": {"CodeUri": "functions/x/", "Events": {"E": event}}}
-    monkeypatch.setattr(clock, "resources", lambda kind: [("X", function)])
+    monkeypatch.setattr(scheduler, "resources", lambda kind: [("X", function)])
     with pytest.raises(ValueError, match="is not one that runs here"):
-        clock.schedules()
+        scheduler.schedules()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from mangrove.drivers.base import BLOCK
-from mangrove.drivers.confined import told
+from mangrove.drivers.local.rooted import told
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")

@@ -28,7 +28,7 @@ CONNECT = 10.0  # seconds until a connection stands
 READ = 60.0  # seconds between two pieces of an answer
 
 
-class Refused(Denied):
+class ForbiddenAddress(Denied):
     """The address is not one that downloads may reach."""
 
 
@@ -126,8 +126,8 @@ async def check(host: str, port: int, allowed: Allowed) -> None:
         raise _refusal(host)
 
 
-def _refusal(host: str) -> Refused:
-    return Refused(f"access to {host[:100]} is not allowed")
+def _refusal(host: str) -> ForbiddenAddress:
+    return ForbiddenAddress(f"access to {host[:100]} is not allowed")
 
 
 class _Network(httpcore.AsyncNetworkBackend):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.drivers.base import BLOCK, Mounting, Upload
-from mangrove.drivers.local import Local, LocalOptions
+from mangrove.drivers.base import BLOCK, DriverContext, Upload
+from mangrove.drivers.local.driver import Local, LocalOptions
 from mangrove.paths import TreePath
 
 
@@ -25,7 +25,7 @@ def test_a_cancelled_write_leaves_no_file_and_no_handle(tmp_path: Path, blocks: 
         await asyncio.sleep(60)
 
     async def go() -> None:
-        driver = Local(LocalOptions.parse(f'{{"root_folder_path": "{tmp_path}"}}'), Mounting())
+        driver = Local(LocalOptions.parse(f'{{"root_folder_path": "{tmp_path}"}}'), DriverContext())
         await driver.start()
         handles = len(os.listdir("/proc/self/fd"))
         for steps in range(12):

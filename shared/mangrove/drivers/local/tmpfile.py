@@ -20,7 +20,7 @@ def opened(folder: int, part: str, mode: int = 0o666) -> int:
     return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
-def put(handle: int, folder: int, part: str, name: str, *, new: bool = False) -> None:
+def put(handle: int, folder: int, part: str, name: str, *, exclusive: bool = False) -> None:
     """Give the file its name, replacing a file there; IsADirectoryError for a folder. FileExistsError for anything
     there when it is to be `new`."""
     if os.fstat(handle).st_nlink == 0:
@@ -29,10 +29,10 @@ def put(handle: int, folder: int, part: str, name: str, *, new: bool = False) ->
             os.link(source, name, dst_dir_fd=folder, follow_symlinks=True)
             return
         except FileExistsError:
-            if new:
+            if exclusive:
                 raise
             os.link(source, part, dst_dir_fd=folder, follow_symlinks=True)
-    elif new and _linked(part, name, folder):
+    elif exclusive and _linked(part, name, folder):
         return
     os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mangrove.drivers.thumbnails import LARGE, WIDTH, Maker
+from mangrove.drivers.local.thumbnails import LARGE, WIDTH, Maker
 
 MEASURED = """
 import resource, sys
 from concurrent.futures import ThreadPoolExecutor
-from mangrove.drivers import thumbnails
+from mangrove.drivers.local import thumbnails
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with ThreadPoolExecutor(4) as pool:
     made = list(pool.map(lambda _: thumbnails._shrunk(open(sys.argv[1], "rb")), range(4)))

@@ -29,5 +29,5 @@ def test_an_engine_whose_port_another_program_took_meanwhile_is_started_on_anoth
 def test_an_engine_that_never_starts_is_refused_by_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNOXIDE_BIN", "/bin/false")
     monkeypatch.delenv("MANGROVE_DYNAMODB_ENDPOINT", raising=False)
-    with pytest.raises(engine.Refused, match="ended at once"), engine.running(tmp_path):
+    with pytest.raises(engine.StartupError, match="ended at once"), engine.running(tmp_path):
         pass

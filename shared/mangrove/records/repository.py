@@ -10,13 +10,13 @@ from pynamodb.exceptions import DoesNotExist
 
 from mangrove.problems import Problem
 from mangrove.records import counters
-from mangrove.records.base import Conflict, RecordMissing, Versioned, again, told, transaction
+from mangrove.records.base import Conflict, RecordMissing, Versioned, retry_on_conflict, told, transaction
 from mangrove.records.unique import claim, release
 
 Value = TypeVar("Value")
 
 
-class Kind(Generic[Value]):
+class Repository(Generic[Value]):
     """Records of one table as values of one dataclass. `unique` is the field whose value no two may share."""
 
     def __init__(self, name: str, model: type[Versioned], value: type[Value], unique: str, taken: str) -> None:
@@ -48,14 +48,14 @@ class Kind(Generic[Value]):
         """One record; RecordMissing."""
         return self.value_of(self.record(id))
 
-    @again
+    @retry_on_conflict
     def create(self, **fields: Any) -> Value:
         """A new record with the next id; Problem when its unique name is taken."""
         record = self.model(counters.next_id(self.name), **fields)
         self._claimed(lambda write: claim(write, self.name, fields[self.unique], _id(record)), record)
         return self.get(_id(record))
 
-    @again
+    @retry_on_conflict
     def change(self, id: int, **fields: Any) -> Value:
         """Set fields of a record; RecordMissing, or Problem when its new unique name is taken."""
         record = self.record(id)
@@ -88,7 +88,7 @@ class Kind(Generic[Value]):
                 raise Problem(self.taken) from None
             raise
 
-    @again
+    @retry_on_conflict
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
         record = self.record(id)

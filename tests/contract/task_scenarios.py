@@ -17,13 +17,13 @@ import pytest
 from moto.s3.models import s3_backends
 
 from mangrove.local import template
-from mangrove.tasks import carry
+from mangrove.tasks import file_copy
 from tests import lambdas, servers
-from tests.contract.deeds import Person
+from tests.contract.scenarios import Person
 from tests.recorder import Right
 
-LARGE = bytes(carry.WHOLE + 1)  # goes in parts
-DOWNLOAD = bytes(carry.PART + 1)  # the same, from an address
+LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
+DOWNLOAD = bytes(file_copy.PART + 1)  # the same, from an address
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
@@ -154,7 +154,7 @@ def broken_transfers(admin: Person, outside: Outside) -> None:
     admin.tasks("move", "delete", tid=id)
     admin.cloud.drive()
     assert admin.told("copy", changed) == SUCCEEDED
-    assert id not in str([admin.tasks("move", shelf) for shelf in ("undone", "done")])
+    assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
 
 
 def opened(admin: Person, sample: str, **body: Any) -> list[str]:

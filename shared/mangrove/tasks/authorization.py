@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mangrove.drivers.base import Makes
+from mangrove.drivers.base import MakesDirectories
 from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath, checked_name
 from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
-from mangrove.tasks.carry import End
-from mangrove.tree import spot
+from mangrove.tasks.file_copy import Endpoint
+from mangrove.tree import access
+from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
 from mangrove.tree.mounts import Mount
 from mangrove.tree.rules import Rule
-from mangrove.tree.spot import Spot
 
 
 async def caller(task: Task, right: Right) -> Caller:
@@ -27,9 +27,9 @@ async def caller(task: Task, right: Right) -> Caller:
     return Caller(user, right)
 
 
-async def place(who: Caller, path: str, password: str = "") -> Spot:
+async def place(who: Caller, path: str, password: str = "") -> PathAccess:
     """A spot by its absolute path; Denied outside the caller's base path."""
-    found = await spot.at(who, path, password, confined=False)
+    found = await access.at(who, path, password, confined=False)
     if not found.path.within(found.base):
         raise Denied
     return found
@@ -39,9 +39,9 @@ async def place(who: Caller, path: str, password: str = "") -> Spot:
 class Goal:
     """Where bytes go: a folder of the tree, and in it `name`; "" for the folder itself."""
 
-    folder: Spot
+    folder: PathAccess
     name: str
-    end: End
+    end: Endpoint
     mount: Mount
     _folders: dict[str | None, tuple[bool, Rule | None]] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Goal:
         path, who, rules = self.folder.path, self.folder.caller.user, self.folder.rules
         if parent is not None:
             path = TreePath(f"{path}/{self.name}/{parent}")
-        there, _ = self.folder.moved(path).mount()
+        there, _ = self.folder.with_path(path).mount()
         may = rules.may_write(who, path) and rules.admits(who, path) and there.path == self.mount.path
         return may, rules.hiding(who, path)  # what is put below another mount would be seen nowhere
 
@@ -70,20 +70,20 @@ async def prepare(goal: Goal) -> None:
     driver, place = goal.end.driver, goal.folder
     inner = goal.end.path.parent if goal.name else goal.end.path
     for step, path in zip(inner.ancestors()[:-1], place.path.ancestors(), strict=False):
-        if await End(driver, step).entry() is not None:
+        if await Endpoint(driver, step).entry() is not None:
             break
         checked_name(step.name)
-        place.moved(path.parent).spend(place.caller.door)
-    if not isinstance(driver, Makes):
+        place.with_path(path.parent).require(place.caller.declared_right)
+    if not isinstance(driver, MakesDirectories):
         raise NotSupported
     if inner != "/":
-        await driver.make(inner)
+        await driver.makedirs(inner)
     forget_upwards(goal.mount, inner)
 
 
 async def goal(who: Caller, folder: str, name: str) -> Goal:
     """Where a task's bytes go, as the caller may put them there; Denied when he may not."""
     into = await place(who, folder)
-    into.spend(who.door)
+    into.require(who.declared_right)
     driver, inner, mount = await into.driver()
-    return Goal(into, name, End(driver, inner / name if name else inner), mount)
+    return Goal(into, name, Endpoint(driver, inner / name if name else inner), mount)

@@ -132,7 +132,7 @@ async def aborted_since(call: Call, key: str, begun_at: float) -> None:
             await aborted(call, key, one["UploadId"])
 
 
-def checksums(head: Mapping[str, Any]) -> dict[str, str]:
+def parse_checksums(head: Mapping[str, Any]) -> dict[str, str]:
     """What the answer of head_object says of the whole object's bytes, by algorithm; sums of sums are left out."""
     found: dict[str, str] = {}
     if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":

@@ -11,7 +11,7 @@ import pytest
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
 from mangrove.records.tasks import Task
-from mangrove.tasks import board, machines
+from mangrove.tasks import machines, queue
 from mangrove.tasks.kinds import State
 from tests.unit.tree import made
 
@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
 
 
 def opened(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
-    return board.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", FACTS, **more)
+    return queue.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", FACTS, **more)
 
 
 def settled(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
@@ -42,11 +42,11 @@ def settled(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task
     token = secrets.token_hex(4)
     held = tasks.take(task.id, token, 5)
     end = {"state": state, "error": error, "start_time": "2024-01-01T00:00:00Z", "end_time": "2024-01-01T00:00:01Z"}
-    return tasks.keep(held, token, 0, shown=held.shown | end, done=True)
+    return tasks.keep(held, token, 0, view=held.view | end, done=True)
 
 
 def ids(kind: str, done: bool, caller: Caller) -> list[str]:
-    return [row["id"] for row in board.listed(kind, done, caller)]
+    return [row["id"] for row in queue.listed(kind, done, caller)]
 
 
 def missing(work: Any) -> None:
@@ -57,12 +57,12 @@ def missing(work: Any) -> None:
 
 def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task]) -> None:
     task = opened(kind="upload", size=7, status="uploading")
-    assert board.shown(task) == {
+    assert queue.view(task) == {
         "id": task.id, "name": "copy [/a](/b) to [/c](/d)", "creator": "ann", "creator_role": 0, "state": 0,
         "status": "uploading", "progress": 0.0, "start_time": None, "end_time": None, "total_bytes": 7, "error": "",
     }  # fmt: skip
-    assert [(one.id, one.turn) for one in started] == [(task.id, 0)]
-    assert board.get("upload", task.id, ANN) == task
+    assert [(one.id, one.attempt) for one in started] == [(task.id, 0)]
+    assert queue.get("upload", task.id, ANN) == task
 
 
 def test_the_folder_password_lies_sealed_in_the_table() -> None:
@@ -72,26 +72,26 @@ def test_the_folder_password_lies_sealed_in_the_table() -> None:
     raw = str(TaskRecord._get_connection().get_item(task.id))
     assert task.id in raw
     assert "open sesame" not in raw
-    assert board.get("copy", task.id, ANN).facts == FACTS
+    assert queue.get("copy", task.id, ANN).spec == FACTS
 
 
 def test_the_owner_and_administrators_see_a_task_and_nobody_else() -> None:
     of_ann, of_bob = opened(ANN), opened(BOB)
     assert (ids("copy", False, ANN), ids("copy", False, BOB)) == ([of_ann.id], [of_bob.id])
     assert ids("copy", False, ADMIN) == [of_ann.id, of_bob.id]
-    assert board.get("copy", of_ann.id, ADMIN) == of_ann
-    missing(lambda: board.get("copy", of_ann.id, BOB))
-    missing(lambda: board.get("copy", board.new_id(), ADMIN))
-    missing(lambda: board.get("move", of_ann.id, ANN))
+    assert queue.get("copy", of_ann.id, ADMIN) == of_ann
+    missing(lambda: queue.get("copy", of_ann.id, BOB))
+    missing(lambda: queue.get("copy", queue.new_id(), ADMIN))
+    missing(lambda: queue.get("move", of_ann.id, ANN))
 
 
-@pytest.mark.parametrize("verb", [board.cancel, board.retry, board.delete])
+@pytest.mark.parametrize("verb", [queue.cancel, queue.retry, queue.delete])
 def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> None:
     undone, done = opened(), settled(opened())
-    before = [board.get("copy", one.id, ANN) for one in (undone, done)]
+    before = [queue.get("copy", one.id, ANN) for one in (undone, done)]
     for one in (undone, done):
         missing(lambda one=one: verb("copy", one.id, BOB))
-    assert [board.get("copy", one.id, ANN) for one in (undone, done)] == before
+    assert [queue.get("copy", one.id, ANN) for one in (undone, done)] == before
     assert len(started) == 2
 
 
@@ -107,71 +107,71 @@ def test_lists_are_by_kind_and_shelf_the_oldest_first() -> None:
 
 def test_cancelling_a_task_that_is_under_way_shows_it_canceling() -> None:
     task = opened()
-    board.cancel("copy", task.id, ANN)
-    board.cancel("copy", task.id, ADMIN)
-    assert board.shown(board.get("copy", task.id, ANN))["state"] == State.CANCELING
-    assert [row["state"] for row in board.listed("copy", False, ANN)] == [State.CANCELING]
+    queue.cancel("copy", task.id, ANN)
+    queue.cancel("copy", task.id, ADMIN)
+    assert queue.view(queue.get("copy", task.id, ANN))["state"] == State.CANCELING
+    assert [row["state"] for row in queue.listed("copy", False, ANN)] == [State.CANCELING]
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
 def test_cancelling_a_task_that_is_done_changes_nothing(state: State) -> None:
     task = settled(opened(), state, "why")
-    board.cancel("copy", task.id, ANN)
-    assert board.get("copy", task.id, ANN) == task
-    assert board.shown(task)["state"] == state
+    queue.cancel("copy", task.id, ANN)
+    assert queue.get("copy", task.id, ANN) == task
+    assert queue.view(task)["state"] == state
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
 def test_retrying_a_task_that_is_done_begins_its_next_run(state: State, started: list[Task]) -> None:
     task = settled(opened(), state, "why")
-    board.retry("copy", task.id, ANN)
-    again = board.get("copy", task.id, ANN)
-    assert (again.turn, again.done, again.cancel) == (1, False, False)
-    shown = board.shown(again)
-    assert (shown["state"], shown["error"], shown["end_time"]) == (State.WAITING_RETRY, "", None)
-    assert [(one.id, one.turn) for one in started] == [(task.id, 0), (task.id, 1)]
+    queue.retry("copy", task.id, ANN)
+    again = queue.get("copy", task.id, ANN)
+    assert (again.attempt, again.done, again.cancel) == (1, False, False)
+    view = queue.view(again)
+    assert (view["state"], view["error"], view["end_time"]) == (State.WAITING_RETRY, "", None)
+    assert [(one.id, one.attempt) for one in started] == [(task.id, 0), (task.id, 1)]
     assert ids("copy", False, ANN) == [task.id]
     assert ids("copy", True, ANN) == []
 
 
 def test_retrying_a_cancelled_task_takes_its_mark_away() -> None:
     task = opened()
-    board.cancel("copy", task.id, ANN)
-    settled(task, State.CANCELED, board.CANCELED)
-    board.retry("copy", task.id, ANN)
-    again = board.get("copy", task.id, ANN)
+    queue.cancel("copy", task.id, ANN)
+    settled(task, State.CANCELED, queue.CANCELED)
+    queue.retry("copy", task.id, ANN)
+    again = queue.get("copy", task.id, ANN)
     assert not again.cancel
-    assert board.shown(again)["state"] == State.WAITING_RETRY
+    assert queue.view(again)["state"] == State.WAITING_RETRY
 
 
 def test_retrying_a_task_that_is_under_way_changes_nothing(started: list[Task]) -> None:
     task = opened()
-    board.retry("copy", task.id, ANN)
-    assert board.get("copy", task.id, ANN) == task
+    queue.retry("copy", task.id, ANN)
+    assert queue.get("copy", task.id, ANN) == task
     assert len(started) == 1
 
 
 def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
     task = settled(opened(), State.FAILED, "why")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: board.retry("copy", task.id, ANN), range(8)))
-    assert board.get("copy", task.id, ANN).turn == 1
-    assert [one.turn for one in started] == [0, 1]
+        list(pool.map(lambda _: queue.retry("copy", task.id, ANN), range(8)))
+    assert queue.get("copy", task.id, ANN).attempt == 1
+    assert [one.attempt for one in started] == [0, 1]
 
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_deleted_task_is_gone(done: bool) -> None:
     task = settled(opened()) if done else opened()
-    board.delete("copy", task.id, ANN)
-    missing(lambda: board.get("copy", task.id, ANN))
-    for verb in (board.delete, board.cancel, board.retry):
+    queue.delete("copy", task.id, ANN)
+    missing(lambda: queue.get("copy", task.id, ANN))
+    for verb in (queue.delete, queue.cancel, queue.retry):
         missing(lambda verb=verb: verb("copy", task.id, ANN))
     assert ids("copy", False, ADMIN) == ids("copy", True, ADMIN) == []
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 21, "ä" * 21, "x" * 5000])
 def test_what_is_no_id_is_not_found(id: str) -> None:
-    missing(lambda: board.get("copy", id, ADMIN))
+    missing(lambda: queue.get("copy", id, ADMIN))
 
 
 def test_a_task_that_cannot_be_started_is_not_left_on_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,28 +196,28 @@ def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(machines, "_starter", refuse)
         with pytest.raises(Problem, match="cannot be started"):
-            board.retry("copy", task.id, ANN)
-    after = board.get("copy", task.id, ANN)
-    assert (after.done, board.shown(after)) == (True, board.shown(task))
+            queue.retry("copy", task.id, ANN)
+    after = queue.get("copy", task.id, ANN)
+    assert (after.done, queue.view(after)) == (True, queue.view(task))
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
-    board.retry("copy", task.id, ANN)
+    queue.retry("copy", task.id, ANN)
     assert ids("copy", False, ANN) == [task.id]
-    assert [one.turn for one in started] == [0, 2]
+    assert [one.attempt for one in started] == [0, 2]
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED])
 def test_deleting_what_did_not_succeed_starts_a_run_that_cleans_up(state: State, started: list[Task]) -> None:
     task = settled(opened(), state, "why")
-    board.delete("copy", task.id, ANN)
-    assert [(one.turn, one.gone, one.cancel) for one in started[1:]] == [(1, True, True)]
-    missing(lambda: board.get("copy", task.id, ADMIN))
-    missing(lambda: board.delete("copy", task.id, ANN))
+    queue.delete("copy", task.id, ANN)
+    assert [(one.attempt, one.gone, one.cancel) for one in started[1:]] == [(1, True, True)]
+    missing(lambda: queue.get("copy", task.id, ADMIN))
+    missing(lambda: queue.delete("copy", task.id, ANN))
     assert len(started) == 2
 
 
 def test_deleting_what_succeeded_needs_no_further_run(started: list[Task]) -> None:
     task = settled(opened())
-    board.delete("copy", task.id, ANN)
+    queue.delete("copy", task.id, ANN)
     assert len(started) == 1
 
 
@@ -225,38 +225,38 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
     for _ in range(5):
         task = settled(opened(), State.FAILED, "why")
         with ThreadPoolExecutor(2) as pool:
-            done = [pool.submit(verb, "copy", task.id, ANN) for verb in (board.retry, board.delete)]
+            done = [pool.submit(verb, "copy", task.id, ANN) for verb in (queue.retry, queue.delete)]
         assert [one.exception() for one in done if not isinstance(one.exception(), Missing)] in ([None], [None] * 2)
         left = ids("copy", False, ANN)
         assert left in ([], [task.id])
         if left:
-            board.delete("copy", task.id, ANN)
+            queue.delete("copy", task.id, ANN)
 
 
 def test_stopping_a_task_under_way_lets_it_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried: list[str] = []
     monkeypatch.setattr(machines, "_hurrier", lambda task: hurried.append(task.id))
     first, second, third = opened(), opened(), settled(opened())
-    board.cancel("copy", first.id, ANN)
-    board.delete("copy", second.id, ANN)
-    board.cancel("copy", third.id, ANN)
+    queue.cancel("copy", first.id, ANN)
+    queue.delete("copy", second.id, ANN)
+    queue.cancel("copy", third.id, ANN)
     assert hurried == [first.id, second.id]
 
 
 def test_handing_on_twice_opens_one_task_for_each_run(started: list[Task]) -> None:
     task = opened(kind="decompress")
     for _ in range(3):
-        board.hand_on("decompress_upload", task, "upload a to [/c](/d)", {"staged": "/x"}, 9)
+        queue.chain("decompress_upload", task, "upload a to [/c](/d)", {"staged": "/x"}, 9)
     (id,) = ids("decompress_upload", False, ANN)
-    following = board.get("decompress_upload", id, ANN)
-    assert (following.owner, following.shown["total_bytes"], following.facts) == (11, 9, {"staged": "/x"})
-    assert (following.shown["creator"], following.shown["name"]) == ("ann", "upload a to [/c](/d)")
-    assert id == board.following(board.stage(task))
+    following = queue.get("decompress_upload", id, ANN)
+    assert (following.owner, following.view["total_bytes"], following.spec) == (11, 9, {"staged": "/x"})
+    assert (following.view["creator"], following.view["name"]) == ("ann", "upload a to [/c](/d)")
+    assert id == queue.following(queue.stage(task))
     assert {one.id for one in started} == {task.id, id}
     settled(following)
-    board.hand_on("decompress_upload", task, "upload a to [/c](/d)", {}, 9)
+    queue.chain("decompress_upload", task, "upload a to [/c](/d)", {}, 9)
     assert (len(started), ids("decompress_upload", False, ANN)) == (4, [])
-    board.retry("decompress", settled(task).id, ANN)
-    board.hand_on("decompress_upload", board.get("decompress", task.id, ANN), "again", {}, 9)
+    queue.retry("decompress", settled(task).id, ANN)
+    queue.chain("decompress_upload", queue.get("decompress", task.id, ANN), "again", {}, 9)
     assert len(ids("decompress_upload", False, ANN)) == 1
     assert len(ids("decompress_upload", True, ANN)) == 1

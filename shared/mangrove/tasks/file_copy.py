@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 
 from mangrove.checkpoints import reached
 from mangrove.drivers.base import (
+    Checksums,
     Copies,
+    CopiesFrom,
+    CopyRequest,
     Driver,
     Entry,
     Parts,
     Removes,
-    Sums,
-    Take,
-    Takes,
-    Traces,
+    SameFile,
     Upload,
     Writes,
-    parts_key,
+    make_parts_key,
 )
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
@@ -43,14 +43,14 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """A file or folder in a storage."""
 
     driver: Driver
     path: TreePath
 
-    def __truediv__(self, name: str) -> End:
-        return End(self.driver, self.path / name)
+    def __truediv__(self, name: str) -> Endpoint:
+        return Endpoint(self.driver, self.path / name)
 
     async def entry(self) -> Entry | None:
         """What stands here, asked of the storage itself; None for nothing."""
@@ -61,7 +61,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceVersion:
     """A file as it was when the work was planned: what it must still be, size in bytes."""
 
     size: int
@@ -78,14 +78,14 @@ class File:
         )
 
 
-class Neighbours:
+class TargetListing:
     """What stands at the target, asked folder by folder where asking for one entry costs a round trip."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._folders: OrderedDict[TreePath, asyncio.Task[dict[str, Entry]]] = OrderedDict()
 
-    async def find(self, end: End) -> Entry | None:
+    async def find(self, end: Endpoint) -> Entry | None:
         """The entry at `end`, as it was when its folder was first asked for; None for nothing."""
         if self._driver.config.no_cache:
             return await end.entry()
@@ -109,8 +109,15 @@ class Neighbours:
         return found
 
 
-async def carry(
-    run: Run, source: End, target: End, file: File, near: Neighbours, *, overwrite: bool, leave: bool
+async def copy_file(
+    run: Run,
+    source: Endpoint,
+    target: Endpoint,
+    file: SourceVersion,
+    near: TargetListing,
+    *,
+    overwrite: bool,
+    leave: bool,
 ) -> bool:
     """Copy a file and verify it. `leave` keeps what stands at the target; else, without `overwrite`, Exists.
 
@@ -126,7 +133,7 @@ async def carry(
         if await alike(source, target):
             return True
         raise Exists
-    stored = await _stored(run, source, target, file, Upload(file.size, file.modified, new=not overwrite))
+    stored = await _stored(run, source, target, file, Upload(file.size, file.modified, exclusive=not overwrite))
     if stored.size != file.size:
         raise StorageProblem(f"the target has {stored.size} bytes instead of {file.size}")
     try:
@@ -137,23 +144,23 @@ async def carry(
     return True
 
 
-async def _withdraw(target: End, stored: Entry) -> None:
+async def _withdraw(target: Endpoint, stored: Entry) -> None:
     """Remove what was stored and is not the source, unless it is another file by now."""
-    ours = File(stored.size, stored.modified, stored.etag).same(await target.entry())
+    ours = SourceVersion(stored.size, stored.modified, stored.etag).same(await target.entry())
     if ours and isinstance(target.driver, Removes):
         await target.driver.remove(target.path)
 
 
-async def _sums_agree(source: End, target: End) -> None:
+async def _sums_agree(source: Endpoint, target: Endpoint) -> None:
     """Refuse when both storages know checksums of the same kind and two of them differ."""
-    if not (isinstance(source.driver, Sums) and isinstance(target.driver, Sums)):
+    if not (isinstance(source.driver, Checksums) and isinstance(target.driver, Checksums)):
         return
-    one, other = await source.driver.checksums(source.path), await target.driver.checksums(target.path)
+    one, other = await source.driver.get_checksums(source.path), await target.driver.get_checksums(target.path)
     if any(one[kind] != other[kind] for kind in one.keys() & other.keys()):
         raise StorageProblem("the target's checksum differs from the source's")
 
 
-async def alike(source: End, target: End) -> bool:
+async def alike(source: Endpoint, target: Endpoint) -> bool:
     """Whether two files hold the same bytes."""
     one, other = await source.entry(), await target.entry()
     if one is None or other is None or one.is_dir or other.is_dir or one.size != other.size:
@@ -165,12 +172,12 @@ async def alike(source: End, target: End) -> bool:
     return True
 
 
-async def one_thing(source: End, target: End) -> bool:
+async def one_thing(source: Endpoint, target: Endpoint) -> bool:
     """Whether both ends are the same file or folder, reached through two storages."""
-    if not (isinstance(source.driver, Traces) and isinstance(target.driver, Traces)):
+    if not (isinstance(source.driver, SameFile) and isinstance(target.driver, SameFile)):
         return False
     try:
-        if not await source.driver.traces(source.path) & await target.driver.traces(target.path):
+        if not await source.driver.identify(source.path) & await target.driver.identify(target.path):
             return False
     except NotFound:
         return False
@@ -185,19 +192,19 @@ async def together(works: Iterable[Awaitable[Result]]) -> list[Result]:
     return [one.result() for one in running]
 
 
-async def content(end: End, offset: int, length: int) -> bytes:
+async def content(end: Endpoint, offset: int, length: int) -> bytes:
     """A range of a file."""
     blocks: Any = await end.driver.read(end.path, offset, length)
     return b"".join([block async for block in blocks])
 
 
-async def _unchanged(source: End, file: File) -> None:
+async def _unchanged(source: Endpoint, file: SourceVersion) -> None:
     """Asked when all bytes are read and before the target is seen: what is torn must not replace what is whole."""
     if not file.same(await source.driver.stat(source.path)):
         raise StorageProblem("the source changed while it was copied")
 
 
-async def _verified(body: AsyncIterator[bytes], source: End, file: File) -> AsyncIterator[bytes]:
+async def _verified(body: AsyncIterator[bytes], source: Endpoint, file: SourceVersion) -> AsyncIterator[bytes]:
     async for block in body:
         yield block
     await _unchanged(source, file)
@@ -205,13 +212,13 @@ async def _verified(body: AsyncIterator[bytes], source: End, file: File) -> Asyn
 
 def _pieces(source: Driver, target: Parts, size: int) -> tuple[int, int]:
     """Bytes of a piece of a file, and how many are stored side by side."""
-    part, lanes = target.takes_parts(source) if isinstance(target, Takes) else (0, 0)
+    part, lanes = target.plan_part_copies(source) if isinstance(target, CopiesFrom) else (0, 0)
     if not part:
         part, lanes = PART, IN_FLIGHT
     return max(part // lanes, -(-size // MOST_PIECES)), lanes
 
 
-async def _stored(run: Run, source: End, target: End, file: File, upload: Upload) -> Entry:
+async def _stored(run: Run, source: Endpoint, target: Endpoint, file: SourceVersion, upload: Upload) -> Entry:
     if source.driver is target.driver and isinstance(source.driver, Copies):
         try:
             await source.driver.copy(source.path, target.path)
@@ -220,9 +227,9 @@ async def _stored(run: Run, source: End, target: End, file: File, upload: Upload
             pass  # too large to be done at once, or not within this storage
     if file.size > WHOLE and isinstance(target.driver, Parts):
         return await _in_parts(run, source, target, target.driver, upload, file)
-    if isinstance(target.driver, Takes):
-        wanted = Take(source.path, target.path, file.size, file.modified, not upload.new)
-        if (taken := await target.driver.take(source.driver, [wanted])) is not None:
+    if isinstance(target.driver, CopiesFrom):
+        wanted = CopyRequest(source.path, target.path, file.size, file.modified, not upload.exclusive)
+        if (taken := await target.driver.copy_from(source.driver, [wanted])) is not None:
             if taken[0] is not None:
                 raise taken[0]
             reached("carry.whole")
@@ -236,7 +243,9 @@ async def _stored(run: Run, source: End, target: End, file: File, upload: Upload
     return stored
 
 
-async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: Upload, file: File) -> Entry:
+async def _in_parts(
+    run: Run, source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, file: SourceVersion
+) -> Entry:
     """Store part by part; the record knows each stored one, so that whoever goes on begins at the next."""
     assert upload.size is not None
     size = upload.size
@@ -282,12 +291,12 @@ async def _in_parts(run: Run, source: End, target: End, driver: Parts, upload: U
     return stored
 
 
-async def _begun(run: Run, target: End, driver: Parts, upload: Upload, length: int) -> dict[str, Any]:
+async def _begun(run: Run, target: Endpoint, driver: Parts, upload: Upload, length: int) -> dict[str, Any]:
     """What the record says of the file that is under way: begun by now, and by nobody unknown."""
     state: dict[str, Any] | None = run.cursor.get("file")
     if state is None or state["path"] != target.path or not state["token"]:
         await drop(run, target.driver)
-        state = {"path": target.path, "key": parts_key(), "token": "", "length": length, "receipts": []}
+        state = {"path": target.path, "key": make_parts_key(), "token": "", "length": length, "receipts": []}
         run.cursor["file"] = state
         await run.save()
         reached("carry.intended")
@@ -298,13 +307,15 @@ async def _begun(run: Run, target: End, driver: Parts, upload: Upload, length: i
     return state
 
 
-async def _part(source: End, target: End, driver: Parts, token: str, index: int, length: int, size: int) -> str:
+async def _part(
+    source: Endpoint, target: Endpoint, driver: Parts, token: str, index: int, length: int, size: int
+) -> str:
     offset = index * length
     wanted = min(length, size - offset)
-    if isinstance(driver, Takes) and driver.takes_parts(source.driver)[0]:
-        return await driver.take_part(source.driver, source.path, target.path, token, index + 1, offset, wanted)
+    if isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0]:
+        return await driver.copy_part_from(source.driver, source.path, target.path, token, index + 1, offset, wanted)
     held = await content(source, offset, wanted)
-    storing = asyncio.ensure_future(driver.part(target.path, token, index + 1, offset, held))
+    storing = asyncio.ensure_future(driver.write_part(target.path, token, index + 1, offset, held))
     try:
         return await asyncio.shield(storing)
     except asyncio.CancelledError:
@@ -318,7 +329,7 @@ async def drop(run: Run, target: Driver, path: TreePath | None = None) -> None:
     if state is None or path not in (None, state["path"]):
         return
     if isinstance(target, Parts) and state["token"]:
-        await target.drop(TreePath(state["path"]), state["token"])
+        await target.abort(TreePath(state["path"]), state["token"])
     elif isinstance(target, Parts):
-        await target.lost(TreePath(state["path"]), state["key"])
+        await target.abort_by_key(TreePath(state["path"]), state["key"])
     run.cursor.pop("file", None)

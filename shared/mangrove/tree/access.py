@@ -19,14 +19,14 @@ from mangrove.site import snapshot
 from mangrove.site.values import Settings
 from mangrove.tree import mounts, rules
 from mangrove.tree.listing import Folder, cache
-from mangrove.tree.mounts import Mount, Table, pick
+from mangrove.tree.mounts import Mount, MountTable, pick
 from mangrove.tree.rules import Rules
 
 NOT_READABLE = "password is incorrect or you have no permission"
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PathAccess:
     """An absolute path with all that decides about it. `password` is the folder password the caller typed."""
 
     caller: Caller
@@ -34,49 +34,49 @@ class Spot:
     password: str
     settings: Settings
     rules: Rules
-    table: Table
+    table: MountTable
 
     @property
     def base(self) -> TreePath:
         """The caller's own root."""
         return TreePath(self.caller.user.base_path)
 
-    def within(self, name: str) -> Spot:
+    def child(self, name: str) -> PathAccess:
         """The spot of `name` inside this folder; RelativePath when it would be elsewhere."""
-        return self.moved(self.path / name)
+        return self.with_path(self.path / name)
 
-    def moved(self, path: TreePath) -> Spot:
+    def with_path(self, path: TreePath) -> PathAccess:
         """The same caller at another absolute path."""
-        return Spot(self.caller, path, self.password, self.settings, self.rules, self.table)
+        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table)
 
-    def readable(self) -> Spot:
+    def require_read(self) -> PathAccess:
         """Itself, when the rules let the caller read here; Denied otherwise."""
         if not self.rules.may_read(self.caller.user, self.path, self.password):
             raise Denied(NOT_READABLE)
         return self
 
-    def takeable(self, changes: bool = True) -> None:
+    def require_export(self, changes: bool = True) -> None:
         """Denied unless the caller may read all that is here: what is carried away whole leaves its rules behind.
 
         `changes`: whether it will be gone from here, so that he must be allowed to write, too.
         """
-        self.readable()
+        self.require_read()
         if self.rules.keeps(self.caller.user, self.path, self.password, changes):
             raise Denied(NOT_READABLE)
 
-    def fillable(self) -> None:
+    def require_import(self) -> None:
         """Denied where a rule at or below keeps the caller out: what is put here whole reaches all places below."""
         if self.rules.keeps(self.caller.user, self.path, self.password, True):
             raise Denied
 
-    def spend(self, right: Right, folder: TreePath | None = None) -> None:
+    def require(self, right: Right, folder: TreePath | None = None) -> None:
         """Refuse unless the route declared `right`, the caller has it, and the rules let him write in `folder`.
 
         A rule that opens writing stands in for WRITE alone. A door that declared another right is a mistake in
         the program: refused, never let through.
         """
-        if self.caller.door is not right:
-            raise Denied(f"the door declared {self.caller.door!r}, the verb needs {right!r}")
+        if self.caller.declared_right is not right:
+            raise Denied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
         place = self.path if folder is None else folder
         opened = right is Right.WRITE and self.rules.opens_writing(place)
         if not (self.caller.has(right) or opened) or not self.rules.may_write(self.caller.user, place):
@@ -126,11 +126,11 @@ class Spot:
 
         return (rule.meta.id if rule else 0, user.id if readers else 0), test
 
-    def is_mount_way(self) -> bool:
+    def is_mount_or_ancestor(self) -> bool:
         """Whether this is a mount's own folder or only leads to mounts: never to be renamed, moved or removed."""
         return self.path in self.table.by_path or self.path in self.table.above
 
-    def writable(self) -> bool:
+    def can_write(self) -> bool:
         """Whether the rules and the caller's rights let him put new things here."""
         user = self.caller.user
         may = self.caller.has(Right.WRITE) or self.rules.opens_writing(self.path)
@@ -151,7 +151,7 @@ async def look(driver: Driver, inner: TreePath, mount: Mount, *, to_show: bool =
     return found
 
 
-async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> Spot:
+async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
     """The spot of a path as the caller wrote it, below his base path unless `confined` is off.
 
     Raises RelativePath or BadRequest for a path that is none. Nothing is looked up yet.
@@ -161,7 +161,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     now = snapshot.current()
     if confined:
         path = TreePath(caller.user.base_path) / path
-    return Spot(caller, path, password, now.settings, rules.of(now), table)
+    return PathAccess(caller, path, password, now.settings, rules.of(now), table)
 
 
 def prefixed(problem: Problem, prefix: str) -> Problem:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree  # a server's own answer; expat limits the gro
 import httpx
 
 from mangrove.drivers.base import Entry
-from mangrove.drivers.s3told import problem
+from mangrove.drivers.s3.errors import problem
 from mangrove.problems import StorageProblem, Unreachable
 
 LARGEST = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below

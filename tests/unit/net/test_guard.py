@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.net import guard
+from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import guard, http, urls
-from mangrove.tools.guard import Allowed
+from mangrove.tools import http, urls
 from tests import origin
 from tests.origin import Origin
 
@@ -95,7 +96,7 @@ def test_an_address_of_the_public_internet_is_one(address: str) -> None:
 @pytest.mark.parametrize("host", SPELLINGS.split())
 def test_no_spelling_of_a_private_address_is_reached(private: Origin, host: str) -> None:
     port = private.address.rpartition(":")[2]
-    with pytest.raises(guard.Refused, match=r"^access to .* is not allowed$"):
+    with pytest.raises(guard.ForbiddenAddress, match=r"^access to .* is not allowed$"):
         fetched(f"http://{host}:{port}/", Allowed())
     assert private.asked == []
 
@@ -104,7 +105,7 @@ def test_no_spelling_of_a_private_address_is_reached(private: Origin, host: str)
     "host", ["0177.0.0.1", "１２７.0.0.1", "127.0.0.1.", "①②⑦.0.0.1", "127。0。0。1", "[fe80::1%25lo]"]
 )
 def test_an_odd_spelling_that_no_resolver_reads_reaches_nothing(private: Origin, host: str) -> None:
-    with pytest.raises((guard.Refused, urls.BadAddress, Unreachable)):
+    with pytest.raises((guard.ForbiddenAddress, urls.BadAddress, Unreachable)):
         fetched(f"http://{host}:{private.address.rpartition(':')[2]}/", Allowed())
     assert private.asked == []
 
@@ -112,7 +113,7 @@ def test_an_odd_spelling_that_no_resolver_reads_reaches_nothing(private: Origin,
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_a_redirect_to_a_private_address_is_refused(public: Origin, private: Origin, code: int) -> None:
     url = public.at("/", origin.redirect(f"{private.address}/", code))
-    with pytest.raises(guard.Refused, match=r"^access to 127\.0\.0\.1 is not allowed$"):
+    with pytest.raises(guard.ForbiddenAddress, match=r"^access to 127\.0\.0\.1 is not allowed$"):
         fetched(url)
     assert (len(public.asked), private.asked) == (1, [])
 
@@ -140,7 +141,7 @@ def test_a_name_that_answers_differently_the_second_time_is_checked_the_second_t
     with origin.origin("127.0.0.1", int(port)) as inside:
         inside.at("/next", origin.file(b"secret"))
         public.at("/", origin.redirect("/next"))
-        with pytest.raises(guard.Refused, match=r"^access to rebound\.example is not allowed$"):
+        with pytest.raises(guard.ForbiddenAddress, match=r"^access to rebound\.example is not allowed$"):
             fetched(f"http://rebound.example:{port}/")
         assert (len(public.asked), inside.asked) == (1, [])
 
@@ -167,7 +168,7 @@ def test_another_programs_host_must_be_permitted_at_all_its_addresses(names: Nam
     names.answers["mixed.example"] = [["8.8.8.8", "127.0.0.1"]]
     names.answers["public.example"] = [["8.8.8.8", "1.1.1.1"]]
     asyncio.run(urls.reachable("http://public.example/x", Allowed()))
-    with pytest.raises(guard.Refused):
+    with pytest.raises(guard.ForbiddenAddress):
         asyncio.run(urls.reachable("ftp://mixed.example/x", Allowed()))
     asyncio.run(urls.reachable("ftp://mixed.example/x", Allowed.parse("127.0.0.1")))
     with pytest.raises(Unreachable, match="was not found"):
@@ -183,7 +184,7 @@ def test_another_programs_host_must_be_permitted_at_all_its_addresses(names: Nam
 )  # fmt: skip
 def test_the_servers_that_a_magnet_link_names_must_be_permitted(server: str) -> None:
     magnet = urls.checked(f"Magnet:?xt=urn:btih:{'a' * 40}&{server}", "aria2")
-    with pytest.raises(guard.Refused):
+    with pytest.raises(guard.ForbiddenAddress):
         asyncio.run(urls.reachable(magnet, Allowed()))
 
 
@@ -211,7 +212,7 @@ def test_what_the_administrator_lists_is_reached(private: Origin, names: Names, 
 
 @pytest.mark.parametrize("listed", ["", "127.0.0.2", "10.0.0.0/8", "host", "localhost.example", "127.0.0.1/99"])
 def test_what_the_administrator_does_not_list_is_not_reached(private: Origin, listed: str) -> None:
-    with pytest.raises(guard.Refused):
+    with pytest.raises(guard.ForbiddenAddress):
         fetched(f"{private.address}/", Allowed.parse(listed))
 
 

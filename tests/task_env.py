@@ -85,7 +85,7 @@ class Disk:
         return [str(one) for one in self.root.rglob(f"{PART}*")]
 
 
-class Ground:
+class TaskEnv:
     """`user` may do everything; `started`: the tasks whose machines are to be run, in their order."""
 
     def __init__(self, folder: Path, endpoint: Callable[[], str]) -> None:
@@ -168,10 +168,10 @@ class Ground:
     def caller(self, right: Right = Right.READ) -> Caller:
         return Caller(self.user, right)
 
-    def spot(self, path: str, right: Right) -> Any:
-        from mangrove.tree import spot
+    def access(self, path: str, right: Right) -> Any:
+        from mangrove.tree import access
 
-        return self.do(spot.at(self.caller(right), path))
+        return self.do(access.at(self.caller(right), path))
 
     def carry(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
@@ -179,7 +179,7 @@ class Ground:
         from mangrove.tree.transfers import OnConflict
 
         right = Right.COPY if verb == "copy" else Right.MOVE
-        ends = self.spot(source, right), self.spot(target, right)
+        ends = self.access(source, right), self.access(target, right)
         return self.do(getattr(requests, verb)(*ends, names, OnConflict(**conflict)))
 
     def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
@@ -193,15 +193,15 @@ class Ground:
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
         from mangrove.tasks import requests
 
-        (task,) = self.do(requests.download(self.spot(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
+        (task,) = self.do(requests.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
         from mangrove.tasks import requests
-        from mangrove.tasks.requests import Unpacking
+        from mangrove.tasks.requests import DecompressOptions
 
-        ends = self.spot(source, Right.DECOMPRESS), self.spot(target, Right.DECOMPRESS)
-        (task,) = self.do(requests.decompress(*ends, [name], Unpacking(**wanted)))
+        ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
+        (task,) = self.do(requests.decompress(*ends, [name], DecompressOptions(**wanted)))
         return task
 
     def now(self, task: Task) -> Task:
@@ -209,18 +209,18 @@ class Ground:
 
         return tasks.get(task.id)
 
-    def shown(self, task: Task) -> tuple[int, str]:
+    def view(self, task: Task) -> tuple[int, str]:
         """State and error of a task as its owner sees them."""
-        from mangrove.tasks import board
+        from mangrove.tasks import queue
 
-        found = board.shown(board.get(task.kind, task.id, self.caller()))
+        found = queue.view(queue.get(task.kind, task.id, self.caller()))
         return found["state"], found["error"]
 
     def on_board(self, task: Task) -> bool:
-        from mangrove.tasks import board
+        from mangrove.tasks import queue
 
         try:
-            board.get(task.kind, task.id, self.caller())
+            queue.get(task.kind, task.id, self.caller())
         except Missing:
             return False
         return True
@@ -305,7 +305,7 @@ def at_once() -> Iterator[list[float]]:
 
 
 @contextmanager
-def ground(folder: Path, endpoint: Callable[[], str]) -> Iterator[Ground]:
+def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
     from mangrove.config import config
     from mangrove.site import snapshot
@@ -316,11 +316,11 @@ def ground(folder: Path, endpoint: Callable[[], str]) -> Iterator[Ground]:
         patch.setenv("MANGROVE_DATA", str(folder))
         config.cache_clear()
         patch.setattr(snapshot, "_now", None)
-        patch.setattr(mounts, "_table", mounts.Table(-1, ()))
+        patch.setattr(mounts, "_table", mounts.MountTable(-1, ()))
         patch.setattr(mounts, "_syncing", asyncio.Lock())
         patch.setattr(staging, "_driver", None)
         patch.setattr(staging, "_starting", asyncio.Lock())
-        made = Ground(folder, endpoint)
+        made = TaskEnv(folder, endpoint)
         patch.setattr(steps, "_loop", made.loop)
         patch.setattr(machines, "_starter", made.started.append)
         patch.setattr(machines, "_hurrier", None)
