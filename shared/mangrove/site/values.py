@@ -82,6 +82,92 @@ class Settings(Mapping[str, str]):
     def proxy_types(self) -> frozenset[str]:
         return self.extensions("proxy_types")
 
+    @cached_property
+    def hide_storage_details_in_manage_page(self) -> bool:
+        return self.on("hide_storage_details_in_manage_page")
+
+    @cached_property
+    def forward_direct_link_params(self) -> bool:
+        return self.on("forward_direct_link_params")
+
+    @cached_property
+    def ignore_direct_link_params(self) -> frozenset[str]:
+        """Names of query parameters that are never handed on."""
+        return frozenset(name.strip() for name in self._values["ignore_direct_link_params"].split(","))
+
+    @cached_property
+    def privacy_regs(self) -> str:
+        """RE2 patterns, one a line, of what failure messages must not show."""
+        return self._values["privacy_regs"]
+
+    @cached_property
+    def robots_txt(self) -> str:
+        return self._values["robots_txt"]
+
+    @cached_property
+    def favicon(self) -> str:
+        return self._values["favicon"]
+
+    @cached_property
+    def non_efs_zip_encoding(self) -> str:
+        """The encoding of names in zip files that do not say theirs."""
+        return self._values["non_efs_zip_encoding"]
+
+    @cached_property
+    def archive_max_members(self) -> int:
+        """Entries of an archive; 0 for no bound."""
+        return self.number("archive_max_members")
+
+    @cached_property
+    def archive_max_size(self) -> int:
+        """Bytes that an archive may unpack to; 0 for no bound."""
+        return self.number("archive_max_size") << 20
+
+    @cached_property
+    def archive_max_ratio(self) -> int:
+        """Times its packed size that an archive may unpack to; 0 for no bound."""
+        return self.number("archive_max_ratio")
+
+    @cached_property
+    def task_retention_days(self) -> int:
+        return self.number("task_retention_days")
+
+    @cached_property
+    def offline_download_max_size(self) -> int:
+        """Bytes of one downloaded file; 0 for no bound."""
+        return self.number("offline_download_max_size") << 20
+
+    @cached_property
+    def offline_download_allowed_hosts(self) -> str:
+        """Host names, addresses and networks, separated by commas or lines."""
+        return self._values["offline_download_allowed_hosts"]
+
+    @cached_property
+    def offline_download_ready(self) -> frozenset[str]:
+        """Names of the download tools that answered when they were set up."""
+        return frozenset(name for name in self._values["offline_download_ready"].split(",") if name)
+
+    @cached_property
+    def aria2_uri(self) -> str:
+        return self._values["aria2_uri"]
+
+    @cached_property
+    def aria2_secret(self) -> str:
+        return self._values["aria2_secret"]
+
+    @cached_property
+    def qbittorrent_url(self) -> str:
+        return self._values["qbittorrent_url"]
+
+    @cached_property
+    def qbittorrent_seedtime(self) -> int:
+        """Minutes; negative for ever."""
+        return self.number("qbittorrent_seedtime")
+
+    def task_workers(self, setting: str) -> int:
+        """How many tasks run at once, by the key of a `…_task_threads_num` setting; 0 pauses."""
+        return self.number(setting)
+
     def public(self) -> dict[str, str]:
         """What anybody may see."""
         shown = (PUBLIC, READONLY)
