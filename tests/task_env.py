@@ -108,7 +108,7 @@ class TaskEnv:
         """The configuration in the records is the present one from now on."""
         from mangrove.site import snapshot
 
-        snapshot.changed()
+        snapshot.latest()
 
     def setting(self, **values: str) -> None:
         from mangrove.records import settings
@@ -307,15 +307,16 @@ def at_once() -> Iterator[list[float]]:
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
-    from mangrove.config import config
-    from mangrove.site import snapshot
+    from mangrove import runtime
+    from mangrove.config import Config
+    from mangrove.site.snapshot import SnapshotStore
     from mangrove.tasks import machines, staging, steps
     from mangrove.tree import mounts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MANGROVE_DATA", str(folder))
-        config.cache_clear()
-        patch.setattr(snapshot, "_now", None)
+        runtime.put(Config, Config())
+        runtime.put(SnapshotStore, SnapshotStore())
         patch.setattr(mounts, "_table", mounts.MountTable(-1, ()))
         patch.setattr(mounts, "_syncing", asyncio.Lock())
         patch.setattr(staging, "_driver", None)
@@ -328,4 +329,4 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
             yield made
         finally:
             made.close()
-    config.cache_clear()
+    runtime.put(Config, Config())

@@ -83,7 +83,6 @@ async def create(fields: dict[str, Any]) -> int:
         storage = await asyncio.to_thread(lambda: storages.create(**checked))
     except Problem as problem:
         raise Problem(f"failed create storage in database: {problem.message}", data={"id": 0}) from None
-    await asyncio.to_thread(snapshot.changed)
     if storage.disabled:
         return storage.id
     status = await mounts.start(storage.id)
@@ -117,7 +116,6 @@ async def _found(id: int, complaint: str) -> Storage:
 
 
 async def _restarted(id: int, disabled: bool, complaint: str) -> None:
-    await asyncio.to_thread(snapshot.changed)
     cache.forget_below(id)
     if disabled:
         await mounts.ready()

@@ -82,7 +82,6 @@ async def _started(driver: Driver) -> str:
 def _mounting(mount: Mount) -> DriverContext:
     def stored(addition: str) -> None:
         mount.storage = storages.replace_addition(mount.storage.id, mount.storage.addition, addition)
-        snapshot.changed()
 
     async def save_options(options: Options) -> None:
         await asyncio.to_thread(stored, options.model_dump_json())
@@ -204,7 +203,7 @@ async def _load(mount: Mount) -> None:
         pass  # the status says it
     if mount.status != mount.storage.status:
         try:
-            mount.storage = await asyncio.to_thread(storages.change, mount.storage.id, status=mount.status)
+            mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
         except RecordMissing:
             pass  # removed meanwhile
 

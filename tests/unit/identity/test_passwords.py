@@ -17,31 +17,31 @@ from mangrove.problems import BadRequest
     ],
 )
 def test_the_static_hash_is_that_of_existing_clients(password: str, static: str) -> None:
-    assert passwords.static(password) == static
+    assert passwords.make_static_hash(password) == static
 
 
 def test_a_stored_hash_is_salted_slow_and_fits_its_password_alone() -> None:
-    static = passwords.static("pass")
-    first, second = passwords.stored(static), passwords.stored(static)
+    static = passwords.make_static_hash("pass")
+    first, second = passwords.hash_password("pass"), passwords.hash_password("pass")
     assert first != second
     assert first.startswith("$argon2id$")
     assert static not in first
-    assert passwords.matches(first, static)
-    assert not passwords.matches(first, passwords.static("Pass"))
-    assert not passwords.matches(first, "pass")
-    assert not passwords.matches(first, "")
+    assert passwords.verify(first, static)
+    assert not passwords.verify(first, passwords.make_static_hash("Pass"))
+    assert not passwords.verify(first, "pass")
+    assert not passwords.verify(first, "")
 
 
 @pytest.mark.parametrize("stored", [None, "", "nonsense", "$argon2id$v=19$m=1"])
-def test_nobody_and_a_broken_record_match_nothing(stored: str | None) -> None:
-    assert not passwords.matches(stored, passwords.static("nobody"))
-    assert not passwords.matches(stored, "nobody")
+def test_an_unknown_user_and_a_broken_record_match_nothing(stored: str | None) -> None:
+    assert not passwords.verify(stored, passwords.make_static_hash("no account"))
+    assert not passwords.verify(stored, "no account")
 
 
 def test_a_password_is_bounded() -> None:
-    assert passwords.static("x" * passwords.LONGEST)
+    assert passwords.make_static_hash("x" * passwords.MAX_LENGTH)
     with pytest.raises(BadRequest):
-        passwords.static("x" * (passwords.LONGEST + 1))
+        passwords.make_static_hash("x" * (passwords.MAX_LENGTH + 1))
 
 
 def test_the_administrators_permission_is_all_but_the_three_rights_of_later_protocols() -> None:

@@ -79,13 +79,13 @@ def test_secrets_are_sealed_in_the_table(engine: str) -> None:
 def test_failures_count_up_and_end() -> None:
     from mangrove.records import counters
 
-    assert counters.failures("k") == 0
+    assert counters.count_failures("k") == 0
     assert [counters.add_failure("k", 60) for _ in range(3)] == [1, 2, 3]
-    assert counters.failures("k") == 3
+    assert counters.count_failures("k") == 3
     counters.clear_failures("k")
-    assert counters.failures("k") == 0
+    assert counters.count_failures("k") == 0
     counters.add_failure("past", -1)
-    assert counters.failures("past") == 0
+    assert counters.count_failures("past") == 0
     assert counters.add_failure("past", 60) == 1
 
 
@@ -93,9 +93,9 @@ def test_once_is_once() -> None:
     from mangrove.records import counters
 
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(lambda _: counters.once("code", 60), range(16))) == 1
-    assert counters.once("other", -1)
-    assert counters.once("other", 60)
+        assert sum(pool.map(lambda _: counters.claim_once("code", 60), range(16))) == 1
+    assert counters.claim_once("other", -1)
+    assert counters.claim_once("other", 60)
 
 
 def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
@@ -132,7 +132,7 @@ def test_what_has_ended_is_swept_and_nothing_else() -> None:
 
     counters.add_failure("ended", -10)
     counters.add_failure("lasting", 60)
-    counters.once("ended", -10)
+    counters.claim_once("ended", -10)
     counters.next_id("kind")
     sessions.revoke("ended", int(time.time()) - 10)
     sessions.revoke("lasting", int(time.time()) + 60)
@@ -140,8 +140,8 @@ def test_what_has_ended_is_swept_and_nothing_else() -> None:
     sessions.sweep()
     assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
     assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
-    assert counters.failures("lasting") == 1
-    assert sessions.revoked("lasting")
+    assert counters.count_failures("lasting") == 1
+    assert sessions.is_revoked("lasting")
 
 
 def test_new_names_given_at_once_to_one_record_all_count() -> None:

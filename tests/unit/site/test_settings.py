@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.problems import BadRequest, Problem
 from mangrove.site import values
-from mangrove.site.settings import _fits
+from mangrove.site.settings import check_type
 from mangrove.site.table import BY_KEY, DEPRECATED, PRIVATE, PUBLIC, READONLY, TABLE
 from mangrove.site.values import Settings
 
@@ -27,11 +27,11 @@ def test_the_tables_defaults_are_values_it_would_take() -> None:
         assert setting.type in ("string", "number", "bool", "select", "text"), setting.key
         assert setting.flag in (PUBLIC, PRIVATE, READONLY), setting.key
         assert bool(setting.options) == (setting.type == "select"), setting.key
-        _fits(setting.type, setting.options, setting.default)
+        check_type(setting.type, setting.options, setting.default)
 
 
 def test_everybody_sees_what_the_document_lists_and_no_secret() -> None:
-    public = Settings({"token": "mangrove-secret", "announcement": "hello"}).public()
+    public = Settings({"token": "mangrove-secret", "announcement": "hello"}).get_public()
     assert set(SHOWN.split()) <= set(public)
     assert public["announcement"] == "hello"
     assert all(isinstance(value, str) for value in public.values())
@@ -48,14 +48,14 @@ def test_stored_values_cover_defaults_except_for_the_version() -> None:
 
 
 def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
-    rows = Settings({"unknown": "x"}).records()
+    rows = Settings({"unknown": "x"}).make_records()
     assert [row["key"] for row in rows] == [*(setting.key for setting in TABLE), "unknown"]
     assert rows[-1]["flag"] == DEPRECATED
     assert [row["index"] for row in rows[:-1]] == list(range(len(TABLE)))
     assert {tuple(row) for row in rows} == {("key", "value", "help", "type", "options", "group", "flag", "index")}
-    assert {row["group"] for row in Settings({}).records(frozenset({1, 3}))} == {1, 3}
+    assert {row["group"] for row in Settings({}).make_records(frozenset({1, 3}))} == {1, 3}
     with pytest.raises(BadRequest, match="record not found"):
-        Settings({}).record("nothing")
+        Settings({}).make_record("nothing")
 
 
 def test_typed_values() -> None:
@@ -67,10 +67,10 @@ def test_typed_values() -> None:
 
 
 def test_every_new_token_is_another_one() -> None:
-    one, other = values.new_token(), values.new_token()
+    one, other = values.make_token(), values.make_token()
     assert one != other
     assert re.fullmatch(r"mangrove-[0-9a-f-]{36}[0-9A-Za-z]{64}", one)
-    tokens = [row["value"] for _ in range(2) for row in values.defaults() if row["key"] == "token"]
+    tokens = [row["value"] for _ in range(2) for row in values.make_default_records() if row["key"] == "token"]
     assert len({*tokens, one}) == 3
 
 
@@ -113,9 +113,9 @@ def test_what_is_saved_is_there_at_once_except_for_what_is_read_only(site: None)
     from mangrove.records import settings as stored
     from mangrove.site import settings, snapshot
 
-    before = snapshot.current()
+    before = snapshot.latest()
     settings.save({"site_title": "Mine", "version": "v9", "other": "kept", "allow_mounted": "false"})
-    now = snapshot.current()
+    now = snapshot.latest()
     assert now.version > before.version
     assert (now.settings["site_title"], now.settings.on("allow_mounted")) == ("Mine", False)
     assert stored.all() == {"site_title": "Mine", "other": "kept", "allow_mounted": "false"}
@@ -130,7 +130,7 @@ def test_only_a_deprecated_setting_can_be_deleted(site: None) -> None:
     with pytest.raises(Problem, match="failed to get settingItem: record not found"):
         settings.delete("never_there")
     settings.delete("old_one")
-    assert "old_one" not in snapshot.current().settings
+    assert "old_one" not in snapshot.latest().settings
 
 
 def test_nothing_to_save_is_an_error(site: None) -> None:
@@ -145,4 +145,4 @@ def test_a_new_token_ends_the_old_one(site: None) -> None:
 
     first = settings.reset_token()
     second = settings.reset_token()
-    assert first != second == snapshot.current().settings.token
+    assert first != second == snapshot.latest().settings.token
