@@ -1,9 +1,9 @@
 """What lives as long as the process, with one owner.
 
 A room keeps its state in a class that is made without arguments: the configuration in memory in
-`site.snapshot.SnapshotStore`, the connection to the records engine in `records.base.Connections` and so on. That class
-is its slot: `runtime.get(Connections)` returns the one of the present runtime, made at the first call. This module knows
-none of them; `tests/contract/test_runtime.py` holds the list of all.
+`site.snapshot.SnapshotStore`, the connection to the records engine in `records.base.Connections` and so on. That
+class is its slot: `runtime.get(Connections)` returns the one of the present runtime, made at the first call. This
+module knows none of them; `tests/contract/test_runtime.py` holds the list of all.
 
 Nothing else in the package changes after its import. A test that needs a clean process makes a runtime of its own:
 `with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share what is costly.

@@ -97,7 +97,8 @@ def current() -> Snapshot:
 
 async def fresh() -> Snapshot:
     """The snapshot with all that this process wrote, at most `config().snapshot_seconds` behind other processes."""
-    return runtime.get(SnapshotStore).find_fresh() or await asyncio.to_thread(latest)
+    found = runtime.get(SnapshotStore).find_fresh()
+    return found if found is not None else await asyncio.to_thread(latest)
 
 
 def latest() -> Snapshot:
