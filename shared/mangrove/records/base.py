@@ -93,12 +93,13 @@ class Connections:
         return table
 
     def _connect(self, model: type[Record]) -> TableConnection:
-        table = self._tables[model] = model.make_connection()
+        table = model.make_connection()
         if self._shared is None:
             self._shared = table.connection
         else:
             self._shared.add_meta_table(table.get_meta_table())
             table.connection = self._shared
+        self._tables[model] = table
         return table
 
     def count_call(self) -> None:
