@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import queue
+import re
 import threading
 import types
 import weakref
@@ -51,6 +52,7 @@ CHANGING = (
     type(threading.RLock()), threading.Semaphore, threading.Condition, threading.Event, threading.local, Executor,
     queue.Queue, queue.SimpleQueue, Iterator,
 )  # fmt: skip
+PATCHING = re.compile(r"\b(setattr|delattr|patch|patch\.object)$")
 MUTATORS = {
     "append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault",
     "sort", "reverse", "appendleft", "popleft",
@@ -59,7 +61,7 @@ MUTATORS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A file of the code. `module`: its name, "" for a test."""
+    """A file, with the name of its module."""
 
     path: str
     module: str
@@ -82,22 +84,23 @@ class Source:
         """The names under which this file imports modules of ours."""
         found: set[str] = set()
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mangrove"):
-                found |= {
-                    alias.asname or alias.name for alias in node.names if is_module(f"{node.module}.{alias.name}")
-                }
+            if isinstance(node, ast.ImportFrom):
+                modules = [alias for alias in node.names if is_module(f"{node.module}.{alias.name}")]
+                found |= {alias.asname or alias.name for alias in modules}
         return found
 
 
 def is_module(name: str) -> bool:
+    """Whether `mangrove` has a module of this name."""
     path = ROOT / "shared" / Path(*name.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
+    return name.startswith("mangrove") and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
 def read(folder: str, base: str = "") -> list[Source]:
+    """The files below a folder; their modules are named as seen from `base`."""
     found = []
     for path in sorted((ROOT / folder).rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT / base).with_suffix("").parts).removesuffix(".__init__") if base else ""
+        module = ".".join(path.relative_to(ROOT / base).with_suffix("").parts).removesuffix(".__init__")
         found.append(Source(str(path.relative_to(ROOT)), module, ast.parse(path.read_text())))
     return found
 
@@ -105,10 +108,7 @@ def read(folder: str, base: str = "") -> list[Source]:
 @cache
 def code() -> list[Source]:
     """All of `mangrove` and `functions`."""
-    functions = [
-        Source(one.path, one.path.removesuffix(".py").replace("/", "."), one.tree) for one in read("functions")
-    ]
-    return read("shared/mangrove", "shared") + functions
+    return read("shared/mangrove", "shared") + read("functions")
 
 
 def targets(node: ast.AST) -> Iterator[ast.expr]:
@@ -188,14 +188,18 @@ def complaint(name: str, value: Any) -> str:
     return ""
 
 
+def report(violations: list[str]) -> None:
+    """Fail with one line for each violation."""
+    assert not violations, "\n".join(["", *violations])
+
+
 def test_no_module_has_a_global_statement() -> None:
-    found = [
-        source.at(node, f"global {', '.join(node.names)}")
-        for source in code()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Global)
-    ]
-    assert found == []
+    found = []
+    for source in code():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Global):
+                found.append(source.at(node, f"global {', '.join(node.names)}"))
+    report(found)
 
 
 def test_no_module_keeps_what_changes() -> None:
@@ -207,7 +211,7 @@ def test_no_module_keeps_what_changes() -> None:
         for name, node in assigned(source.tree).items():
             if not name.startswith("__") and (text := complaint(name, getattr(module, name, None))):
                 found.append(source.at(node, text))
-    assert found == []
+    report(found)
 
 
 def test_no_module_sets_a_name_of_another_one() -> None:
@@ -216,13 +220,9 @@ def test_no_module_sets_a_name_of_another_one() -> None:
         modules = source.modules()
         for node in ast.walk(source.tree):
             for target in targets(node):
-                if (
-                    isinstance(target, ast.Attribute)
-                    and isinstance(target.value, ast.Name)
-                    and target.value.id in modules
-                ):
-                    found.append(source.at(node, f"{target.value.id}.{target.attr} is set"))
-    assert found == []
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+                    found.append(source.at(node, f"{ast.unparse(target)} is set"))
+    report(found)
 
 
 def test_only_what_depends_on_the_code_alone_is_cached() -> None:
@@ -234,7 +234,7 @@ def test_only_what_depends_on_the_code_alone_is_cached() -> None:
             for decorator in node.decorator_list:
                 if ast.unparse(decorator).split("(")[0].split(".")[-1] in ("cache", "lru_cache"):
                     found[f"{source.module}.{node.name}"] = source.at(node, f"{node.name} is cached")
-    assert [text for name, text in found.items() if name not in CACHES] == []
+    report([text for name, text in found.items() if name not in CACHES])
     assert CACHES.keys() <= found.keys(), "a function that is no longer cached is still in the list"
 
 
@@ -246,7 +246,7 @@ def test_the_list_of_slots_is_complete() -> None:
                 kind = node.args[0]
                 name = source.resolve(kind.id) if isinstance(kind, ast.Name) else ast.unparse(kind)
                 found.setdefault(name, source.at(node, name))
-    assert [text for name, text in found.items() if name not in SLOTS] == []
+    report([text for name, text in found.items() if name not in SLOTS])
     assert SLOTS.keys() <= found.keys(), "a slot that nothing asks for is still in the list"
 
 
@@ -254,18 +254,12 @@ def replaced_names(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """The names that a test replaces: by setattr or patch, or by an assignment to a name of a module."""
     modules = source.modules()
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            function = ast.unparse(node.func).split(".")
-            if (
-                function[-1] in ("setattr", "delattr")
-                or function[-2:] == ["patch", "object"]
-                or function[-1] == "patch"
-            ):
-                for argument in node.args[:2]:
-                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                        yield node, argument.value.rpartition(".")[2]
+        if isinstance(node, ast.Call) and PATCHING.search(ast.unparse(node.func)):
+            for argument in node.args[:2]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield node, argument.value.rpartition(".")[2]
         for target in targets(node):
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in modules:
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
                 yield node, target.attr
 
 
@@ -276,4 +270,4 @@ def test_no_test_replaces_a_private_name() -> None:
         for node, name in replaced_names(source)
         if name.startswith("_") and (source.path, name) not in FOREIGN
     ]
-    assert found == []
+    report(found)
