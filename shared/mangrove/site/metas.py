@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from mangrove.paths import TreePath
@@ -20,15 +21,15 @@ def get(id: int) -> Meta:
         raise Problem("failed get old meta: record not found") from None
 
 
-def create(fields: dict[str, Any]) -> Meta:
-    """A new rule; `path` is cleaned, every hide line must compile."""
-    return records.create(**_clean_fields(fields))
+def create(meta: Meta) -> Meta:
+    """A new rule, whatever id it comes with; `path` is cleaned, every hide line must compile."""
+    return records.create(**_clean(meta))
 
 
-def update(id: int, fields: dict[str, Any]) -> Meta:
+def update(meta: Meta) -> Meta:
     """Replace all of a rule."""
-    get(id)
-    return records.change(id, **_clean_fields(fields))
+    get(meta.id)
+    return records.change(meta.id, **_clean(meta))
 
 
 def delete(id: int) -> None:
@@ -37,10 +38,13 @@ def delete(id: int) -> None:
     records.delete(id)
 
 
-def _clean_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    for line in filter(str.strip, fields["hide"].splitlines()):
+def _clean(meta: Meta) -> dict[str, Any]:
+    """The fields of the record beside its id; BadRequest."""
+    for line in filter(str.strip, meta.hide.splitlines()):
         try:
             compile_pattern(line)
         except InvalidPattern as error:
             raise BadRequest(f"{line} is illegal: error parsing regexp: {error}") from None
-    return fields | {"path": str(TreePath(fields["path"]))}
+    fields = asdict(meta) | {"path": str(TreePath(meta.path))}
+    del fields["id"]
+    return fields
