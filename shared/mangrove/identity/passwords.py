@@ -20,20 +20,20 @@ class Hasher:
     """Argon2id, at most MAX_CONCURRENT at once in this process."""
 
     def __init__(self) -> None:
-        self._argon2 = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self.argon2 = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
         self._free = threading.BoundedSemaphore(MAX_CONCURRENT)
         self._dummy = ""
 
     def hash(self, text: str) -> str:
         """The salted hash of a text."""
         with self._free:
-            return self._argon2.hash(text)
+            return self.argon2.hash(text)
 
     def verify(self, hashed: str, text: str) -> bool:
         """Whether `hashed` is a hash of the text; False for what is no hash."""
         with self._free:
             try:
-                return self._argon2.verify(hashed, text)
+                return self.argon2.verify(hashed, text)
             except (VerificationError, InvalidHashError):
                 return False
 
