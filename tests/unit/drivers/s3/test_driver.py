@@ -103,7 +103,7 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 def test_the_form_is_as_published() -> None:
-    described = {item["name"]: item for item in s3.S3Options.items()}
+    described = {item.name: item._asdict() for item in s3.S3Options.list_form_items()}
     assert list(described) == [
         "root_folder_path", "bucket", "endpoint", "region", "access_key_id", "secret_access_key", "session_token",
         "custom_host", "enable_custom_host_presign", "sign_url_expire", "placeholder", "force_path_style",
@@ -117,7 +117,7 @@ def test_the_form_is_as_published() -> None:
         "root_folder_path": "/", "sign_url_expire": "4", "list_object_version": "v1", "enable_direct_upload": "false",
     }  # fmt: skip
     assert described["list_object_version"]["options"] == "v1,v2"
-    assert s3.S3Options.secrets() >= {"secret_access_key", "session_token"}
+    assert s3.S3Options.list_secrets() >= {"secret_access_key", "session_token"}
 
 
 def test_start_refuses_what_cannot_work(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
