@@ -154,9 +154,7 @@ def list_common_items(config: DriverConfig) -> list[FormItem]:
     ]
     if not config.no_cache:
         items += [
-            FormItem(
-                "cache_expiration", "number", "30", required=True, help="The cache expiration time for this storage"
-            ),
+            FormItem("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage"),
             FormItem("custom_cache_policies", "text", help="The cache expiration rules for this storage"),
         ]
     items += [
