@@ -45,14 +45,15 @@ class Virtual(Driver):
         self._folders.move_to_end(path)
         return folder
 
-    def _make_entries(self) -> list[Entry]:
+    def _make_entries(self) -> Sequence[Entry]:
         now, options = time.time(), self.options
         low = max(options.min_file_size, 0)
         high = max(options.max_file_size, low)
-        files = [
-            Entry(_make_name(), random.randint(low, high), now, False) for _ in range(_clamp_count(options.num_file))
+        files, folders = _clamp_count(options.num_file), _clamp_count(options.num_folder)
+        return [
+            *(Entry(_make_name(), random.randint(low, high), now, False) for _ in range(files)),
+            *(Entry(_make_name(), 0, now, True) for _ in range(folders)),
         ]
-        return files + [Entry(_make_name(), 0, now, True) for _ in range(_clamp_count(options.num_folder))]
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)

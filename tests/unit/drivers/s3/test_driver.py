@@ -183,7 +183,7 @@ def test_a_cut_body_leaves_no_upload_behind(bucket: Bucket) -> None:
 def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: str) -> None:
     async def work(driver: s3.S3) -> list[str]:
         reached, happened = threading.Event(), []
-        plain = {name: getattr(driver._client, name) for name in (operation, "abort_multipart_upload")}
+        plain = {name: getattr(driver.client, name) for name in (operation, "abort_multipart_upload")}
 
         def slow(**arguments: Any) -> Any:
             reached.set()
@@ -196,8 +196,8 @@ def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: st
             happened.append("abort")
             return plain["abort_multipart_upload"](**arguments)
 
-        setattr(driver._client, operation, slow)
-        driver._client.abort_multipart_upload = abort
+        setattr(driver.client, operation, slow)
+        driver.client.abort_multipart_upload = abort
         writing = asyncio.create_task(driver.write(P("/f"), endless(), Upload(None, 1.7e9)))
         await asyncio.to_thread(reached.wait, 10)
         await asyncio.sleep(0.1)
@@ -246,7 +246,7 @@ def test_only_the_chosen_list_call_is_used(bucket: Bucket, version: str) -> None
     seen: set[str] = set()
 
     async def work(driver: s3.S3) -> None:
-        driver._client.meta.events.register("before-call.s3", lambda model, **_: seen.add(model.name))
+        driver.client.meta.events.register("before-call.s3", lambda model, **_: seen.add(model.name))
         await driver.stat(P("/d"))
         await driver.rename(P("/d"), P("/e"))
         await driver.remove(P("/e"))
