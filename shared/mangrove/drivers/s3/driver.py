@@ -236,7 +236,9 @@ class S3(Driver):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
-        requests = [(source.make_copy_source(source.get_key(file.source)), self.get_key(file.target), file) for file in files]
+        requests = [
+            (source.make_copy_source(source.get_key(file.source)), self.get_key(file.target), file) for file in files
+        ]
         return await copy.copy_from(self.call, source.stat, self.stat, requests)
 
     async def copy_part_from(
@@ -294,7 +296,9 @@ class S3(Driver):
             raise StorageProblem("the destination folder is a subfolder of the source folder")
         entry = await self.stat(path)
         if not entry.is_dir:
-            await copy.copy_object(self.call, self.make_copy_source(self.get_key(path)), self.get_key(target), entry.size)
+            await copy.copy_object(
+                self.call, self.make_copy_source(self.get_key(path)), self.get_key(target), entry.size
+            )
             return [self.get_key(path)]
         found = await self._list_below(path)
         if found.get("IsTruncated"):

@@ -34,7 +34,8 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
-from tests import servers, suite
+from tests import servers
+from tests.contract.drivers import actions
 
 P = TreePath
 MIB = 1 << 20
@@ -141,8 +142,8 @@ def test_bodies_of_all_sizes_come_back(bucket: Bucket, size: int, known: bool) -
     async def work(driver: s3.S3) -> tuple[int, bytes, bytes]:
         chunks = (written[start : start + 700_001] for start in range(0, size, 700_001))
         upload = Upload(size if known else None, 1.7e9, "text/x-test")
-        entry = await driver.write(P("/f"), suite.body(*chunks), upload)
-        return entry.size, await suite.content(driver, "/f"), await suite.content(driver, "/f", size // 2, 3)
+        entry = await driver.write(P("/f"), actions.body(*chunks), upload)
+        return entry.size, await actions.content(driver, "/f"), await actions.content(driver, "/f", size // 2, 3)
 
     expected = written[size // 2 : size // 2 + 3]
     if not size:
@@ -174,7 +175,7 @@ def test_another_size_than_announced_stores_nothing(bucket: Bucket, size: int, a
 def test_a_cut_body_leaves_no_upload_behind(bucket: Bucket) -> None:
     bucket.put("f", content=b"old")
     with pytest.raises(ConnectionResetError):
-        used(bucket.options(), lambda driver: driver.write(P("/f"), suite.cut(bytes(30 * MIB)), Upload(None, 1.7e9)))
+        used(bucket.options(), lambda driver: driver.write(P("/f"), actions.cut(bytes(30 * MIB)), Upload(None, 1.7e9)))
     assert (bucket.keys(), bucket.dangling()) == (["f"], 0)
     assert bucket.client.get_object(Bucket=bucket.name, Key="f")["Body"].read() == b"old"
 
@@ -260,12 +261,12 @@ def test_an_empty_folder_is_there_and_a_file_is_none(bucket: Bucket) -> None:
 
     async def work(driver: s3.S3) -> None:
         await driver.makedirs(P("/a/b"))
-        assert await suite.names(driver, "/a/b") == []
+        assert await actions.names(driver, "/a/b") == []
         assert (await driver.stat(P("/a"))).is_dir
-        await suite.fails(base.list_all(driver, P("/f")), NotSupported)
-        await suite.fails(driver.read(P("/missing"), 0, 0), NotFound)
+        await actions.fails(base.list_all(driver, P("/f")), NotSupported)
+        await actions.fails(driver.read(P("/missing"), 0, 0), NotFound)
         for path in ("/f", "/f/below"):
-            await suite.fails(driver.makedirs(P(path)), Exists)
+            await actions.fails(driver.makedirs(P(path)), Exists)
 
     used(bucket.options(), work)
     assert bucket.keys() == ["a/b/.mangrove", "f"]
@@ -391,7 +392,7 @@ def odd(status: int, content: bytes, announced: int | None = None) -> Iterator[s
 def test_a_server_without_ranges_never_gives_wrong_bytes() -> None:
     with odd(200, b"0123456789") as options:
         with pytest.raises(StorageProblem, match="ranges"):
-            used(options, lambda driver: suite.content(driver, "/f", 4))
+            used(options, lambda driver: actions.content(driver, "/f", 4))
 
 
 def test_leaving_a_stalled_body_holds_nobody_up() -> None:
