@@ -61,13 +61,13 @@ class S3(Driver):
             raise StorageProblem("access_key_id and secret_access_key are required on this machine")
         self._pool = ThreadPoolExecutor(THREADS, "s3")
         make = partial(make_client, self._session, options)
-        endpoint, custom_host = parse_endpoint(options.endpoint), parse_endpoint(options.custom_host)
+        endpoint = parse_endpoint(options.endpoint)
         with translate_errors():
             self.client = await self._run_in_thread(partial(make, endpoint))
             self.copy_client = await self._run_in_thread(partial(make, endpoint, COPY_SECONDS))
             self._link_client = self.client
             if options.custom_host and options.enable_custom_host_presign:
-                self._link_client = await self._run_in_thread(partial(make, custom_host))
+                self._link_client = await self._run_in_thread(partial(make, parse_endpoint(options.custom_host)))
         headers = {"user-agent": options.user_agent} if options.user_agent else {}
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         self._http = await self._run_in_thread(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
@@ -236,9 +236,8 @@ class S3(Driver):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
-        requests = [
-            (source.make_copy_source(source.get_key(file.source)), self.get_key(file.target), file) for file in files
-        ]
+        sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
+        requests = [(one, self.get_key(file.target), file) for one, file in zip(sources, files, strict=True)]
         return await copy.copy_from(self.call, source.stat, self.stat, requests)
 
     async def copy_part_from(
@@ -294,12 +293,10 @@ class S3(Driver):
         """Copy a file, or a folder of at most AT_ONCE objects; the keys that were copied."""
         if target.within(path):
             raise StorageProblem("the destination folder is a subfolder of the source folder")
-        entry = await self.stat(path)
+        entry, key = await self.stat(path), self.get_key(path)
         if not entry.is_dir:
-            await copy.copy_object(
-                self.call, self.make_copy_source(self.get_key(path)), self.get_key(target), entry.size
-            )
-            return [self.get_key(path)]
+            await copy.copy_object(self.call, self.make_copy_source(key), self.get_key(target), entry.size)
+            return [key]
         found = await self._list_below(path)
         if found.get("IsTruncated"):
             raise NotSupported
