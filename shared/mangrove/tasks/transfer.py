@@ -135,11 +135,11 @@ async def _first(run: Run, route: TransferRoute, entries: Manifest, folders: Man
 
 async def _note(name: str, entry: Entry, entries: Manifest, folders: Manifest) -> int:
     """Write an entry down; its bytes."""
-    await entries.append([name, entry.size, entry.modified, entry.is_dir, entry.etag])
+    await entries.append([name, entry.size or 0, entry.modified, entry.is_dir, entry.etag])
     if entry.is_dir:
         await folders.append(name)
         return 0
-    return entry.size
+    return entry.size or 0
 
 
 async def _walk(route: TransferRoute, name: str, entries: Manifest, folders: Manifest) -> int:
@@ -288,7 +288,7 @@ async def _item(run: Run, route: TransferRoute, row: Any, near: TargetListing) -
         file = SourceVersion(size, modified, etag)
         if run.cursor["round"]:  # what failed is tried again with the file as it is now
             found = await source.driver.stat(source.path)
-            file = SourceVersion(found.size, found.modified, found.etag)
+            file = SourceVersion(found.size or 0, found.modified, found.etag)
         ours = await file_copy.copy_file(
             run, source, target, file, near, overwrite=spec["overwrite"], leave=spec["leave"]
         )

@@ -215,7 +215,7 @@ async def _in_time() -> AsyncIterator[None]:
 async def _opened(
     driver: Driver, inner: TreePath, entry: Entry, settings: Settings, password: str
 ) -> AsyncIterator[Archive]:
-    source = Packed(driver, inner, entry.size)
+    source = Packed(driver, inner, entry.size or 0)
     encoding = settings["non_efs_zip_encoding"]
     async with archives.opened(inner.name, source, password, encoding, limits(settings)) as archive:
         yield archive

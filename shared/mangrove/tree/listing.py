@@ -108,7 +108,7 @@ def arranged(found: list[Entry], storage: Storage) -> list[Entry]:
     """Sorted by the storage's order_by, if any, then with folders in front or at the back, if wanted."""
     keys: dict[str, Callable[[Entry], object]] = {
         "name": lambda entry: natural(entry.name),
-        "size": lambda entry: entry.size,
+        "size": lambda entry: entry.size or 0,
         "modified": lambda entry: entry.modified,
     }
     if storage.order_by in keys:

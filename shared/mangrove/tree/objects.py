@@ -32,7 +32,7 @@ def row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "")
     hashes = dict(entry.hashes) if entry.hashes else None
     return {
         "name": entry.name,
-        "size": entry.size,
+        "size": entry.size or 0,
         "is_dir": entry.is_dir,
         "modified": moment(entry.modified),
         "created": moment(entry.created or entry.modified),
