@@ -19,7 +19,10 @@ Problem                      500  the base: `code` goes into the envelope, the t
     ├── Exists                    `file exists`
     ├── Forbidden                 `permission denied`
     ├── Unreachable               the storage does not answer; worth a retry
+    ├── StorageUnavailable        the storage did not start; its status is in the message
     └── NotSupported              `not implement`
+        ├── NotAFolder            `not a folder`
+        └── NotAFile              `not a file`
 
 The class name is also the word on which a state machine retries.
 """
@@ -135,5 +138,17 @@ class Unreachable(StorageProblem):
     text = "storage does not answer"
 
 
+class StorageUnavailable(StorageProblem):
+    text = "storage not init"
+
+
 class NotSupported(StorageProblem):
     text = "not implement"
+
+
+class NotAFolder(NotSupported):
+    text = "not a folder"
+
+
+class NotAFile(NotSupported):
+    text = "not a file"

@@ -13,7 +13,16 @@ import httpx
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
 
 STEP = "  "  # one level of indentation
 HEADS = 8  # sizes asked for at once
@@ -202,7 +211,7 @@ class UrlTree(Driver):
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         node = self._node(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         yield [child.entry() for child in node.children.values()]
 
     async def stat(self, path: TreePath) -> Entry:
@@ -211,7 +220,7 @@ class UrlTree(Driver):
     def _file(self, path: TreePath) -> Node:
         node = self._node(path)
         if node.is_dir:
-            raise NotSupported("not a file")
+            raise NotAFile
         return node
 
     async def link(self, path: TreePath) -> Link:
@@ -271,7 +280,7 @@ class UrlTree(Driver):
     def _folder(self, path: TreePath) -> Node:
         node = self._node(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         return node
 
     def _changes(self) -> _Change:

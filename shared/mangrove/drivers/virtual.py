@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Options, Upload, option
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotFound, NotSupported
+from mangrove.problems import BadRequest, NotAFile, NotAFolder, NotFound
 
 KEPT = 256  # folders whose invention is remembered
 MOST = 10_000  # files and folders in one
@@ -57,7 +57,7 @@ class Virtual(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         if path != "/" and not (await self.stat(path)).is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         yield [*self._folder(path).values()]
 
     async def stat(self, path: TreePath) -> Entry:
@@ -72,7 +72,7 @@ class Virtual(Driver):
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         entry = await self.stat(path)
         if entry.is_dir:
-            raise NotSupported("not a file")
+            raise NotAFile
         left = max(entry.size - offset, 0)
         return _noise(left if length is None else min(length, left))
 

@@ -14,7 +14,7 @@ from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
-from mangrove.problems import BadRequest, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tools import names as names_of
@@ -151,7 +151,7 @@ async def _receiving(target: PathAccess, tool: str) -> Driver:
         _takes_files(driver)
     try:
         if not (await look(driver, inner, mount)).is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
     except NotFound:
         pass
     return driver

@@ -22,7 +22,7 @@ from mangrove.drivers.s3.links import at_host, disposition, without_bucket
 from mangrove.drivers.s3.options import S3Options, address
 from mangrove.drivers.s3.upload import Store, aborted, begun
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import Exists, Forbidden, NotAFolder, NotFound, NotSupported, StorageProblem, Unreachable
 
 DUMMY_KEY = "mangrovelocal"  # what the single-machine mode signs records with; it is nobody's key
 PLACEHOLDER = ".mangrove"
@@ -142,7 +142,7 @@ class S3(Driver):
                 following.cancel()
         if not known:
             if await self._is_file(path):
-                raise NotSupported("not a folder")
+                raise NotAFolder
             raise NotFound
 
     async def _page(self, prefix: str, start: str) -> s3pages.Page:
