@@ -12,9 +12,9 @@ import pytest
 from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry, Options
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.tree.listing import ENTRY_BYTES, Listings, arranged, natural
-from mangrove.tree.mounts import Mount
-from tests.unit.tree.made import mount, storage
+from mangrove.tree.listing import ENTRY_BYTES, Listings, make_natural_key, sort_entries
+from mangrove.tree.mounts import Located, Mount
+from tests.unit.tree.builders import mount, storage
 
 P = TreePath
 ROOT = P("/")
@@ -23,12 +23,12 @@ ROOT = P("/")
 def test_names_sort_naturally_and_with_case() -> None:
     wanted = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
     shuffled = random.sample(wanted, len(wanted))
-    assert sorted(shuffled, key=natural) == wanted
+    assert sorted(shuffled, key=make_natural_key) == wanted
 
 
 @pytest.mark.parametrize("names", [["٣", "2", "²", "1"], ["9" * 5000, "9" * 4999, "1"], ["", "a", "0"]])
 def test_any_names_can_be_compared(names: list[str]) -> None:
-    assert sorted(sorted(names, key=natural), key=natural) == sorted(names, key=natural)
+    assert sorted(sorted(names, key=make_natural_key), key=make_natural_key) == sorted(names, key=make_natural_key)
 
 
 ENTRIES = [
@@ -47,15 +47,17 @@ ENTRIES = [
         ("name", "desc", "front", "dir2 Dir1 b10 b9"), ("size", "desc", "back", "b9 b10 dir2 Dir1"),
     ],
 )  # fmt: skip
-def test_a_listing_is_arranged_as_its_storage_wants(order_by: str, direction: str, extract: str, names: str) -> None:
+def test_a_listing_is_sort_entries_as_its_storage_wants(
+    order_by: str, direction: str, extract: str, names: str
+) -> None:
     wish = storage(order_by=order_by, order_direction=direction, extract_folder=extract)
-    assert " ".join(entry.name for entry in arranged(ENTRIES, wish)) == names
+    assert " ".join(entry.name for entry in sort_entries(ENTRIES, wish)) == names
 
 
-class Shelf(Driver):
+class MemoryFolders(Driver):
     """Folders in memory, whose listings can be held up."""
 
-    name = "Shelf"
+    name = "MemoryFolders"
     Options = Options
     config = DriverConfig()
 
@@ -84,24 +86,24 @@ class Shelf(Driver):
         raise NotFound
 
 
-class Stamped(Shelf):
+class WithToken(MemoryFolders):
     """Says when a folder changed."""
 
-    name = "Stamped"
+    name = "WithToken"
     config = DriverConfig(no_cache=True)
-    stamped = 1
+    token = 1
 
     async def get_change_token(self, path: TreePath) -> int:
-        return self.stamped
+        return self.token
 
 
 async def names(cache: Listings, at: Mount, driver: Driver, path: str = "/", refresh: bool = False) -> list[str]:
-    return [entry.name for entry in (await cache.get(at, driver, P(path), refresh)).entries]
+    return [entry.name for entry in (await cache.get(Located(driver, P(path), at), refresh=refresh)).entries]
 
 
 def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         assert [await names(cache, at, driver) for _ in range(3)] == [["a"]] * 3
         assert driver.reads == 1
@@ -118,7 +120,7 @@ def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
 
 def test_many_who_ask_at_once_share_one_reading() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         driver.go.clear()
         asking = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
@@ -132,7 +134,7 @@ def test_many_who_ask_at_once_share_one_reading() -> None:
 
 def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(cache_expiration=0), Shelf()
+        cache, at, driver = Listings(), mount(cache_expiration=0), MemoryFolders()
         driver.folders["/"] = ["a"]
         driver.go.clear()
         early = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
@@ -153,7 +155,7 @@ def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
 @pytest.mark.parametrize("change", ["forget", "forget_below", "clear"])
 def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["old"]
         driver.go.clear()
         asking = asyncio.create_task(names(cache, at, driver))
@@ -175,7 +177,7 @@ def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
 
 def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() -> None:
     async def go() -> None:
-        cache, at, other, driver = Listings(), mount(), mount("/o"), Shelf()
+        cache, at, other, driver = Listings(), mount(), mount("/o"), MemoryFolders()
         paths = ["/", "/a", "/a/b", "/ab"]
         driver.folders |= {path: ["x"] for path in paths}
         for path in paths:
@@ -196,7 +198,7 @@ def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() ->
 
 def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         with pytest.raises(NotFound):
             await names(cache, at, driver)
         driver.folders["/"] = []
@@ -211,7 +213,7 @@ def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
 def test_the_cache_stays_below_its_weight_and_keeps_what_is_used() -> None:
     async def go() -> None:
         largest = 12 * 10 * ENTRY_BYTES
-        cache, at, driver = Listings(largest), mount(), Shelf()
+        cache, at, driver = Listings(largest), mount(), MemoryFolders()
         driver.folders |= {f"/{number}": [f"{part}" for part in range(10)] for number in range(50)}
         for number in range(50):
             await names(cache, at, driver, f"/{number}")
@@ -226,21 +228,23 @@ def test_the_cache_stays_below_its_weight_and_keeps_what_is_used() -> None:
 
 def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a", "b", "c"]
-        folder = await cache.get(at, driver, ROOT)
+        folder = await cache.get(Located(driver, ROOT, at))
         before = cache.weight
-        view = folder.view("key", None, lambda entry: entry.name.encode() * 100)
-        rows, grown = view.rows(0, 2)
+        view = folder.get_view("key", list, lambda entry: entry.name.encode() * 100)
+        rows = view.get_rows(0, 2)
         assert rows == [b"a" * 100, b"b" * 100]
-        assert grown >= 200
-        cache.weigh(folder, grown)
-        assert cache.weight == before + grown
-        assert view.rows(0, 2) == (rows, 0)
-        assert folder.view("key", None, lambda entry: b"") is view
+        assert view.weight >= 200
+        cache.update_weight(folder)
+        assert cache.weight == before + view.weight
+        assert view.get_rows(0, 2) == rows
+        assert folder.get_view("key", list, lambda entry: b"") is view
+        cache.update_weight(folder)
+        assert cache.weight == before + view.weight
         cache.clear()
         assert cache.weight == 0
-        cache.weigh(folder, 1000)
+        cache.update_weight(folder)
         assert cache.weight == 0
 
     asyncio.run(go())
@@ -257,7 +261,7 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
 )  # fmt: skip
 def test_how_long_a_folder_is_kept_is_the_storages_word(fields: dict[str, Any], path: str, reads: int) -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(**fields), Shelf()
+        cache, at, driver = Listings(), mount(**fields), MemoryFolders()
         driver.folders[path] = ["x"]
         for _ in range(3):
             await names(cache, at, driver, path)
@@ -266,17 +270,17 @@ def test_how_long_a_folder_is_kept_is_the_storages_word(fields: dict[str, Any], 
     asyncio.run(go())
 
 
-def test_a_folder_with_a_stamp_is_good_while_the_stamp_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mangrove.tree.listing.STAMP_SECONDS", 0.0)
+def test_a_folder_with_a_change_token_is_fresh_while_the_token_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Stamped()
+        cache, at, driver = Listings(), mount(), WithToken()
         driver.folders["/"] = ["a"]
         assert [await names(cache, at, driver) for _ in range(3)] == [["a"]] * 3
         assert driver.reads == 1
         driver.folders["/"] = ["b"]
         assert await names(cache, at, driver) == ["a"]
-        driver.stamped = 2
+        driver.token = 2
         assert await names(cache, at, driver) == ["b"]
         assert driver.reads == 2
 
@@ -286,12 +290,12 @@ def test_a_folder_with_a_stamp_is_good_while_the_stamp_is_the_same(monkeypatch: 
 def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr("mangrove.tree.listing.STAMP_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Stamped()
+        cache, at, driver = Listings(), mount(), WithToken()
         driver.folders["/"] = ["a"]
-        driver.stamped = time.time_ns()
+        driver.token = time.time_ns()
         assert await names(cache, at, driver) == ["a"]
         driver.folders["/"] = ["a", "b"]
         assert await names(cache, at, driver) == ["a", "b"]
@@ -301,10 +305,10 @@ def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest
 
 def test_another_mount_of_the_same_storage_does_not_get_the_old_listing() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         await names(cache, at, driver)
-        again = Mount(at.storage, at.path)
+        again = Mount(at.storage)
         driver.folders["/"] = ["b"]
         assert await names(cache, again, driver) == ["b"]
 
@@ -313,14 +317,14 @@ def test_another_mount_of_the_same_storage_does_not_get_the_old_listing() -> Non
 
 def test_entries_are_found_by_name_and_by_beginning() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["b", "film.srt", "film", "film.mkv", "filmed", "a"]
-        folder = await cache.get(at, driver, ROOT)
-        found = folder.named("film")
+        folder = await cache.get(Located(driver, ROOT, at))
+        found = folder.find("film")
         assert found is not None
         assert found.name == "film"
-        assert folder.named("fil") is None
-        assert [entry.name for entry in folder.beginning("film.")] == ["film.mkv", "film.srt"]
-        assert folder.beginning("x") == []
+        assert folder.find("fil") is None
+        assert [entry.name for entry in folder.find_by_prefix("film.")] == ["film.mkv", "film.srt"]
+        assert folder.find_by_prefix("x") == []
 
     asyncio.run(go())

@@ -6,8 +6,8 @@ import pytest
 
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
-from mangrove.tree.mounts import Mount, MountTable, pick
-from tests.unit.tree.made import mount
+from mangrove.tree.mounts import Mount, MountTable, select_mount
+from tests.unit.tree.builders import mount
 
 P = TreePath
 
@@ -24,46 +24,46 @@ def table(*mounts: Mount | str) -> MountTable:
     ],
 )  # fmt: skip
 def test_the_longest_mount_path_holds_a_path(path: str, mounted: str, inner: str) -> None:
-    found, rest = pick(table("/a", "/a/b", "/d/e"), P(path))
+    found, rest = select_mount(table("/a", "/a/b", "/d/e"), P(path))
     assert (found.storage.mount_path, rest) == (mounted, inner)
 
 
 def test_a_storage_at_the_root_holds_what_no_other_does() -> None:
     tree = table("/", "/a")
-    assert pick(tree, P("/x/y"))[1] == "/x/y"
-    assert pick(tree, P("/a/y"))[1] == "/y"
-    assert list(tree.folders(P("/"))) == ["a"]
+    assert select_mount(tree, P("/x/y"))[1] == "/x/y"
+    assert select_mount(tree, P("/a/y"))[1] == "/y"
+    assert list(tree.find_virtual_folders(P("/"))) == ["a"]
 
 
 @pytest.mark.parametrize("path", ["/x", "/ab", "/d", "/"])
 def test_where_nothing_is_mounted_there_is_no_storage(path: str) -> None:
     with pytest.raises(StorageProblem, match="storage not found"):
-        pick(table("/a", "/d/e"), P(path))
+        select_mount(table("/a", "/d/e"), P(path))
 
 
 def test_balanced_storages_are_one_folder_and_take_turns() -> None:
     tree = table("/disk.balance1", "/disk", "/disk.balance", "/other")
-    assert sorted(tree.folders(P("/"))) == ["disk", "other"]
-    chosen = [pick(tree, P("/disk/x")) for _ in range(6)]
+    assert sorted(tree.find_virtual_folders(P("/"))) == ["disk", "other"]
+    chosen = [select_mount(tree, P("/disk/x")) for _ in range(6)]
     assert {inner for _, inner in chosen} == {"/x"}
     names = [found.storage.mount_path for found, _ in chosen]
     assert names[:3] == names[3:]
     assert set(names) == {"/disk", "/disk.balance", "/disk.balance1"}
     with pytest.raises(StorageProblem):
-        pick(tree, P("/disk.balance1/x"))
+        select_mount(tree, P("/disk.balance1/x"))
 
 
 def test_virtual_folders_lead_to_mounts() -> None:
     tree = table("/a/b/c", "/a/b/d", "/a/e", "/f")
-    assert list(tree.folders(P("/"))) == ["a", "f"]
-    assert list(tree.folders(P("/a"))) == ["b", "e"]
-    assert list(tree.folders(P("/a/b"))) == ["c", "d"]
+    assert list(tree.find_virtual_folders(P("/"))) == ["a", "f"]
+    assert list(tree.find_virtual_folders(P("/a"))) == ["b", "e"]
+    assert list(tree.find_virtual_folders(P("/a/b"))) == ["c", "d"]
     for path in ("/a/b/c", "/f", "/x", "/a/bb"):
-        assert tree.folders(P(path)) == {}
-    assert tree.above == {"/", "/a", "/a/b"}
+        assert tree.find_virtual_folders(P(path)) == {}
+    assert tree.ancestors == {"/", "/a", "/a/b"}
 
 
 def test_virtual_folders_come_in_the_order_of_the_storages() -> None:
     tree = table(mount("/z", order=1), mount("/a", order=2), mount("/m/x", order=3), mount("/m/a", order=0))
-    assert list(tree.folders(P("/"))) == ["m", "z", "a"]
-    assert tree.folders(P("/"))["m"].storage.mount_path == "/m/a"
+    assert list(tree.find_virtual_folders(P("/"))) == ["m", "z", "a"]
+    assert tree.find_virtual_folders(P("/"))["m"].storage.mount_path == "/m/a"

@@ -9,7 +9,7 @@ from typing import Any
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.records.users import User
-from mangrove.tree.mounts import Mount, _shown
+from mangrove.tree.mounts import Mount
 
 _ids = count(1)
 
@@ -27,7 +27,8 @@ def storage(mount_path: str = "/s", **fields: Any) -> Storage:
 
 
 def mount(mount_path: str = "/s", **fields: Any) -> Mount:
-    return Mount(storage(mount_path, **fields), _shown(mount_path))
+    """A mounted storage whose driver does not run."""
+    return Mount(storage(mount_path, **fields))
 
 
 def meta(path: str, **fields: Any) -> Meta:
