@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry, Options
+from mangrove.drivers.base import Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.tree.listing import ENTRY_BYTES, Listings, make_natural_key, sort_entries
+from mangrove.tree.listing import ENTRY_BYTES, VIEWS, Listings, make_natural_key, sort_entries
 from mangrove.tree.mounts import Located, Mount
 from tests.unit.tree.builders import mount, storage
+from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
 
 P = TreePath
 ROOT = P("/")
@@ -54,53 +54,6 @@ def test_a_listing_is_sort_entries_as_its_storage_wants(
     assert " ".join(entry.name for entry in sort_entries(ENTRIES, wish)) == names
 
 
-class MemoryFolders(Driver):
-    """Folders in memory, whose listings can be held up."""
-
-    name = "MemoryFolders"
-    Options = Options
-    config = DriverConfig()
-
-    def __init__(self) -> None:
-        super().__init__(Options(), DriverContext())
-        self.folders: dict[str, list[str]] = {}
-        self.reads = 0
-        self.go = asyncio.Event()
-        self.go.set()
-
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        self.reads += 1
-        found = [Entry(name, 1, 1.0, False) for name in self.folders.get(path, [])]
-        await self.go.wait()
-        if path not in self.folders:
-            raise NotFound
-        yield found
-
-    async def stat(self, path: TreePath) -> Entry:
-        raise NotFound
-
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        raise NotFound
-
-
-class WithToken(MemoryFolders):
-    """Says when a folder changed."""
-
-    name = "WithToken"
-    config = DriverConfig(no_cache=True)
-    token = 1
-
-    async def get_change_token(self, path: TreePath) -> int:
-        return self.token
-
-
-async def names(cache: Listings, at: Mount, driver: Driver, path: str = "/", refresh: bool = False) -> list[str]:
-    return [entry.name for entry in (await cache.get(Located(driver, P(path), at), refresh=refresh)).entries]
-
-
 def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()
@@ -114,63 +67,6 @@ def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
         cache.forget(at.storage.id, ROOT)
         assert await names(cache, at, driver) == ["c"]
         assert driver.reads == 3
-
-    asyncio.run(go())
-
-
-def test_many_who_ask_at_once_share_one_reading() -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(), MemoryFolders()
-        driver.folders["/"] = ["a"]
-        driver.go.clear()
-        asking = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.go.set()
-        assert await asyncio.gather(*asking) == [["a"]] * 20
-        assert driver.reads == 1
-
-    asyncio.run(go())
-
-
-def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(cache_expiration=0), MemoryFolders()
-        driver.folders["/"] = ["a"]
-        driver.go.clear()
-        early = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.folders["/"] = ["a", "b"]
-        late = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.go.set()
-        assert {tuple(found) for found in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
-        assert await asyncio.gather(*late) == [["a", "b"]] * 20
-        assert driver.reads == 2
-        assert await names(cache, at, driver) == ["a", "b"]
-        assert driver.reads == 3
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize("change", ["forget", "forget_below", "clear"])
-def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(), MemoryFolders()
-        driver.folders["/"] = ["old"]
-        driver.go.clear()
-        asking = asyncio.create_task(names(cache, at, driver))
-        await asyncio.sleep(0.01)
-        driver.folders["/"] = ["new"]
-        changes: dict[str, Any] = {
-            "forget": lambda: cache.forget(at.storage.id, ROOT),
-            "forget_below": lambda: cache.forget_below(at.storage.id),
-            "clear": cache.clear,
-        }
-        changes[change]()
-        driver.go.set()
-        assert await asking == ["old"]
-        assert cache.weight == 0
-        assert await names(cache, at, driver) == ["new"]
 
     asyncio.run(go())
 
@@ -245,6 +141,23 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
         cache.clear()
         assert cache.weight == 0
         cache.update_weight(folder)
+        assert cache.weight == 0
+
+    asyncio.run(go())
+
+
+def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
+    async def go() -> None:
+        cache, at, driver = Listings(), mount(), MemoryFolders()
+        driver.folders["/"] = ["a"]
+        folder = await cache.get(Located(driver, ROOT, at))
+        before = cache.weight
+        for number in range(10 * VIEWS):
+            view = folder.get_view(number, list, lambda entry: bytes(1000))
+            view.get_rows(0, 1)
+            cache.update_weight(folder)
+        assert cache.weight == before + VIEWS * view.weight
+        cache.clear()
         assert cache.weight == 0
 
     asyncio.run(go())
