@@ -160,8 +160,8 @@ class TaskEnv:
         from mangrove.tree import mounts
 
         async def find() -> Any:
-            found, _ = mounts.pick(await mounts.ready(), TreePath(mount))
-            return await found.running()
+            found, _ = mounts.select_mount(await mounts.ready(), TreePath(mount))
+            return await found.get_driver()
 
         return self.do(find())
 
@@ -308,17 +308,10 @@ def at_once() -> Iterator[list[float]]:
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
     from mangrove import runtime
-    from mangrove.config import Config
-    from mangrove.site.snapshot import SnapshotStore
     from mangrove.tasks import machines, staging, steps
-    from mangrove.tree import mounts
 
-    with pytest.MonkeyPatch.context() as patch:
+    with runtime.use(runtime.Runtime()), pytest.MonkeyPatch.context() as patch:
         patch.setenv("MANGROVE_DATA", str(folder))
-        runtime.put(Config, Config())
-        runtime.put(SnapshotStore, SnapshotStore())
-        patch.setattr(mounts, "_table", mounts.MountTable(-1, ()))
-        patch.setattr(mounts, "_syncing", asyncio.Lock())
         patch.setattr(staging, "_driver", None)
         patch.setattr(staging, "_starting", asyncio.Lock())
         made = TaskEnv(folder, endpoint)
@@ -329,4 +322,3 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
             yield made
         finally:
             made.close()
-    runtime.put(Config, Config())

@@ -20,7 +20,10 @@ Problem                      500  the base: its message is fit for the user
 │   ├── Exists               500  `file exists`
 │   ├── Forbidden            500  `permission denied`
 │   ├── Unreachable          500  the storage does not answer; worth a retry
+│   ├── StorageUnavailable   500  the storage did not start; its status is in the message
 │   └── NotSupported         500  `not implement`
+│       ├── NotAFolder       500  `not a folder`
+│       └── NotAFile         500  `not a file`
 ├── EngineSilent             500  the records could not be read or written; worth a retry
 ├── RecordMissing            500  there is no such record [records.base]
 ├── NameTaken                500  another record has the unique name [records.base]
@@ -147,5 +150,17 @@ class Unreachable(StorageProblem):
     text = "storage does not answer"
 
 
+class StorageUnavailable(StorageProblem):
+    text = "storage not init"
+
+
 class NotSupported(StorageProblem):
     text = "not implement"
+
+
+class NotAFolder(NotSupported):
+    text = "not a folder"
+
+
+class NotAFile(NotSupported):
+    text = "not a file"

@@ -19,7 +19,7 @@ api = Api("storages")
 
 @api.get("/api/admin/storage/list", gives=models.Rows[models.StorageRow])
 async def list_(who: Admin, page: Page) -> Reply:
-    rows, total = await administration.listed(page.cut)
+    rows, total = await administration.list_page(page.cut)
     return ok({"content": rows, "total": total})
 
 

@@ -13,7 +13,16 @@ import httpx
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
 
 STEP = "  "  # one level of indentation
 HEADS = 8  # sizes requested at once
@@ -209,7 +218,7 @@ class UrlTree(Driver):
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         node = self._find(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         yield [child.make_entry() for child in node.children.values()]
 
     async def stat(self, path: TreePath) -> Entry:
@@ -218,7 +227,7 @@ class UrlTree(Driver):
     def _find_file(self, path: TreePath) -> Node:
         node = self._find(path)
         if node.is_dir:
-            raise NotSupported("not a file")
+            raise NotAFile
         return node
 
     async def link(self, path: TreePath) -> Link:
@@ -278,7 +287,7 @@ class UrlTree(Driver):
     def _find_folder(self, path: TreePath) -> Node:
         node = self._find(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         return node
 
     @asynccontextmanager

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Options, Upload, option
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotFound, NotSupported
+from mangrove.problems import BadRequest, NotAFile, NotAFolder, NotFound
 
 KEPT = 256  # folders whose random content is kept
 MOST = 10_000  # files and folders in one
@@ -60,7 +60,7 @@ class Virtual(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         if path != "/" and not (await self.stat(path)).is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         yield [*self._get_folder(path).values()]
 
     async def stat(self, path: TreePath) -> Entry:
@@ -75,7 +75,7 @@ class Virtual(Driver):
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         entry = await self.stat(path)
         if entry.is_dir:
-            raise NotSupported("not a file")
+            raise NotAFile
         left = max((entry.size or 0) - offset, 0)
         return _generate_bytes(left if length is None else min(length, left))
 

@@ -406,6 +406,6 @@ def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin:
 
 
 def test_the_vector_of_the_reference_is_signed_the_same() -> None:
-    key = links.archive_key("dev_token")
+    key = links.make_archive_key("dev_token")
     assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
-    assert links.archive_key("") == ""
+    assert links.make_archive_key("") == ""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, NotSupported, StorageProblem
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
@@ -22,7 +22,7 @@ _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ELOOP: (NotFound, None),
     errno.EEXIST: (Exists, None),
     errno.ENOTEMPTY: (Exists, "folder is not empty"),
-    errno.EISDIR: (NotSupported, "not a file"),
+    errno.EISDIR: (NotAFile, None),
     errno.EACCES: (Forbidden, None),
     errno.EPERM: (Forbidden, None),
     errno.EROFS: (Forbidden, "the storage is read-only"),
@@ -78,7 +78,7 @@ class Root:
                 handle = self._open_folder(segments)
             except NotADirectoryError:
                 if self.stat(path) is not None:
-                    raise NotSupported("not a folder") from None
+                    raise NotAFolder from None
                 raise
             try:
                 yield handle
@@ -110,7 +110,7 @@ class Root:
         with translate_errors():
             segments = self._resolve(path)
             if not segments:
-                raise NotSupported("not a file")
+                raise NotAFile
             handle = self._open_folder(segments[:-1])
             try:
                 found = os.open(segments[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
@@ -118,7 +118,7 @@ class Root:
                 os.close(handle)
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 os.close(found)
-                raise NotSupported("not a file")
+                raise NotAFile
             return found
 
     def stat(self, path: TreePath) -> os.stat_result:

@@ -21,7 +21,7 @@ from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.upload import StreamingUpload, abort_upload, begin_upload, parse_checksums
 from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import Exists, Forbidden, NotAFolder, NotFound, NotSupported, StorageProblem, Unreachable
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
@@ -118,7 +118,7 @@ class S3(Driver):
                 following.cancel()
         if not exists:
             if await self._is_file(path):
-                raise NotSupported("not a folder")
+                raise NotAFolder
             raise NotFound
 
     async def _page(self, prefix: str, start: str) -> pages.Page:
