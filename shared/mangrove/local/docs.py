@@ -39,7 +39,7 @@ def document() -> dict[str, Any]:
         },
     }
     for code in dict.fromkeys(spec.code for spec in routes()):
-        part = import_module(f"{code.replace('/', '.')}.app").api.document()
+        part = import_module(f"{code.replace('/', '.')}.app").api.build_document()
         for path, operations in part["paths"].items():
             whole["paths"].setdefault(path, {}).update(operations)
         for name, schema in part.get("components", {}).get("schemas", {}).items():
