@@ -22,10 +22,10 @@ def shown(path: str) -> str:
 
 def operations() -> dict[tuple[str, str], str]:
     """(method, path) → the function's group, as the functions themselves say."""
-    generated.load()
+    generated.import_functions()
     return {
         (method.upper(), shown(path)): operation["tags"][0]
-        for path, methods in docs.document()["paths"].items()
+        for path, methods in docs.build_document()["paths"].items()
         for method, operation in methods.items()
     }
 
@@ -33,14 +33,14 @@ def operations() -> dict[tuple[str, str], str]:
 def test_every_route_of_the_template_is_one_of_its_function_and_none_is_left_out() -> None:
     plain = {
         (spec.method, spec.path): spec.code.rpartition("/")[2]
-        for spec in template.routes()
+        for spec in template.read_routes()
         if not spec.path.startswith("/openlist") and spec.path != template.DEFAULT
     }
     assert plain == operations()
 
 
 def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
-    specs = [spec for spec in template.routes() if spec.path.startswith("/openlist")]
+    specs = [spec for spec in template.read_routes() if spec.path.startswith("/openlist")]
     exact = {(spec.method, spec.path): spec for spec in specs if template.GREEDY not in spec.path}
     greedy = sorted((spec for spec in specs if template.GREEDY in spec.path), key=lambda spec: -len(spec.path))
     for (method, path), group in operations().items():
@@ -61,7 +61,7 @@ def test_tables_are_those_of_the_models(engine: str) -> None:
     for module in pkgutil.iter_modules(records.__path__):
         importlib.import_module(f"mangrove.records.{module.name}")
     models = {model.Meta.table_name: model._get_schema() for model in tabled(Record)}
-    tables = {table["TableName"]: table for table in template.tables("mangrove")}
+    tables = {table["TableName"]: table for table in template.read_tables("mangrove")}
     assert {name: keys(table, AWS) for name, table in tables.items()} == {
         name: keys(model, OURS) for name, model in models.items()
     }
@@ -114,7 +114,7 @@ def states(machine: str) -> set[str]:
     return {name for name, state in json.loads(text)["States"].items() if state["Type"] == "Task"}
 
 
-MACHINES = dict(template.resources("AWS::Serverless::StateMachine"))
+MACHINES = dict(template.iter_resources("AWS::Serverless::StateMachine"))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -162,7 +162,7 @@ def statements(function: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
+FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 
 
 def actions(statement: Mapping[str, Any]) -> list[str]:
@@ -191,7 +191,7 @@ def test_a_function_knows_exactly_the_machines_that_it_may_start(name: str) -> N
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     granted = statements(FUNCTIONS[name])
-    for _, policy in template.resources("AWS::IAM::ManagedPolicy"):
+    for _, policy in template.iter_resources("AWS::IAM::ManagedPolicy"):
         granted += policy["Properties"]["PolicyDocument"]["Statement"]
     for statement in granted:
         assert not any("*" in action for action in actions(statement))
@@ -212,6 +212,6 @@ def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, w
 
 
 def test_secrets_do_not_stand_in_the_environment() -> None:
-    variables = template.document()["Globals"]["Function"]["Environment"]["Variables"]
+    variables = template.load_template()["Globals"]["Function"]["Environment"]["Variables"]
     assert not any("password" in str(value).lower() for value in variables.values())
-    assert template.document()["Parameters"]["AdminPassword"]["NoEcho"] is True
+    assert template.load_template()["Parameters"]["AdminPassword"]["NoEcho"] is True

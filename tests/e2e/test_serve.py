@@ -22,7 +22,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.service import ADMIN_PASSWORD, Client, Service, command, started
+from tests.service import ADMIN_PASSWORD, Client, Service, command, start_service
 
 REFUSALS = 30.0  # seconds until a refused start must have ended
 END_SECONDS = 8.0
@@ -157,7 +157,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 
 def _first(life: Life, closed: int) -> None:
-    service = life.service = started(life.data, MANGROVE_ADMIN_PASSWORD="")
+    service = life.service = start_service(life.data, MANGROVE_ADMIN_PASSWORD="")
     assert service.process.stdout is not None
     life.greeting = service.output + service.process.stdout.readline()
     life.password = life.greeting.rpartition("password ")[2].split()[0]
@@ -183,7 +183,7 @@ def _first(life: Life, closed: int) -> None:
         hanging(admin, "POST /api/fs/list", folder, content_length=len(folder)),
         hanging(admin, "POST /api/fs/mkdir", folder, content_length=len(folder)) as waiting,
     ):
-        assert within(5, lambda: bool(service.unfinished(life.data / "files")))
+        assert within(5, lambda: bool(service.find_unfinished(life.data / "files")))
         began = time.monotonic()
         life.kept["meanwhile"] = admin.names("/files/kept"), admin.names("/")
         life.kept["seconds"] = time.monotonic() - began
@@ -195,7 +195,7 @@ def _first(life: Life, closed: int) -> None:
 
 def _second(life: Life) -> None:
     began = time.monotonic()
-    life.service = started(life.data, MANGROVE_ADMIN_PASSWORD="another one")
+    life.service = start_service(life.data, MANGROVE_ADMIN_PASSWORD="another one")
     life.seconds_to_start = time.monotonic() - began
 
 
@@ -373,7 +373,7 @@ def _made(client: Client, kind: str, name: str) -> dict[str, Any]:
 
 
 def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_path: Path) -> None:
-    service = started(tmp_path / "data")
+    service = start_service(tmp_path / "data")
     engine = child(service)
     clients = [service.client() for _ in range(3)]
     said = Acknowledged()
@@ -389,7 +389,7 @@ def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_pa
     for writer in writers:
         writer.join(20)
     assert given(tmp_path / "data", "admin", "after the crash") == "The password of admin is changed"
-    service = started(tmp_path / "data")
+    service = start_service(tmp_path / "data")
     try:
         assert Client(service.address, clients[0].token).get("/api/me")["code"] == 401
         admin = service.client(password="after the crash")

@@ -21,7 +21,8 @@ def page(number: str = "", per_page: str = "") -> Paging:
 @pytest.mark.parametrize(
     ("number", "per_page", "rows"),
     [("", "", [0, 1, 2, 3, 4]), ("1", "2", [0, 1]), ("3", "2", [4]), ("4", "2", []), ("0", "2", [0, 1]),
-     ("-3", "2", [0, 1]), ("2", "0", [0, 1, 2, 3, 4]), ("2", "-1", [0, 1, 2, 3, 4]), ("+2", "2", [2, 3]), ("9" * 18, "9" * 18, [])],
+     ("-3", "2", [0, 1]), ("2", "0", [0, 1, 2, 3, 4]), ("2", "-1", [0, 1, 2, 3, 4]), ("+2", "2", [2, 3]),
+     ("9" * 18, "9" * 18, [])],
 )  # fmt: skip
 def test_a_page_is_a_slice_of_the_rows(number: str, per_page: str, rows: list[int]) -> None:
     wanted = page(number, per_page)
