@@ -94,7 +94,9 @@ async def serve_member(request: Request, body: MemberStream, headers: Mapping[st
         **SANDBOX_HEADERS,
         **headers,
     }
-    size = body.member.size if body.member.size >= 0 else None
+    size: int | None = body.member.size
+    if size is not None and size < 0:
+        size = None
     async with AsyncExitStack() as stack:
         stack.push_async_callback(body.aclose)
         _check_answer_size(size or 0, request)
