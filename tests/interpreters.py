@@ -48,7 +48,7 @@ def run_here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> E
     """The runner of one machine; workers run in a thread."""
     execution = Execution()
 
-    async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    async def run_in_thread(name: str, value: dict[str, Any]) -> dict[str, Any]:
         return await asyncio.to_thread(execution.call_worker, work, name, value)
 
     async def note_wait(seconds: float) -> None:
@@ -56,7 +56,7 @@ def run_here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> E
 
     async def run() -> None:
         async with asyncio.timeout(SECONDS):
-            execution.output = await Machine(definition).run(given, threaded, execution.visited, note_wait)
+            execution.output = await Machine(definition).run(given, run_in_thread, execution.visited, note_wait)
 
     with suppress(ExecutionFailed):
         asyncio.run(run())

@@ -147,7 +147,7 @@ class Function:
         server = _Server()
         environment = {
             **self._environment,
-            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._aws, self.used, self._done))}",
+            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._aws, self.used, self._note_call))}",
             "AWS_LAMBDA_RUNTIME_API": self._serve(server),
             "AWS_LAMBDA_FUNCTION_NAME": self._name,
             "PYTHONPATH": str(ROOT / "shared"),
@@ -202,9 +202,9 @@ class Cloud:
         found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
         return found
 
-    def get_function_in(self, place: str) -> Function:
+    def get_function_in(self, folder: str) -> Function:
         """The function of a folder, or of one of the modules in it that are no app."""
-        return self._by_folder[place]
+        return self._by_folder[folder]
 
     def get_function(self, name: str) -> Function:
         """The function that a resource of the template makes."""

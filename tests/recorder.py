@@ -66,16 +66,16 @@ def _find_dynamodb_rights(operation: str, body: dict[str, Any]) -> set[Right]:
 
 def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
     url = urlsplit(path)
-    place = unquote(url.path.lstrip("/"))
-    bucket, _, key = place.partition("/")
-    asked = {name for name, _ in parse_qsl(url.query, keep_blank_values=True)} - PARAMETERS
-    call = method, ",".join(sorted(name for name in asked if not name.startswith(("X-Amz-", "response-"))))
+    object_path = unquote(url.path.lstrip("/"))
+    bucket, _, key = object_path.partition("/")
+    subresources = {name for name, _ in parse_qsl(url.query, keep_blank_values=True)} - PARAMETERS
+    call = method, ",".join(sorted(name for name in subresources if not name.startswith(("X-Amz-", "response-"))))
     action = "s3:" + (WITH_KEY if key else WITHOUT_KEY).get(call, f"unknown {call}")
     if call == ("POST", "delete"):
         found = {(action, f"{bucket}/{one.text}") for one in ElementTree.fromstring(body).iterfind(".//{*}Key")}
     else:
-        found = {(action, place if key else bucket)}
-    found |= {(f"s3:{extra}", place) for header, extra in WITH_HEADER.items() if header in headers}
+        found = {(action, object_path if key else bucket)}
+    found |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
     if source := headers.get("x-amz-copy-source"):
         found.add(("s3:GetObject", unquote(source).lstrip("/")))
     return found

@@ -1,4 +1,4 @@
-"""Values of HTTP headers that more than one room writes."""
+"""Values of HTTP headers that several rooms write."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 
 def format_content_disposition(name: str) -> str:
-    """Makes browsers save the file, under `name` unless that is empty (RFC 6266).
+    """A Content-Disposition with which a browser saves the file, as `name` unless that is empty.
 
-    The name is percent-encoded in both forms, so that no byte of it can end the header.
+    The name is percent-encoded in both forms, so that no character of it can end the header.
     """
     if not name:
         return "attachment"

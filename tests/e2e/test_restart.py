@@ -36,7 +36,7 @@ class Life:
     user: str = f"u{uuid4().hex}"
     meta: str = f"/{uuid4().hex}"
     mounts: dict[str, str] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
     seconds_to_start: float = 0.0
     service: Service | None = None
 
@@ -83,7 +83,7 @@ def run_first(life: Life, closed: int) -> None:
     life.password = life.greeting.rpartition("password ")[2].split()[0]
     admin = service.client(password=life.password)
     life.token = admin.token
-    life.kept["first"] = read_configuration(admin)
+    life.seen["first"] = read_configuration(admin)
     admin.ok("/api/admin/user/create", username=life.user, password="pw", base_path="/files", role=0, permission=8)
     admin.ok("/api/admin/meta/create", path=life.meta, password="folder password", p_sub=True)
     admin.envelope(admin.http.post("/api/admin/setting/save", json=[{"key": "site_title", "value": "kept"}]))
@@ -94,8 +94,8 @@ def run_first(life: Life, closed: int) -> None:
     life.mounts["closed"], _ = mount(admin, "S3", endpoint=f"http://127.0.0.1:{closed}", **keys)
     life.mounts["silent"], _ = mount(admin, "S3", endpoint=silent, **keys)
     life.mounts["missing"], answer = mount(admin, "Local", root_folder_path=missing)
-    life.kept["refusal"] = answer
-    life.kept["before"] = read_configuration(admin)
+    life.seen["refusal"] = answer
+    life.seen["before"] = read_configuration(admin)
     engine = find_engine(service)
     folder = json.dumps({"path": f"{life.mounts['silent']}/a"})
     with (
@@ -105,9 +105,9 @@ def run_first(life: Life, closed: int) -> None:
     ):
         assert holds_within(5, lambda: bool(service.find_unfinished(life.data / "files")))
         began = time.monotonic()
-        life.kept["meanwhile"] = admin.names("/files/kept"), admin.names("/")
-        life.kept["seconds"] = time.monotonic() - began
-        life.kept["waiting"] = not select.select([waiting], [], [], 0)[0]
+        life.seen["meanwhile"] = admin.names("/files/kept"), admin.names("/")
+        life.seen["seconds"] = time.monotonic() - began
+        life.seen["waiting"] = not select.select([waiting], [], [], 0)[0]
         life.end = end_with(service, signal.SIGINT)
     life.engine_ended = is_gone(engine)
     life.parts_left = [found.name for found in (life.data / "files").iterdir() if found.name != "kept"]
@@ -131,7 +131,7 @@ def test_a_first_start_makes_up_a_password_and_shows_it_once(life: Life) -> None
 
 
 def test_a_first_start_makes_the_administrator_a_disabled_guest_and_a_storage(life: Life) -> None:
-    first = life.kept["first"]
+    first = life.seen["first"]
     accounts = {row["username"]: row for row in first["user"]["content"]}
     assert set(accounts) == {"admin", "guest"}
     admin, guest = accounts["admin"], accounts["guest"]
@@ -155,8 +155,8 @@ def test_an_interrupt_ends_the_service_with_its_engine_although_an_upload_and_a_
 def test_a_second_start_keeps_the_configuration_the_files_and_the_tokens(life: Life) -> None:
     now = read_configuration(life.admin)
     for kind in ("storage", "meta", "setting"):
-        assert now[kind] == life.kept["before"][kind]
-    known = life.kept["before"]["user"]["content"]
+        assert now[kind] == life.seen["before"][kind]
+    known = life.seen["before"]["user"]["content"]
     assert now["user"]["content"][: len(known)] == known
     assert life.admin.get("/api/me")["data"]["username"] == "admin"
     assert life.admin.bytes("/files/kept/a.txt").content == b"kept bytes"
@@ -185,15 +185,15 @@ def list_statuses(client: Client) -> dict[str, str]:
 def test_storages_that_do_not_answer_delay_no_start_and_disturb_no_others(life: Life) -> None:
     assert life.seconds_to_start < 10
     missing = f"root folder {life.data}/no/such not exists"
-    refusal = life.kept["refusal"]
+    refusal = life.seen["refusal"]
     prefix = "failed init storage but storage is already created: failed init storage"
     assert (refusal["code"], refusal["message"]) == (500, f"{prefix}: {missing}")
     assert holds_within(5, lambda: list_statuses(life.admin)[life.mounts["missing"]] == missing)
-    files, mounted = life.kept["meanwhile"]
+    files, mounted = life.seen["meanwhile"]
     assert files == ["a.txt"]
     assert {path[1:] for path in life.mounts.values()} < set(mounted)
-    assert life.kept["waiting"]
-    assert life.kept["seconds"] < 1
+    assert life.seen["waiting"]
+    assert life.seen["seconds"] < 1
     assert life.admin.post("/api/fs/list", path=life.mounts["missing"])["code"] == 500
     answer = life.admin.post("/api/fs/list", path=life.mounts["closed"])
     assert (answer["code"], answer["message"].partition(" (")[0]) == (

@@ -39,8 +39,8 @@ class Machinery:
         self._at_work = 0
         self.most = 0
         self.started: list[str] = []
-        self.hold = threading.Event()
-        self.hold.set()
+        self.go_on = threading.Event()
+        self.go_on.set()
         self._running = task_env.do(self._start(loaded))
 
     async def _start(self, loaded: dict[str, LoadedMachine]) -> asyncio.Task[None]:
@@ -58,7 +58,7 @@ class Machinery:
                 if state == "Plan":
                     self.started.append(event["tid"])
             try:
-                assert self.hold.wait(SECONDS)
+                assert self.go_on.wait(SECONDS)
                 return handler(event, context)
             finally:
                 with self._lock:
@@ -67,7 +67,7 @@ class Machinery:
         return count
 
     def stop(self) -> None:
-        self.hold.set()
+        self.go_on.set()
         wait(lambda: self._at_work == 0)
 
         async def cancel() -> None:
@@ -128,10 +128,10 @@ def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_firs
 ) -> None:
     task_env.setting(copy_task_threads_num="2")
     machinery = start()
-    machinery.hold.clear()
+    machinery.go_on.clear()
     tasks = copies(task_env, ends, 6)
     wait(lambda: machinery.most == 2)
-    machinery.hold.set()
+    machinery.go_on.set()
     for task in tasks:
         wait(done(task_env, task))
     assert machinery.most == 2
@@ -145,14 +145,14 @@ def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
 ) -> None:
     task_env.setting(copy_task_threads_num="0")
     machinery = start()
-    machinery.hold.clear()
+    machinery.go_on.clear()
     tasks = copies(task_env, ends, 5)
     time.sleep(0.1)
     assert machinery.started == []
     task_env.setting(copy_task_threads_num="3")
     wait(lambda: len(machinery.started) == 3)
     task_env.setting(copy_task_threads_num="1")
-    machinery.hold.set()
+    machinery.go_on.set()
     wait(done(task_env, tasks[-1]))
     assert machinery.most == 3
     assert [task_env.view(task)[0] for task in tasks] == [State.SUCCEEDED] * 5
