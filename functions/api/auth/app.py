@@ -12,7 +12,7 @@ from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredNumber, parse_id, require_fields
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
@@ -108,4 +108,4 @@ def delete_key(who: Visitor, id: RequiredNumber = "") -> Reply:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

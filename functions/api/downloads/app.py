@@ -14,7 +14,7 @@ from mangrove.tree import archives
 from mangrove.tree.downloads import Download, admitted
 from mangrove.tree.links import archive_key
 from mangrove.web.address import BaseUrl
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.gates import Anyone
 from mangrove.web.serving import serve_file, serve_image, serve_member
 
@@ -102,4 +102,4 @@ async def archive_member(
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

@@ -12,7 +12,7 @@ from mangrove.tree import access, archives, browse, changes, transfers
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
 from mangrove.web.address import BaseUrl
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import (
@@ -184,4 +184,4 @@ async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq) -> R
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from mangrove.records import metas as records
 from mangrove.site import metas
 from mangrove.web import models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, require_fields
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
@@ -47,4 +47,4 @@ def delete(who: Admin, id: Id) -> Reply:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

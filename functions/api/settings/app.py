@@ -11,7 +11,7 @@ from mangrove.problems import BadRequest
 from mangrove.site import settings, snapshot, values
 from mangrove.tools import registry
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredText, parse_id
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
@@ -84,4 +84,4 @@ async def _set_up_tool(name: str, options: dict[str, str]) -> str:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

@@ -11,7 +11,7 @@ from mangrove import archives
 from mangrove.problems import Missing
 from mangrove.site import snapshot
 from mangrove.tools import registry
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
 from mangrove.web.serving import serve_image
@@ -74,4 +74,4 @@ async def manifest(who: Anyone) -> Response:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

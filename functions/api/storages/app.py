@@ -9,7 +9,7 @@ from mangrove.drivers import registry
 from mangrove.problems import Missing
 from mangrove.tree import administration
 from mangrove.web import models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredText, require_fields
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
@@ -85,4 +85,4 @@ def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

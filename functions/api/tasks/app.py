@@ -12,7 +12,7 @@ from mangrove.problems import BadRequest, Missing, Problem
 from mangrove.tasks import queue
 from mangrove.tasks.kinds import KINDS, State
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import EmptyBody, UnreadableBody
 from mangrove.web.dialects import Dialect, RequestDialect
 from mangrove.web.envelope import Reply, ok
@@ -198,4 +198,4 @@ def admin_retry_failed(who: Admin, kind: str) -> Reply:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

@@ -11,7 +11,7 @@ from mangrove.tree import access, uploads
 from mangrove.tree.access import PathAccess
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.dialects import Dialect, RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Writer
@@ -70,4 +70,4 @@ async def form(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Repl
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

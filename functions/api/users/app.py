@@ -9,7 +9,7 @@ from mangrove.problems import Missing, Problem
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, LambdaHandler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
@@ -90,4 +90,4 @@ def delete_key(who: Admin, id: RequiredNumber = "") -> Reply:
 
 
 app = api.app
-handler = LambdaHandler(app)
+handler = make_lambda_handler(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -26,7 +25,6 @@ PAGE = """<!doctype html>
 START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", validatorUrl: null});\n'
 
 
-@cache
 def build_document() -> dict[str, Any]:
     """The OpenAPI documents of all groups as one. Raises ValueError when two groups give one name to two schemas."""
     document: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from functools import cached_property
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
@@ -64,7 +63,7 @@ class GatedRoute(APIRoute):
 
 
 class Api:
-    """The application of one endpoint group: `app` for an ASGI server, `LambdaHandler(app)` for a function."""
+    """The application of one endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function."""
 
     def __init__(self, group: str) -> None:
         self.app = FastAPI(
@@ -194,18 +193,13 @@ async def handle_http_error(request: Request, error: Exception) -> Response:
     return await handle_problem(request, BadRequest(str(error.detail)))
 
 
-class LambdaHandler:
-    """The entry point of a function in the cloud; a module of `functions/api` owns one.
+def make_lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:
+    """The entry point of a function in the cloud.
 
-    The adapter is made at the first event and kept, since it touches the event loop, which an import must not.
+    The adapter is made for each event: it keeps nothing, and it touches the event loop, which an import must not.
     """
 
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
+    def handler(event: Any, context: Any) -> Any:
+        return Mangum(app, lifespan="off")(event, context)
 
-    def __call__(self, event: Any, context: Any) -> Any:
-        return self._adapter(event, context)
-
-    @cached_property
-    def _adapter(self) -> Mangum:
-        return Mangum(self._app, lifespan="off")
+    return handler
