@@ -58,7 +58,7 @@ def fetched(client: Client, path: str, inner: str, password: str = "", method: s
 
 
 def test_the_extensions_that_are_public_are_those_that_are_read(service: Service) -> None:
-    assert service.nobody().get("/api/public/archive_extensions")["data"] == list(archives.EXTENSIONS)
+    assert service.anonymous().get("/api/public/archive_extensions")["data"] == list(archives.EXTENSIONS)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -257,7 +257,7 @@ def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Clie
             assert said(without.post(f"/api/fs/archive/{verb}", path="/x.zip")) == (403, "permission denied", None)
         with fixtures.user(service, admin, READ_ARCHIVES, folder) as reader:
             assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
-        assert service.nobody().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
+        assert service.anonymous().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
 
 
 def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:

@@ -28,7 +28,7 @@ from tests.contract.api import accounts, fixtures
 from tests.contract.api.accounts import refusal
 from tests.contract.api.task_client import DECOMPRESS, Desk, Row, files, task_client, until
 from tests.origin import Origin, Request
-from tests.service import Client, Service, running
+from tests.service import Client, Service, run_service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
 
@@ -131,7 +131,9 @@ def failed(place: Desk, name: str, **more: Any) -> str:
 
 
 def test_every_format_that_is_offered_is_unpacked_whole(place: Desk, service: Service) -> None:
-    assert set(MADE) == set(archives.EXTENSIONS) == set(service.nobody().get("/api/public/archive_extensions")["data"])
+    assert (
+        set(MADE) == set(archives.EXTENSIONS) == set(service.anonymous().get("/api/public/archive_extensions")["data"])
+    )
     names = {extension: f"n{number}{extension}" for number, extension in enumerate(MADE)}
     for extension, name in names.items():
         put(place, name, MADE[extension])
@@ -436,7 +438,7 @@ def test_the_right_to_decompress_and_the_rules_of_both_folders_decide(place: Des
         until(lambda: not plain.get(f"/openlist/api/task/{UPLOAD}/undone")["data"])
         for kind in (KIND, UPLOAD):
             plain.ok(f"/api/task/{kind}/clear_done")
-    assert refusal(ask(place.service.nobody(), place, "x.zip")) == accounts.GUEST_DISABLED
+    assert refusal(ask(place.service.anonymous(), place, "x.zip")) == accounts.GUEST_DISABLED
     with accounts.guest(admin, permission=0) as guest:
         assert refusal(ask(guest, place, "x.zip")) == DENIED
 
@@ -530,7 +532,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
     page, structure = slow(web)
     root = tmp_path / "root"
     root.mkdir()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         admin = service.client()
         for path, driver, options in (
             ("/tree", "UrlTree", {"url_structure": structure}),
@@ -542,11 +544,11 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
         assert page.asked.wait(20)
         service.kill()
     page.go.set()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         again = Client(service.address, admin.token)
         for kind in (KIND, UPLOAD):
             (row,) = until(partial(done, again, kind))
             assert (row["state"], row["error"]) == (2, "")
         assert files(root) == {f"x/{name}": content for name, content in HEAVY.items()}
         assert [path for path in (service.data / "staging").rglob("*") if path.is_file()] == []
-        assert service.unfinished(service.data / "staging") == []
+        assert service.find_unfinished(service.data / "staging") == []

@@ -55,7 +55,7 @@ def letters(admin: Client, folder: str) -> str:
 @pytest.fixture(scope="module")
 def visitor(service: Service) -> Client:
     """Somebody without a token."""
-    return service.nobody()
+    return service.anonymous()
 
 
 def test_the_signature_rule_agrees_with_its_published_vectors() -> None:

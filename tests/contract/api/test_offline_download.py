@@ -17,7 +17,7 @@ from tests.contract.api import accounts, fixtures
 from tests.contract.api.accounts import refusal
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, Desk, files, task_client, until
 from tests.origin import Answering, Origin, Request
-from tests.service import Client, Service, running
+from tests.service import Client, Service, run_service
 
 KIND, TRANSFER = "offline_download", "offline_download_transfer"
 ROUTE = "/api/fs/add_offline_download"
@@ -304,7 +304,7 @@ def guests_tasks(admin: Client, kind: str) -> list[dict[str, Any]]:
 
 def test_the_guest_downloads_only_where_he_may(place: Desk, admin: Client, web: Origin) -> None:
     url = web.at("/guest.txt", origin.file(b"x"))
-    assert refusal(ask(place.service.nobody(), url, place.folder)) == accounts.GUEST_DISABLED
+    assert refusal(ask(place.service.anonymous(), url, place.folder)) == accounts.GUEST_DISABLED
     with accounts.guest(admin, permission=0) as guest:
         assert refusal(ask(guest, url, place.folder)) == DENIED
     with accounts.guest(admin, permission=OFFLINE_DOWNLOAD) as guest:
@@ -404,7 +404,7 @@ def test_more_than_the_setting_allows_is_not_stored(place: Desk, admin: Client, 
         assert words in failed(place, web.at("/untold", origin.raw(head + chunk + b"0\r\n\r\n")))
         assert words in failed(place, web.at("/endless", origin.endless(b"x" * MIB)))
         assert brought(place, web.at("/exact", origin.file(b"x" * MIB))) == {"exact": b"x" * MIB}
-    assert not [path for path in place.service.unfinished(place.service.data / "staging")]
+    assert not [path for path in place.service.find_unfinished(place.service.data / "staging")]
 
 
 def test_a_download_that_is_cut_off_goes_on_at_the_next_part(place: Desk, web: Origin) -> None:
@@ -449,7 +449,7 @@ def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(place: Des
     page.go.set()
     assert place.all(TRANSFER) == [] and files(place.disk) == {}
     assert not [path for path in place.staged() if path.startswith(id)]
-    assert place.service.unfinished(place.service.data / "staging" / f"{id}.0") == []
+    assert place.service.find_unfinished(place.service.data / "staging" / f"{id}.0") == []
     place.ask("retry", KIND, id)
     assert place.ended(KIND, id)["state"] == 2
     assert [row["state"] for row in place.all(TRANSFER)] == [2]
@@ -463,7 +463,7 @@ def test_a_download_that_is_deleted_under_way_leaves_nothing(place: Desk, web: O
     place.ask("delete", KIND, id)
     assert refusal(place.client.post(f"/api/task/{KIND}/info", params={"tid": id})) == (404, "task not found")
     staging = place.service.data / "staging"
-    until(lambda: not list(staging.glob(f"{id}*")) and not place.service.unfinished(staging / f"{id}.0"))
+    until(lambda: not list(staging.glob(f"{id}*")) and not place.service.find_unfinished(staging / f"{id}.0"))
     page.go.set()
     assert place.all(TRANSFER) == [] and files(place.disk) == {}
 
@@ -564,7 +564,7 @@ def test_aria2_brings_no_more_than_the_setting_allows_either(place: Desk, admin:
 def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin) -> None:
     page = Halting(LARGE, CUT)
     url = web.at("/killed.bin", page)
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         admin = service.client()
         fixtures.save(admin, {"offline_download_allowed_hosts": "127.0.0.1"})
         body = {"urls": [url], "path": "/files/in", "tool": "SimpleHttp", "delete_policy": "delete_always"}
@@ -574,7 +574,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
         assert page.halted.is_set()
         service.kill()
     page.go.set()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         target = service.data / "files/in/killed.bin"
         until(target.exists)
         assert target.read_bytes() == LARGE
@@ -584,7 +584,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
             (row,) = until(partial(done, again, kind))
             assert (row["state"], row["error"]) == (2, "")
         assert [path for path in (service.data / "staging").rglob("*") if path.is_file()] == []
-        assert service.unfinished(service.data / "files") == []
+        assert service.find_unfinished(service.data / "files") == []
 
 
 def test_what_cannot_be_had_fails_in_the_end_and_says_why(unlucky: Desk) -> None:

@@ -369,7 +369,7 @@ def test_administrators_cancel_clear_and_retry_the_tasks_of_all(place: Place) ->
 
 
 def test_the_guest_and_strangers_have_no_tasks(place: Place) -> None:
-    nobody = place.service.nobody()
+    nobody = place.service.anonymous()
     answers = [nobody.get(f"/api/task/copy/{verb}") for verb in GETS]
     answers += [nobody.post(f"/api/task/copy/{verb}", params={"tid": "x"}) for verb in BY_TID + OF_ALL]
     answers += [post(nobody, f"/api/task/copy/{verb}", ["x"]) for verb in BY_IDS]
@@ -418,7 +418,7 @@ def test_what_an_upload_may_not_do_is_refused_before_anything_is_staged(place: P
     with fixtures.user(place.service, place.admin, rights) as reader:
         assert refusal(send(reader, route, f"{place.mount}/n", b"new"))[0] == 403
         assert ids(reader, "upload", "undone") + ids(reader, "upload", "done") == []
-    assert refusal(send(place.service.nobody(), route, path, b"new")) == accounts.GUEST_DISABLED
+    assert refusal(send(place.service.anonymous(), route, path, b"new")) == accounts.GUEST_DISABLED
     assert place.staged() == before
     assert ids(place.client, "upload", "undone") + ids(place.client, "upload", "done") == []
     assert {path.name for path in place.root.iterdir()} == {"there", "folder"}

@@ -23,7 +23,7 @@ ROUTES = ["put", "form"]
 
 def parts(service: Service, folder: str) -> list[str]:
     """The unfinished uploads to a folder."""
-    return service.unfinished(fixtures.disk(service, folder))
+    return service.find_unfinished(fixtures.disk(service, folder))
 
 
 def stored(service: Service, path: str) -> bytes:
@@ -381,9 +381,9 @@ def test_a_body_of_a_task_that_is_cut_leaves_nothing_staged_and_no_task(
     known = set(staging.iterdir()) if staging.exists() else set()
     with raw(admin, f"{folder}/f", "As-Task: true", *lines, route=route) as connection:
         connection.sendall(body)
-        until(lambda: bool(service.unfinished(staging)))
+        until(lambda: bool(service.find_unfinished(staging)))
         assert parts(service, folder) == []
-    until(lambda: not service.unfinished(staging) and set(staging.iterdir()) == known)
+    until(lambda: not service.find_unfinished(staging) and set(staging.iterdir()) == known)
     assert folder not in str([admin.get(f"/api/task/upload/{shelf}") for shelf in ("done", "undone")])
     assert admin.names(folder) == []
 
@@ -497,7 +497,7 @@ def test_without_the_right_no_byte_is_read(service: Service, admin: Client, fold
         with fixtures.meta(admin, folder, write=True):
             assert send(user, route, f"{folder}/opened", b"x")["code"] == 200
             failed(send(user, route, f"{folder}/sub/not-below", b"x"), 403, "permission denied")
-    with raw(service.nobody(), f"{folder}/f", *length, route=route) as connection:
+    with raw(service.anonymous(), f"{folder}/f", *length, route=route) as connection:
         failed(answer_of(connection), 401, "Guest user is disabled, login please")
     assert admin.names(folder) == ["opened"]
 
