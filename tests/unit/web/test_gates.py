@@ -68,6 +68,6 @@ def test_a_gate_is_named_by_its_level_and_right() -> None:
     assert str(Gate("visitor", Right.OFFLINE_DOWNLOAD)) == "visitor:offline_download"
 
 
-def test_a_gate_for_anyone_looks_nobody_up() -> None:
+def test_a_gate_for_anyone_reads_no_token() -> None:
     request = Request({"type": "http", "headers": [(b"authorization", b"no token")]})
     assert asyncio.run(Gate("anyone")(request)) is None
