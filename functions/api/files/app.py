@@ -92,7 +92,7 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
     place = (await access.at(who, body.path, body.password)).require_read()
-    await changes.locate(place)
+    await access.locate(place)
     raise NotSupported
 
 

@@ -22,7 +22,7 @@ from mangrove.problems import (
     StorageProblem,
 )
 from mangrove.tree import changes
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, locate
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -284,7 +284,7 @@ def test_a_storage_that_cannot_do_it_is_not_even_listed(
 def test_where_no_storage_is_the_message_names_the_end(tree: TreeEnv) -> None:
     for role, text in (("src", "failed get src storage: "), ("", "failed get storage: ")):
         with pytest.raises(StorageProblem, match=text):
-            tree.run(changes.locate(tree.access("/none"), role))
+            tree.run(locate(tree.access("/none"), role))
 
 
 def test_a_listing_that_is_read_while_a_name_changes_is_not_kept(tree: TreeEnv) -> None:
