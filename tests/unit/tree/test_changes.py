@@ -70,10 +70,19 @@ def test_a_folder_is_not_made_over_a_file(tree: TreeEnv) -> None:
 
 def test_no_folder_is_made_on_the_way_where_a_rule_denies_writing(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "closed/")
-    tree.add_rule("/disk/closed/new", write_users=[0])
-    with pytest.raises(Denied):
-        mkdir(tree, "/disk/closed/new/sub")
+    tree.add_rule("/disk/closed", write_users=[0])
+    for path in ("/disk/closed/new", "/disk/closed/new/sub"):  # the rule does not reach below its own folder
+        with pytest.raises(Denied):
+            mkdir(tree, path)
     assert find_files(disk) == {"closed/"}
+
+
+def test_the_right_is_required_even_when_the_folder_is_there(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "d/")
+    tree.change_user(ALL_RIGHTS & ~Right.WRITE)
+    for path in ("/disk/d", "/disk"):
+        with pytest.raises(Denied):
+            mkdir(tree, path)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x7f"])
