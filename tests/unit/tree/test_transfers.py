@@ -205,6 +205,14 @@ def test_a_merge_adds_what_is_missing_that_the_caller_may_read(tree: TreeEnv) ->
     assert (disk / "to/d/both").read_text() == "to/d/both"
 
 
+def test_a_merge_adds_nothing_to_a_folder_that_is_closed_for_writing(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", "from/d/new", "to/d/old")
+    tree.add_rule("/disk/to/d", write_users=[0])
+    with pytest.raises(Denied):
+        copy(tree, "/disk/from", "/disk/to", "d", merge=True)
+    assert find_files(disk) == {"from/d/new", "to/d/old"}
+
+
 def test_all_files_of_a_tree_are_moved_into_one_folder(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
     assert list_names(tree, "/disk/to") == ["other"]
