@@ -67,7 +67,7 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
-    await changes.locate((await access.at(who, body.path, body.password)).require_read())
+    await access.locate((await access.at(who, body.path, body.password)).require_read())
     raise NotSupported
 
 

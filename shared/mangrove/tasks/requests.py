@@ -21,8 +21,8 @@ from mangrove.tools import names as names_of
 from mangrove.tools import registry
 from mangrove.tools import urls as addresses
 from mangrove.tree import transfers, uploads
-from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.changes import check_source, forget_upwards, locate
+from mangrove.tree.access import PathAccess, locate, lookup
+from mangrove.tree.changes import check_source, forget_upwards
 from mangrove.tree.mounts import Located
 from mangrove.tree.transfers import Item, OnConflict
 

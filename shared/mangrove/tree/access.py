@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath
-from mangrove.problems import Denied, NotFound
+from mangrove.problems import Denied, NotFound, StorageProblem
 from mangrove.site import snapshot
 from mangrove.site.values import Settings
 from mangrove.tree import mounts
@@ -160,6 +160,15 @@ class PathAccess:
         """Whether the rules and the caller's rights allow new things here."""
         allowed = self.caller.has(Right.WRITE) or self.rules.is_open_for_writing(self.path)
         return allowed and self.rules.may_write(self.caller.user, self.path)
+
+
+async def locate(access: PathAccess, role: str = "") -> Located:
+    """The path inside its storage; `role` (`src`, `dst`) goes into the message when there is no storage."""
+    try:
+        mount, inner = access.find_mount()
+    except StorageProblem as problem:
+        raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
+    return Located(await mount.get_driver(), inner, mount)
 
 
 async def lookup(located: Located, *, to_show: bool = False) -> Entry:

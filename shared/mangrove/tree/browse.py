@@ -12,7 +12,7 @@ import orjson
 from mangrove.drivers.base import Entry, Link, Links
 from mangrove.problems import Denied, NotAFile, NotFound, NotSupported, Problem, StorageProblem, StorageUnavailable
 from mangrove.tree import links, mounts, objects
-from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.listing import CachedFolder, View, explain_list_failure, listings
 from mangrove.tree.mounts import Located, Mount
 
@@ -163,7 +163,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         mounted = access.table.by_path.get(access.path)
         details = await _get_mount_details(access, mounted[0]) if mounted else {}
         return objects.make_row({}, entry) | tail | {"provider": provider} | details
-    located = await _locate(access)
+    located = await locate(access)
     try:
         entry = await lookup(located, to_show=True)
     except StorageProblem as problem:
@@ -184,14 +184,6 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         record["raw_url"] = await _get_raw_url(access, located, entry, base, must_sign)
     record["related"] = await _find_related(access, codes, must_sign)
     return record
-
-
-async def _locate(access: PathAccess) -> Located:
-    try:
-        mount, inner = access.find_mount()
-    except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
-    return Located(await mount.get_driver(), inner, mount)
 
 
 def _find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:

@@ -15,7 +15,7 @@ from mangrove.identity.rights import Right
 from mangrove.paths import checked_name, existing_name
 from mangrove.patterns import InvalidPattern, compile_pattern
 from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
-from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
 from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located
@@ -40,15 +40,6 @@ async def mkdir(access: PathAccess) -> None:
     await check_missing_folders(access, located)
     await located.driver.makedirs(located.path)
     forget_upwards(located)
-
-
-async def locate(access: PathAccess, role: str = "") -> Located:
-    """The path inside its storage; `role` (`src`, `dst`) goes into the message when there is no storage."""
-    try:
-        mount, inner = access.find_mount()
-    except StorageProblem as problem:
-        raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
-    return Located(await mount.get_driver(), inner, mount)
 
 
 def forget_upwards(located: Located) -> None:

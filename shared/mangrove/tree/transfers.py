@@ -12,9 +12,9 @@ from mangrove.drivers.base import Copies, Moves
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
 from mangrove.problems import BadRequest, Collision, Denied, NotAFolder, NotFound, NotSupported, StorageProblem
-from mangrove.tree.access import NOT_READABLE, PathAccess, lookup
+from mangrove.tree.access import NOT_READABLE, PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
-from mangrove.tree.changes import check_source, exists, forget, locate
+from mangrove.tree.changes import check_source, exists, forget
 from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located
 

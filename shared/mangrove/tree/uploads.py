@@ -14,7 +14,7 @@ from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.changes import check_missing_folders, forget_upwards
 from mangrove.tree.mounts import Located, Mount
 
-SYSTEM_FILES = {".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"}
+SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
 
 
 async def write(

@@ -1,23 +1,31 @@
-"""Looks into archives are bounded: in time, and in how many files are sent at once."""
+"""Archives looked into: what is in them, who may see it, and the bounds in time and number."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from mangrove.drivers.base import DriverContext
+from mangrove import runtime
+from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
+from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import ArchiveTooLarge, TooMany
+from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotAFile, NotFound, NotSupported, Problem, TooMany
 from mangrove.site.values import Settings
-from mangrove.tree import archives
+from mangrove.tree import archives, links
+from mangrove.tree.archives import ArchiveConcurrency
+from mangrove.tree.browse import Slice
 from mangrove.tree.downloads import Download
 from mangrove.tree.mounts import Located
 from tests.unit.archives.packing import FILES, tarred, zipped
+from tests.unit.tree import builders
 from tests.unit.tree.builders import mount
+from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
+from tests.unit.tree.memory_folders import MemoryFolders
 
 
 async def file(folder: Path, name: str) -> Download:
@@ -57,4 +65,107 @@ def test_a_slow_reader_counts_until_its_stream_is_closed(tmp_path: Path, monkeyp
             await one.aclose()
         await (await archives.open_member(wanted, "empty", "")).aclose()
 
-    asyncio.run(crowd())
+    with runtime.use(runtime.Runtime()):
+        asyncio.run(crowd())
+
+
+def list_folder(tree: TreeEnv, path: str, inside: str, part: Slice | None = None) -> tuple[list[str], int]:
+    access = tree.access(path, Right.READ_ARCHIVES)
+    found = tree.run(archives.list_folder(access, "", inside, part or Slice()))
+    return [row["name"] for row in found["content"]], found["total"]
+
+
+def test_the_tree_of_an_archive_is_shown_in_the_order_of_its_storage(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", order_by="name", extract_folder="front", enable_sign=True)
+    tree.set(token="key")
+    (disk / "x.zip").write_bytes(zipped(FILES, comment=b"hello"))
+    found = tree.run(archives.get_meta(tree.access("/disk/x.zip", Right.READ_ARCHIVES), "", "https://here"))
+    assert [row["name"] for row in found["content"]] == ["a", "d", "big.bin", "empty"]
+    assert [row["name"] for row in found["content"][0]["children"]] == ["b.txt"]
+    assert (found["comment"], found["encrypted"], found["sort"]["order_by"]) == ("hello", False, "name")
+    assert found["raw_url"] == "https://here/ae/disk/x.zip"
+    links.verify(links.make_archive_key("key"), "/disk/x.zip", found["sign"])
+
+
+def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", order_by="name")
+    (disk / "x.zip").write_bytes(zipped(FILES))
+    assert list_folder(tree, "/disk/x.zip", "/") == (["a", "big.bin", "d", "empty"], 4)
+    assert list_folder(tree, "/disk/x.zip", "", Slice(2, 3)) == (["empty"], 4)
+    assert list_folder(tree, "/disk/x.zip", "d/e") == (["ü.txt"], 1)
+    with pytest.raises(NotFound, match=r"^failed to list archive \[/x.zip\]/none: object not found: object not found$"):
+        list_folder(tree, "/disk/x.zip", "none")
+
+
+def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", "d/")
+    (disk / "d/x.zip").write_bytes(zipped(FILES))
+    with pytest.raises(Denied):
+        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", Slice()))
+    tree.add_rule("/disk/d", password="secret", p_sub=True)
+    with pytest.raises(Denied):
+        list_folder(tree, "/disk/d/x.zip", "/")
+    access = tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret")
+    assert tree.run(archives.list_folder(access, "", "/", Slice()))["total"] == 4
+    tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
+    with pytest.raises(Denied):
+        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", Slice()))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "text"),
+    [
+        ("folder.zip", NotAFile, "not a file"), ("text.txt", NotSupported, "does not have an extension"),
+        ("broken.zip", BrokenArchive, ""), ("none.zip", NotFound, "object not found"),
+    ],
+)  # fmt: skip
+def test_what_is_no_archive_is_refused_in_the_words_of_each_verb(
+    tree: TreeEnv, name: str, problem: type[Problem], text: str
+) -> None:
+    tree.mount_disk("/disk", "folder.zip/x", "text.txt", "broken.zip")
+    access = tree.access(f"/disk/{name}", Right.READ_ARCHIVES)
+    with pytest.raises(problem, match=rf"^failed to get /{name} archive met: .*{text}"):
+        tree.run(archives.get_meta(access, "", ""))
+    with pytest.raises(problem, match=rf"^failed to list archive \[/{name}\]/: .*{text}"):
+        list_folder(tree, f"/disk/{name}", "/")
+
+
+class UnknownSizes(MemoryFolders):
+    """Does not know how large its files are."""
+
+    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        yield [Entry(name, None, 1.0, False) for name in self.folders[path]]  # type: ignore[arg-type]
+
+
+def test_an_archive_of_unknown_size_is_not_looked_into() -> None:
+    driver = UnknownSizes()
+    driver.folders["/"] = ["x.zip"]
+    access = builders.access(driver, "/x.zip", Right.READ_ARCHIVES)
+    with runtime.use(runtime.Runtime()), pytest.raises(NotSupported, match="size of the archive is not known"):
+        asyncio.run(archives.list_folder(access, "", "/", Slice()))
+
+
+def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zipped(FILES))
+
+    async def open_none() -> None:
+        for inside in ("none", "a", "/"):
+            with pytest.raises(NotFound, match=r"^failed link: object not found$"):
+                await archives.open_member(await file(tmp_path, "x.zip"), inside, "")
+
+    with runtime.use(runtime.Runtime()):
+        asyncio.run(open_none())
+
+
+def test_a_user_looks_into_few_archives_at_once_and_others_need_not_wait() -> None:
+    async def look() -> None:
+        concurrency = ArchiveConcurrency()
+        mine = concurrency.get_lookup_semaphore(1)
+        for _ in range(archives.LOOKUPS_PER_USER):
+            await mine.acquire()
+        assert concurrency.get_lookup_semaphore(1).locked()
+        assert not concurrency.get_lookup_semaphore(2).locked()
+        mine.release()
+        assert not concurrency.get_lookup_semaphore(1).locked()
+
+    asyncio.run(look())

@@ -22,7 +22,7 @@ from mangrove.problems import (
     StorageProblem,
 )
 from mangrove.tree import changes
-from mangrove.tree.access import PathAccess
+from mangrove.tree.access import PathAccess, locate
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -70,10 +70,19 @@ def test_a_folder_is_not_made_over_a_file(tree: TreeEnv) -> None:
 
 def test_no_folder_is_made_on_the_way_where_a_rule_denies_writing(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "closed/")
-    tree.add_rule("/disk/closed/new", write_users=[0])
-    with pytest.raises(Denied):
-        mkdir(tree, "/disk/closed/new/sub")
+    tree.add_rule("/disk/closed", write_users=[0])
+    for path in ("/disk/closed/new", "/disk/closed/new/sub"):  # the rule does not reach below its own folder
+        with pytest.raises(Denied):
+            mkdir(tree, path)
     assert find_files(disk) == {"closed/"}
+
+
+def test_the_right_is_required_even_when_the_folder_is_there(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "d/")
+    tree.change_user(ALL_RIGHTS & ~Right.WRITE)
+    for path in ("/disk/d", "/disk"):
+        with pytest.raises(Denied):
+            mkdir(tree, path)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x7f"])
@@ -284,7 +293,7 @@ def test_a_storage_that_cannot_do_it_is_not_even_listed(
 def test_where_no_storage_is_the_message_names_the_end(tree: TreeEnv) -> None:
     for role, text in (("src", "failed get src storage: "), ("", "failed get storage: ")):
         with pytest.raises(StorageProblem, match=text):
-            tree.run(changes.locate(tree.access("/none"), role))
+            tree.run(locate(tree.access("/none"), role))
 
 
 def test_a_listing_that_is_read_while_a_name_changes_is_not_kept(tree: TreeEnv) -> None:

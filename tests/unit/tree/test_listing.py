@@ -54,6 +54,11 @@ def test_a_listing_is_sort_entries_as_its_storage_wants(
     assert " ".join(entry.name for entry in sort_entries(ENTRIES, wish)) == names
 
 
+def test_a_size_that_is_not_known_sorts_as_none_at_all() -> None:
+    entries = [Entry("b", 1, 0.0, False), Entry("a", None, 0.0, False)]  # type: ignore[arg-type]
+    assert [entry.name for entry in sort_entries(entries, storage(order_by="size"))] == ["a", "b"]
+
+
 def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()

@@ -8,8 +8,10 @@ import pytest
 
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.tree.rules import Rules
+from mangrove.site import snapshot
+from mangrove.tree.rules import Rules, get_rules
 from tests.unit.tree.builders import meta, user
+from tests.unit.tree.environment import TreeEnv
 
 P = TreePath
 
@@ -100,3 +102,28 @@ def test_a_rule_hides_the_names_in_its_folder_not_the_folder_itself() -> None:
     assert not found.is_hidden(user(), P("/a/b"))
     assert found.is_hidden(user(), P("/a/b/b"))
     assert not found.is_hidden(user(), P("/a/b/c/b"))
+
+
+def test_rules_are_compiled_once_for_a_snapshot(tree: TreeEnv) -> None:
+    tree.add_rule("/a", hide="x")
+    first = snapshot.current()
+    assert get_rules(first) is get_rules(first)
+    assert get_rules(first).is_hidden(user(), P("/a/x"))
+    tree.add_rule("/b", hide="y")
+    assert get_rules(snapshot.current()) is not get_rules(first)
+    assert get_rules(snapshot.current()).is_hidden(user(), P("/b/y"))
+
+
+def test_a_copy_would_disclose_what_a_rule_below_keeps() -> None:
+    found = rules(_a_b={"password": "x"}, _c={"write_users": [1]}, _d={"hide": "x"})
+
+    def is_restricted(path: str) -> tuple[bool, bool]:
+        one, other = (found.is_restricted_below(user(), P(path), "", changes) for changes in (False, True))
+        return one, other
+
+    assert {path: is_restricted(path) for path in ("/", "/a", "/a/b", "/a/bc", "/c", "/d", "/e")} == {
+        "/": (True, True), "/a": (True, True), "/a/b": (True, True), "/a/bc": (False, False), "/c": (False, True),
+        "/d": (True, True), "/e": (False, False),
+    }  # fmt: skip
+    assert not found.is_restricted_below(user(), P("/a"), "x", True)
+    assert not found.is_restricted_below(user(Right.SEE_HIDDEN), P("/d"), "", True)

@@ -184,6 +184,15 @@ def test_a_folder_does_not_leave_the_rule_that_hides_names_in_it(tree: TreeEnv) 
     assert not any(name.startswith("to/d") for name in find_files(disk))
 
 
+def test_a_folder_does_not_fill_what_a_rule_at_its_target_keeps_from_the_caller(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", *FILES)
+    tree.add_rule("/disk/to/d/e", write_users=[0])
+    for verb in (move, copy):
+        with pytest.raises(Denied):
+            verb(tree, "/disk/from", "/disk/to", "d")
+        assert find_files(disk) == FILES
+
+
 def test_a_merge_adds_what_is_missing_that_the_caller_may_read(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "from/d/new", "from/d/both", "from/d/e/deep", "from/d/hidden", "from/d/locked/x",
                            "to/d/both", "to/d/e/old")  # fmt: skip
@@ -194,6 +203,14 @@ def test_a_merge_adds_what_is_missing_that_the_caller_may_read(tree: TreeEnv) ->
         "to/d/both", "to/d/e/old", "to/d/new", "to/d/e/deep",
     }  # fmt: skip
     assert (disk / "to/d/both").read_text() == "to/d/both"
+
+
+def test_a_merge_adds_nothing_to_a_folder_that_is_closed_for_writing(tree: TreeEnv) -> None:
+    disk = tree.mount_disk("/disk", "from/d/new", "to/d/old")
+    tree.add_rule("/disk/to/d", write_users=[0])
+    with pytest.raises(Denied):
+        copy(tree, "/disk/from", "/disk/to", "d", merge=True)
+    assert find_files(disk) == {"from/d/new", "to/d/old"}
 
 
 def test_all_files_of_a_tree_are_moved_into_one_folder(tree: TreeEnv) -> None:
