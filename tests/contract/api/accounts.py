@@ -52,18 +52,18 @@ class People:
         password = uuid4().hex if password is None else password
         body = {"password": password, "permission": permission, "base_path": base_path, "role": 0}
         self.admin.ok("/api/admin/user/create", **(body | fields))
-        id = id_of(self.admin, name)
+        id = find_id(self.admin, name)
         self.ids.append(id)
-        token = said(stranger(self.service).post("/api/auth/login", username=name, password=password))["token"]
+        token = get_data(stranger(self.service).post("/api/auth/login", username=name, password=password))["token"]
         return Person(id, name, password, Caller(self.service.address, token))
 
-    def leave(self) -> None:
+    def close(self) -> None:
         there = {row["id"] for row in self.admin.get("/api/admin/user/list")["data"]["content"]}
         for id in there.intersection(self.ids):
             self.admin.ok("/api/admin/user/delete", params={"id": id})
 
 
-def id_of(admin: Client, name: str) -> int:
+def find_id(admin: Client, name: str) -> int:
     rows = admin.get("/api/admin/user/list")["data"]["content"]
     return next(row["id"] for row in rows if row["username"] == name)
 
@@ -100,19 +100,19 @@ def guest(admin: Client, **fields: Any) -> Iterator[Client]:
         admin.ok("/api/admin/user/update", **row)
 
 
-def static(password: str) -> str:
+def make_static_hash(password: str) -> str:
     """What clients send to login/hash."""
     return hashlib.sha256(f"{password}-https://github.com/alist-org/alist".encode()).hexdigest()
 
 
-def refusal(answer: dict[str, Any]) -> tuple[int, str]:
+def get_refusal(answer: dict[str, Any]) -> tuple[int, str]:
     """Code and message of a failure, which carries no data."""
     assert answer["code"] != 200, answer
     assert answer["data"] is None, answer
     return answer["code"], answer["message"]
 
 
-def said(answer: dict[str, Any]) -> Any:
+def get_data(answer: dict[str, Any]) -> Any:
     """The data of a success."""
     assert (answer["code"], answer["message"]) == (200, "success"), answer
     return answer["data"]

@@ -31,22 +31,22 @@ def fill(admin: Client, folder: str, *names: str) -> None:
             assert answer["code"] == 200, answer
 
 
-def listed(client: Client, path: str, **body: Any) -> list[str]:
+def list_names(client: Client, path: str, **body: Any) -> list[str]:
     """Names in the order of the answer."""
     return [row["name"] for row in client.ok("/api/fs/list", path=path, **body)["content"]]
 
 
-def text(admin: Client, path: str) -> str:
+def read_text(admin: Client, path: str) -> str:
     return admin.bytes(path).text
 
 
-def tree(service: Service, folder: str) -> dict[str, str]:
+def read_tree(service: Service, folder: str) -> dict[str, str]:
     """All files below a folder, from disk."""
     root = fixtures.disk(service, folder)
     return {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
 
 
-def failed(answer: dict[str, Any], code: int, message: str) -> None:
+def check_failure(answer: dict[str, Any], code: int, message: str) -> None:
     assert (answer["code"], answer["message"], answer["data"]) == (code, message, None)
 
 
@@ -118,7 +118,7 @@ def test_the_storage_decides_the_order(admin: Client, tmp_path: Path, fields: di
             answer = admin.put(f"{mounted}/{name}", b"#" * size, last_modified=str(modified))
             assert answer["code"] == 200
         fill(admin, mounted, "B/", "z/")
-        found = listed(admin, mounted)
+        found = list_names(admin, mounted)
         if not fields:
             assert found == sorted(order)
             return
@@ -132,7 +132,7 @@ def test_numbers_in_names_are_compared_as_numbers_at_any_length(admin: Client, t
     for name in names:
         (tmp_path / name).touch()
     with fixtures.local(admin, tmp_path, order_by="name") as mounted:
-        assert listed(admin, mounted) == ["v2.1", "v2.1x", "v10", "v" + "9" * 60, "va"]
+        assert list_names(admin, mounted) == ["v2.1", "v2.1x", "v10", "v" + "9" * 60, "va"]
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_mounts_follow_the_real_entries_in_their_own_order(admin: Client, folder
         fixtures.virtual(admin, f"{folder}/a/deep", order=2),
         fixtures.virtual(admin, f"{folder}/m", order=0),
     ):
-        assert listed(admin, folder) == ["m", "zebra", "c", "a", "b"]
+        assert list_names(admin, folder) == ["m", "zebra", "c", "a", "b"]
         answer = admin.ok("/api/fs/list", path=folder, page=2, per_page=2)
         assert [row["name"] for row in answer["content"]] == ["c", "a"]
         assert answer["total"] == 5
         row = answer["content"][0]
         assert (row["is_dir"], row["size"], row["type"], row["sign"]) == (True, 0, 1, "")
         assert [row["name"] for row in admin.ok("/api/fs/dirs", path=folder)] == ["m", "c", "a", "b"]
-    assert listed(admin, folder) == ["m", "zebra"]
+    assert list_names(admin, folder) == ["m", "zebra"]
 
 
 def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: Client) -> None:
@@ -197,7 +197,7 @@ def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: 
         found = admin.ok("/api/fs/get", path=mounted)
         assert (found["name"], found["is_dir"], found["provider"]) == ("mount", True, "Virtual")
         assert found["modified"] == admin.ok("/api/fs/list", path=f"{top}/way")["content"][0]["modified"]
-        failed(
+        check_failure(
             admin.post("/api/fs/list", path=f"{top}/other"),
             500,
             f"failed get storage: storage not found; rawPath: {top}/other",
@@ -208,9 +208,9 @@ def test_a_mount_inside_a_mount_serves_its_own_part(admin: Client, folder: str, 
     fill(admin, folder, "in/", "in/outer.txt")
     (tmp_path / "inner.txt").write_text("inner")
     with fixtures.local(admin, tmp_path, f"{folder}/in"):
-        assert listed(admin, f"{folder}/in") == ["inner.txt"]
+        assert list_names(admin, f"{folder}/in") == ["inner.txt"]
         assert admin.post("/api/fs/get", path=f"{folder}/in/outer.txt")["code"] == 500
-    assert listed(admin, f"{folder}/in") == ["outer.txt"]
+    assert list_names(admin, f"{folder}/in") == ["outer.txt"]
 
 
 def test_a_broken_storage_still_shows_as_a_folder(admin: Client, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_broken_storage_still_shows_as_a_folder(admin: Client, tmp_path: Path)
     lost.mkdir()
     with fixtures.local(admin, lost, f"{top}/broken"):
         lost.rmdir()
-        assert listed(admin, top) == ["broken"]
+        assert list_names(admin, top) == ["broken"]
         assert admin.post("/api/fs/list", path=f"{top}/broken")["code"] == 500
         assert str(tmp_path) not in admin.post("/api/fs/list", path=f"{top}/broken")["message"]
 
@@ -233,34 +233,34 @@ def test_balanced_mounts_show_once_and_take_turns(admin: Client, tmp_path: Path)
         fixtures.local(admin, tmp_path / "one", f"{top}/disk.balance1"),
         fixtures.local(admin, tmp_path / "two", f"{top}/disk.balance2"),
     ):
-        assert listed(admin, top) == ["disk"]
-        assert {tuple(listed(admin, f"{top}/disk")) for _ in range(6)} == {("one.txt",), ("two.txt",)}
+        assert list_names(admin, top) == ["disk"]
+        assert {tuple(list_names(admin, f"{top}/disk")) for _ in range(6)} == {("one.txt",), ("two.txt",)}
 
 
 def test_refresh_sees_what_changed_behind_our_back(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    assert listed(admin, folder) == ["a"]
+    assert list_names(admin, folder) == ["a"]
     fixtures.disk(service, folder).joinpath("b").write_text("new")
-    assert listed(admin, folder, refresh=True) == ["a", "b"]
+    assert list_names(admin, folder, refresh=True) == ["a", "b"]
 
 
 def test_a_changed_folder_is_seen_soon_without_refresh_too(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    assert listed(admin, folder) == ["a"]
+    assert list_names(admin, folder) == ["a"]
     fixtures.disk(service, folder).joinpath("b").write_text("new")
     time.sleep(0.1)
-    assert listed(admin, folder) == ["a", "b"]
+    assert list_names(admin, folder) == ["a", "b"]
 
 
 def test_refresh_needs_the_right_to_write(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
     with fixtures.user(service, admin, 0) as reader, fixtures.user(service, admin, fixtures.WRITE) as writer:
-        failed(reader.post("/api/fs/list", path=folder, refresh=True), 403, "Refresh without permission")
-        assert listed(reader, folder) == ["a"]
-        assert listed(writer, folder, refresh=True) == ["a"]
+        check_failure(reader.post("/api/fs/list", path=folder, refresh=True), 403, "Refresh without permission")
+        assert list_names(reader, folder) == ["a"]
+        assert list_names(writer, folder, refresh=True) == ["a"]
         assert reader.get("/api/fs/list", path=folder, refresh="true")["code"] == 200
         with fixtures.meta(admin, folder, write=True):
-            assert listed(reader, folder, refresh=True) == ["a"]
+            assert list_names(reader, folder, refresh=True) == ["a"]
 
 
 def test_write_says_whether_the_caller_may_put_files_here(service: Service, admin: Client, folder: str) -> None:
@@ -302,8 +302,8 @@ def test_hidden_names_are_nowhere_to_be_seen(service: Service, admin: Client, fo
             assert user.ok("/api/fs/get", path=f"{folder}/shown.txt")["related"] is None
             for path in ("shown.key", "private", "private/inside.txt"):
                 refused = "password is incorrect or you have no permission"
-                failed(user.post("/api/fs/get", path=f"{folder}/{path}"), 403, refused)
-            failed(user.post("/api/fs/rename", path=f"{folder}/shown.key", name="n"), 500, MISSING_SOURCE)
+                check_failure(user.post("/api/fs/get", path=f"{folder}/{path}"), 403, refused)
+            check_failure(user.post("/api/fs/rename", path=f"{folder}/shown.key", name="n"), 500, MISSING_SOURCE)
             assert user.ok("/api/fs/remove", dir=folder, names=["shown.key", "private"]) is None
         assert admin.names(folder) == ["private", "shown.key", "shown.txt"]
 
@@ -315,7 +315,7 @@ def test_a_copy_that_merges_does_not_carry_hidden_files_into_the_open(
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~1) as user:
         with fixtures.meta(admin, f"{folder}/from", hide="secret", h_sub=True):
             user.ok("/api/fs/copy", src_dir=f"{folder}/from", dst_dir=f"{folder}/to", names=["d"], merge=True)
-    assert tree(service, f"{folder}/to") == {"d/open": "from/d/open"}
+    assert read_tree(service, f"{folder}/to") == {"d/open": "from/d/open"}
 
 
 def test_a_folder_password_opens_list_get_and_dirs(service: Service, admin: Client, folder: str) -> None:
@@ -324,8 +324,8 @@ def test_a_folder_password_opens_list_get_and_dirs(service: Service, admin: Clie
         for verb, path in (("list", folder), ("dirs", folder), ("get", f"{folder}/file"), ("other", f"{folder}/file")):
             for password in ("", "Sesame"):
                 answer = user.post(f"/api/fs/{verb}", path=path, password=password)
-                failed(answer, 403, "password is incorrect or you have no permission")
-        assert listed(user, folder, password="sesame") == ["file", "sub"]
+                check_failure(answer, 403, "password is incorrect or you have no permission")
+        assert list_names(user, folder, password="sesame") == ["file", "sub"]
         assert user.ok("/api/fs/get", path=f"{folder}/file", password="sesame")["size"] == 4
         assert [row["name"] for row in user.ok("/api/fs/dirs", path=folder, password="sesame")] == ["sub"]
 
@@ -347,15 +347,15 @@ def test_list_and_dirs_say_why_a_folder_cannot_be_shown(
     admin: Client, folder: str, verb: str, path: str, code: int, message: str
 ) -> None:
     fill(admin, folder, "file")
-    failed(admin.post(f"/api/fs/{verb}", path=path.format(folder=folder)), code, message)
+    check_failure(admin.post(f"/api/fs/{verb}", path=path.format(folder=folder)), code, message)
 
 
 def test_a_missing_folder_of_a_driver_without_direct_lookup_is_worded_shorter(admin: Client) -> None:
     with fixtures.virtual(admin) as mounted:
-        failed(
+        check_failure(
             admin.post("/api/fs/list", path=f"{mounted}/none"), 500, "failed get objs: failed get dir: object not found"
         )
-        failed(admin.post("/api/fs/get", path=f"{mounted}/none"), 500, "object not found")
+        check_failure(admin.post("/api/fs/get", path=f"{mounted}/none"), 500, "object not found")
 
 
 def test_a_storage_that_refuses_to_work_says_its_status(admin: Client) -> None:
@@ -364,8 +364,8 @@ def test_a_storage_that_refuses_to_work_says_its_status(admin: Client) -> None:
     number = admin.post("/api/admin/storage/create", **fields)["data"]["id"]
     try:
         reason = "storage status: invalid line: nonsense, because url is required for file: storage not init"
-        failed(admin.post("/api/fs/list", path=path), 500, f"failed get objs: {reason}")
-        failed(admin.post("/api/fs/get", path=f"{path}/x"), 500, reason)
+        check_failure(admin.post("/api/fs/list", path=path), 500, f"failed get objs: {reason}")
+        check_failure(admin.post("/api/fs/get", path=f"{path}/x"), 500, reason)
     finally:
         admin.ok("/api/admin/storage/delete", params={"id": number})
 
@@ -374,12 +374,12 @@ def test_a_storage_that_refuses_to_work_says_its_status(admin: Client) -> None:
 def test_equivalent_spellings_of_a_path_are_one_path(admin: Client, folder: str, spelling: str) -> None:
     fill(admin, folder, "a")
     written = spelling.format(folder, folder.lstrip("/"), folder.replace("/", "\\"))
-    assert listed(admin, written) == ["a"]
+    assert list_names(admin, written) == ["a"]
 
 
 def test_dots_inside_a_name_are_no_escape(admin: Client, folder: str) -> None:
     fill(admin, folder, "a..b/", "a..b/..c")
-    assert listed(admin, f"{folder}/a..b") == ["..c"]
+    assert list_names(admin, f"{folder}/a..b") == ["..c"]
 
 
 def test_get_has_exactly_the_documented_fields(service: Service, admin: Client, folder: str) -> None:
@@ -426,7 +426,7 @@ def test_related_are_the_siblings_with_the_same_stem(admin: Client, folder: str)
     ],
 )
 def test_get_says_what_is_missing(admin: Client, folder: str, path: str, message: str) -> None:
-    failed(admin.post("/api/fs/get", path=path.format(folder=folder)), 500, message)
+    check_failure(admin.post("/api/fs/get", path=path.format(folder=folder)), 500, message)
 
 
 def test_links_name_the_address_the_client_used(admin: Client, folder: str) -> None:
@@ -457,7 +457,7 @@ def test_dirs_names_folders_only(admin: Client, folder: str) -> None:
 def test_force_root_is_for_administrators(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "home/", "home/own/")
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS, f"{folder}/home") as user:
-        failed(user.post("/api/fs/dirs", path=folder, force_root=True), 403, "Permission denied")
+        check_failure(user.post("/api/fs/dirs", path=folder, force_root=True), 403, "Permission denied")
         assert [row["name"] for row in user.ok("/api/fs/dirs", path="/")] == ["own"]
     assert [row["name"] for row in admin.ok("/api/fs/dirs", path=folder, force_root=True)] == ["home"]
 
@@ -468,17 +468,17 @@ def test_mkdir_makes_missing_parents_and_is_content_with_what_exists(
     for _ in range(2):
         assert admin.ok("/api/fs/mkdir", path=f"{folder}/a/b/c") is None
     assert fixtures.disk(service, f"{folder}/a/b/c").is_dir()
-    assert listed(admin, folder) == ["a"]
+    assert list_names(admin, folder) == ["a"]
     assert admin.ok("/api/fs/mkdir", path="/files") is None
 
 
 def test_mkdir_refuses_where_a_file_stands(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "file")
-    failed(admin.post("/api/fs/mkdir", path=f"{folder}/file"), 500, "file exists")
+    check_failure(admin.post("/api/fs/mkdir", path=f"{folder}/file"), 500, "file exists")
     assert admin.post("/api/fs/mkdir", path=f"{folder}/file/below")["code"] == 500
     assert admin.post("/api/fs/mkdir", path=f"{folder}/file/below/deeper")["code"] == 500
-    assert tree(service, folder) == {"file": "file"}
-    failed(
+    assert read_tree(service, folder) == {"file": "file"}
+    check_failure(
         admin.post("/api/fs/mkdir", path="/no-such-mount/x"),
         500,
         "failed get storage: storage not found; rawPath: /no-such-mount/x",
@@ -490,16 +490,16 @@ def test_rename_gives_files_and_folders_new_names(service: Service, admin: Clien
     assert admin.ok("/api/fs/rename", path=f"{folder}/old.txt", name="nëw.txt") is None
     admin.ok("/api/fs/rename", path=f"{folder}/dir", name="renamed")
     admin.ok("/api/fs/rename", path=f"{folder}/renamed", name="renamed")
-    assert tree(service, folder) == {"nëw.txt": "old.txt", "renamed/inside": "dir/inside"}
-    assert listed(admin, folder) == ["nëw.txt", "renamed"]
+    assert read_tree(service, folder) == {"nëw.txt": "old.txt", "renamed/inside": "dir/inside"}
+    assert list_names(admin, folder) == ["nëw.txt", "renamed"]
 
 
 def test_rename_replaces_only_when_asked_to(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a", "b")
-    failed(admin.post("/api/fs/rename", path=f"{folder}/a", name="b"), 403, "file [b] exists")
-    assert tree(service, folder) == {"a": "a", "b": "b"}
+    check_failure(admin.post("/api/fs/rename", path=f"{folder}/a", name="b"), 403, "file [b] exists")
+    assert read_tree(service, folder) == {"a": "a", "b": "b"}
     admin.ok("/api/fs/rename", path=f"{folder}/a", name="b", overwrite=True)
-    assert tree(service, folder) == {"b": "a"}
+    assert read_tree(service, folder) == {"b": "a"}
     assert admin.ok("/api/fs/get", path=f"{folder}/b")["size"] == 1
 
 
@@ -509,37 +509,37 @@ def test_rename_never_destroys_a_folder(service: Service, admin: Client, folder:
         answer = admin.post("/api/fs/rename", path=f"{folder}/{name}", name="full", overwrite=True)
         assert answer["code"] == 500
         assert answer["message"].startswith(f"rename [{name}]: ")
-    assert tree(service, folder) == {"a": "a", "full/kept": "full/kept", "moved/x": "moved/x"}
+    assert read_tree(service, folder) == {"a": "a", "full/kept": "full/kept", "moved/x": "moved/x"}
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "../x", "/"])
 def test_a_new_name_is_one_name(admin: Client, folder: str, name: str) -> None:
     fill(admin, folder, "a")
     refused = "using relative path is not allowed"
-    failed(admin.post("/api/fs/rename", path=f"{folder}/a", name=name), 403, refused)
+    check_failure(admin.post("/api/fs/rename", path=f"{folder}/a", name=name), 403, refused)
     rename = [{"src_name": "a", "new_name": name}]
     answer = admin.post("/api/fs/batch_rename", src_dir=folder, rename_objects=rename)
     if name:
-        failed(answer, 403, refused)
+        check_failure(answer, 403, refused)
     else:
         assert answer["code"] == 200
-    assert listed(admin, folder) == ["a"]
+    assert list_names(admin, folder) == ["a"]
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "ü" * 128, "a\nb", "a\x7fb", "a\0b"])
 def test_a_new_name_fits_every_storage(admin: Client, folder: str, name: str) -> None:
     fill(admin, folder, "a")
     assert admin.post("/api/fs/rename", path=f"{folder}/a", name=name)["code"] == 400
-    assert listed(admin, folder) == ["a"]
+    assert list_names(admin, folder) == ["a"]
 
 
 def test_what_is_missing_or_a_mount_cannot_be_renamed(admin: Client, folder: str) -> None:
-    failed(admin.post("/api/fs/rename", path=f"{folder}/none", name="b"), 500, MISSING_SOURCE)
+    check_failure(admin.post("/api/fs/rename", path=f"{folder}/none", name="b"), 500, MISSING_SOURCE)
     with fixtures.virtual(admin, f"{folder}/way/mount") as mounted:
-        failed(admin.post("/api/fs/rename", path=mounted, name="b"), 500, "rename root folder is not allowed")
-        failed(admin.post("/api/fs/rename", path=f"{folder}/way", name="b"), 500, "permission denied")
+        check_failure(admin.post("/api/fs/rename", path=mounted, name="b"), 500, "rename root folder is not allowed")
+        check_failure(admin.post("/api/fs/rename", path=f"{folder}/way", name="b"), 500, "permission denied")
         fill(admin, folder, "file")
-        failed(
+        check_failure(
             admin.post("/api/fs/rename", path=f"{folder}/file", name="way", overwrite=True), 403, "file [way] exists"
         )
 
@@ -549,7 +549,7 @@ def test_batch_rename_renames_all(service: Service, admin: Client, folder: str) 
     pairs = [("a", "1"), ("b", "2"), ("", "x"), ("c", ""), ("c", "c")]
     rename = [{"src_name": old, "new_name": new} for old, new in pairs]
     assert admin.ok("/api/fs/batch_rename", src_dir=folder, rename_objects=rename[:4]) is None
-    assert tree(service, folder) == {"1": "a", "2": "b", "c": "c"}
+    assert read_tree(service, folder) == {"1": "a", "2": "b", "c": "c"}
     assert admin.post("/api/fs/batch_rename")["code"] == 200
 
 
@@ -569,8 +569,8 @@ def test_batch_rename_checks_all_before_it_renames_one(
 ) -> None:
     fill(admin, folder, "a", "b", "c")
     rename = [{"src_name": old, "new_name": new} for old, new in pairs]
-    failed(admin.post("/api/fs/batch_rename", src_dir=folder, rename_objects=rename), code, message)
-    assert tree(service, folder) == {"a": "a", "b": "b", "c": "c"}
+    check_failure(admin.post("/api/fs/batch_rename", src_dir=folder, rename_objects=rename), code, message)
+    assert read_tree(service, folder) == {"a": "a", "b": "b", "c": "c"}
 
 
 @pytest.mark.parametrize(
@@ -610,10 +610,10 @@ def test_regex_rename_checks_all_before_it_renames_one(
     service: Service, admin: Client, folder: str, pattern: str, template: str, code: int, message: str
 ) -> None:
     fill(admin, folder, "track-1.txt", "track-2.txt")
-    before = tree(service, folder)
+    before = read_tree(service, folder)
     body = {"src_dir": folder, "src_name_regex": pattern, "new_name_regex": template}
-    failed(admin.post("/api/fs/regex_rename", **body), code, message)
-    assert tree(service, folder) == before
+    check_failure(admin.post("/api/fs/regex_rename", **body), code, message)
+    assert read_tree(service, folder) == before
 
 
 @pytest.mark.parametrize("pattern", ["(", "[", "a**", r"(?<!x)y", r"\1"])
@@ -630,7 +630,7 @@ def test_a_pattern_cannot_keep_the_service_busy(admin: Client, folder: str) -> N
     body = {"src_dir": folder, "src_name_regex": "^((a+)+)+$", "new_name_regex": "x"}
     assert admin.post("/api/fs/regex_rename", **body)["code"] == 200
     assert time.monotonic() - began < 2
-    failed(admin.post("/api/fs/regex_rename", **(body | {"src_dir": f"{folder}/none"})), 500, MISSING_FOLDER)
+    check_failure(admin.post("/api/fs/regex_rename", **(body | {"src_dir": f"{folder}/none"})), 500, MISSING_FOLDER)
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
@@ -643,7 +643,7 @@ def test_move_and_copy_carry_files_and_keep_their_times(
     assert admin.ok(f"/api/fs/{verb}", **body) is None
     assert admin.names(f"{folder}/to") == ["a", "b", "empty"]
     assert admin.names(f"{folder}/from") == ([] if verb == "move" else ["a", "b", "empty"])
-    assert text(admin, f"{folder}/to/a") == "content"
+    assert read_text(admin, f"{folder}/to/a") == "content"
     assert admin.ok("/api/fs/get", path=f"{folder}/to/a")["modified"].startswith("2020-01-02T03:04:05.678")
 
 
@@ -652,25 +652,25 @@ def test_existing_clients_are_told_that_it_was_done_at_once(admin: Client, folde
     fill(admin, folder, "a", "to/")
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a"]}
     assert admin.ok(f"/openlist/api/fs/{verb}", **body) == {"message": f"{word} operations completed immediately"}
-    assert text(admin, f"{folder}/to/a") == "a"
+    assert read_text(admin, f"{folder}/to/a") == "a"
 
 
 def test_a_moved_folder_takes_everything_along(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "d/", "d/x", "d/e/", "d/e/y", "to/")
-    assert listed(admin, f"{folder}/d/e") == ["y"]
+    assert list_names(admin, f"{folder}/d/e") == ["y"]
     admin.ok("/api/fs/move", src_dir=folder, dst_dir=f"{folder}/to", names=["d"])
-    assert tree(service, folder) == {"to/d/x": "d/x", "to/d/e/y": "d/e/y"}
-    failed(admin.post("/api/fs/list", path=f"{folder}/d/e"), 500, MISSING_FOLDER)
-    assert listed(admin, f"{folder}/to/d/e") == ["y"]
+    assert read_tree(service, folder) == {"to/d/x": "d/x", "to/d/e/y": "d/e/y"}
+    check_failure(admin.post("/api/fs/list", path=f"{folder}/d/e"), 500, MISSING_FOLDER)
+    assert list_names(admin, f"{folder}/to/d/e") == ["y"]
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
 def test_a_taken_name_refuses_the_whole_transfer(service: Service, admin: Client, folder: str, verb: str) -> None:
     fill(admin, folder, "a", "b", "to/", "to/b")
-    before = tree(service, folder)
+    before = read_tree(service, folder)
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a", "b"]}
-    failed(admin.post(f"/api/fs/{verb}", **body), 403, "file [b] exists")
-    assert tree(service, folder) == before
+    check_failure(admin.post(f"/api/fs/{verb}", **body), 403, "file [b] exists")
+    assert read_tree(service, folder) == before
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
@@ -678,19 +678,19 @@ def test_a_transfer_overwrites_or_skips_when_asked_to(service: Service, admin: C
     fill(admin, folder, "a", "b", "to/", "to/b")
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a", "b"]}
     admin.ok(f"/api/fs/{verb}", **body, skip_existing=True)
-    assert tree(service, f"{folder}/to") == {"a": "a", "b": "to/b"}
-    assert tree(service, folder)["b"] == "b"
+    assert read_tree(service, f"{folder}/to") == {"a": "a", "b": "to/b"}
+    assert read_tree(service, folder)["b"] == "b"
     fill(admin, folder, "a")
     admin.ok(f"/api/fs/{verb}", **body, overwrite=True)
-    assert tree(service, f"{folder}/to") == {"a": "a", "b": "b"}
+    assert read_tree(service, f"{folder}/to") == {"a": "a", "b": "b"}
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
 def test_an_item_that_fails_names_itself(service: Service, admin: Client, folder: str, verb: str) -> None:
     fill(admin, folder, "a", "to/", "to/a/", "to/a/kept")
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a"], "overwrite": True}
-    failed(admin.post(f"/api/fs/{verb}", **body), 500, f"{verb} [a]: file exists")
-    assert tree(service, folder) == {"a": "a", "to/a/kept": "to/a/kept"}
+    check_failure(admin.post(f"/api/fs/{verb}", **body), 500, f"{verb} [a]: file exists")
+    assert read_tree(service, folder) == {"a": "a", "to/a/kept": "to/a/kept"}
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)
@@ -722,8 +722,8 @@ def test_a_transfer_that_cannot_be_changes_nothing(
     fill(admin, folder, "a", "d/", "d/e/", "to/")
     body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["a"]} | change
     body = {key: value.format(folder) if isinstance(value, str) else value for key, value in body.items()}
-    failed(admin.post(f"/api/fs/{verb}", **body), code, message.format(folder, verb))
-    assert tree(service, folder) == {"a": "a"}
+    check_failure(admin.post(f"/api/fs/{verb}", **body), code, message.format(folder, verb))
+    assert read_tree(service, folder) == {"a": "a"}
     assert admin.names(folder) == ["a", "d", "to"]
 
 
@@ -734,7 +734,7 @@ def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
     fill(admin, folder, "a", "d/", "d/b")
     with fixtures.virtual(admin) as elsewhere:
         body = {"src_dir": folder, "dst_dir": elsewhere, "names": ["a", "d"]}
-        failed(admin.post(f"/api/fs/{verb}", **(body | {"names": ["a", "missing"]})), 500, MISSING_SOURCE)
+        check_failure(admin.post(f"/api/fs/{verb}", **(body | {"names": ["a", "missing"]})), 500, MISSING_SOURCE)
         assert admin.names(elsewhere) == []
         tasks = {task["id"] for task in admin.ok(f"/openlist/api/fs/{verb}", **body)["tasks"]}
         assert len(tasks) == 2
@@ -745,7 +745,7 @@ def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
         done = [row for row in admin.get(f"/api/task/{verb}/done")["data"] if row["id"] in tasks]
         assert [(row["state"], row["error"]) for row in done] == [("succeeded", "")] * 2
         assert (admin.names(elsewhere), admin.names(f"{elsewhere}/d")) == (["a", "d"], ["b"])
-    assert tree(service, folder) == ({"a": "a", "d/b": "d/b"} if verb == "copy" else {})
+    assert read_tree(service, folder) == ({"a": "a", "d/b": "d/b"} if verb == "copy" else {})
     assert admin.envelope(admin.http.post(f"/api/task/{verb}/delete_some", json=sorted(tasks)))["data"] == {}
 
 
@@ -754,9 +754,9 @@ def test_a_mount_is_no_item(admin: Client, folder: str, verb: str) -> None:
     fill(admin, folder, "to/", "from/", "from/mount")
     with fixtures.virtual(admin, f"{folder}/mount"), fixtures.virtual(admin, f"{folder}/to/taken/deep"):
         body = {"src_dir": folder, "dst_dir": f"{folder}/to", "names": ["mount"]}
-        failed(admin.post(f"/api/fs/{verb}", **body), 500, "permission denied")
+        check_failure(admin.post(f"/api/fs/{verb}", **body), 500, "permission denied")
         fill(admin, folder, "taken")
-        failed(admin.post(f"/api/fs/{verb}", **(body | {"names": ["taken"]})), 403, "file [taken] exists")
+        check_failure(admin.post(f"/api/fs/{verb}", **(body | {"names": ["taken"]})), 403, "file [taken] exists")
     assert admin.names(f"{folder}/to") == []
 
 
@@ -765,20 +765,20 @@ def test_a_merging_copy_adds_what_is_missing(service: Service, admin: Client, fo
     admin.put(f"{folder}/to/d/old", b"kept")
     admin.put(f"{folder}/to/f", b"kept too")
     admin.ok("/api/fs/copy", src_dir=folder, dst_dir=f"{folder}/to", names=["d", "f"], merge=True)
-    assert tree(service, f"{folder}/to") == {
+    assert read_tree(service, f"{folder}/to") == {
         "d/new": "d/new",
         "d/old": "kept",
         "d/sub/deep": "d/sub/deep",
         "f": "kept too",
     }
-    assert tree(service, f"{folder}/d") == {"new": "d/new", "old": "d/old", "sub/deep": "d/sub/deep"}
+    assert read_tree(service, f"{folder}/d") == {"new": "d/new", "old": "d/old", "sub/deep": "d/sub/deep"}
 
 
 def test_a_copied_file_is_a_file_of_its_own(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "a", "to/")
     admin.ok("/api/fs/copy", src_dir=folder, dst_dir=f"{folder}/to", names=["a"])
     admin.put(f"{folder}/a", b"changed")
-    assert tree(service, folder) == {"a": "changed", "to/a": "a"}
+    assert read_tree(service, folder) == {"a": "changed", "to/a": "a"}
 
 
 def test_recursive_move_gathers_files_and_leaves_folders(service: Service, admin: Client, folder: str) -> None:
@@ -786,8 +786,8 @@ def test_recursive_move_gathers_files_and_leaves_folders(service: Service, admin
     body = {"src_dir": f"{folder}/from", "dst_dir": f"{folder}/to"}
     answer = admin.post("/openlist/api/fs/recursive_move", **body)
     assert (answer["code"], answer["message"], answer["data"]) == (200, "Successfully moved 3 files", None)
-    assert tree(service, folder) == {"to/a": "from/a", "to/b": "from/d/b", "to/c": "from/d/e/c"}
-    assert listed(admin, f"{folder}/from/d") == ["e"]
+    assert read_tree(service, folder) == {"to/a": "from/a", "to/b": "from/d/b", "to/c": "from/d/e/c"}
+    assert list_names(admin, f"{folder}/from/d") == ["e"]
     assert admin.post("/openlist/api/fs/recursive_move", **body)["message"] == "Successfully moved 0 files"
     assert admin.post("/api/fs/recursive_move", **body) == {"code": 200, "message": "success", "data": None}
     fill(admin, folder, "from/x")
@@ -813,36 +813,36 @@ def test_recursive_move_keeps_to_its_conflict_policy(
     assert answer["code"] == code
     if code == 403:
         assert answer["message"] == "file [b] exists"
-    assert tree(service, folder) == after
+    assert read_tree(service, folder) == after
 
 
 def test_two_files_of_one_name_cancel_a_recursive_move(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "from/d/", "from/e/", "from/d/same", "from/e/same", "to/")
     body = {"src_dir": f"{folder}/from", "dst_dir": f"{folder}/to", "conflict_policy": "cancel"}
-    failed(admin.post("/api/fs/recursive_move", **body), 403, "file [same] exists")
-    assert tree(service, folder) == {"from/d/same": "from/d/same", "from/e/same": "from/e/same"}
+    check_failure(admin.post("/api/fs/recursive_move", **body), 403, "file [same] exists")
+    assert read_tree(service, folder) == {"from/d/same": "from/d/same", "from/e/same": "from/e/same"}
 
 
 def test_recursive_move_into_the_same_folder_flattens_it(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "stays", "d/", "d/rises")
     body = {"src_dir": folder, "dst_dir": folder, "conflict_policy": "overwrite"}
     assert admin.post("/openlist/api/fs/recursive_move", **body)["message"] == "Successfully moved 1 file"
-    assert tree(service, folder) == {"stays": "stays", "rises": "d/rises"}
+    assert read_tree(service, folder) == {"stays": "stays", "rises": "d/rises"}
 
 
 @pytest.mark.parametrize("missing", ["src_dir", "dst_dir"])
 def test_recursive_move_needs_both_folders(service: Service, admin: Client, folder: str, missing: str) -> None:
     fill(admin, folder, "from/", "from/a", "to/")
     body = {"src_dir": f"{folder}/from", "dst_dir": f"{folder}/to"} | {missing: f"{folder}/none"}
-    failed(admin.post("/api/fs/recursive_move", **body), 500, MISSING_FOLDER)
-    assert tree(service, folder) == {"from/a": "from/a"}
+    check_failure(admin.post("/api/fs/recursive_move", **body), 500, MISSING_FOLDER)
+    assert read_tree(service, folder) == {"from/a": "from/a"}
 
 
 def test_remove_takes_folders_with_all_they_hold(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "d/e/", "d/e/x", "file", "kept")
     assert admin.ok("/api/fs/remove", dir=folder, names=["d", "file", "never was"]) is None
-    assert tree(service, folder) == {"kept": "kept"}
-    assert listed(admin, folder) == ["kept"]
+    assert read_tree(service, folder) == {"kept": "kept"}
+    assert list_names(admin, folder) == ["kept"]
     assert admin.ok("/api/fs/remove", dir=f"{folder}/none", names=["x"]) is None
 
 
@@ -862,8 +862,8 @@ def test_remove_refuses_before_it_removes_anything(
 ) -> None:
     fill(admin, folder, "outside", "in/", "in/a")
     with fixtures.virtual(admin, f"{folder}/in/mount"):
-        failed(admin.post("/api/fs/remove", dir=f"{folder}/in", names=names), code, message)
-    assert tree(service, folder) == {"outside": "outside", "in/a": "in/a"}
+        check_failure(admin.post("/api/fs/remove", dir=f"{folder}/in", names=names), code, message)
+    assert read_tree(service, folder) == {"outside": "outside", "in/a": "in/a"}
 
 
 def test_a_symbolic_link_is_removed_and_not_followed(service: Service, admin: Client, folder: str) -> None:
@@ -871,7 +871,7 @@ def test_a_symbolic_link_is_removed_and_not_followed(service: Service, admin: Cl
     root = fixtures.disk(service, folder)
     (root / "d" / "link").symlink_to(root / "real")
     admin.ok("/api/fs/remove", dir=folder, names=["d"])
-    assert tree(service, folder) == {"real/kept": "real/kept"}
+    assert read_tree(service, folder) == {"real/kept": "real/kept"}
 
 
 def test_remove_empty_directory_keeps_files_and_the_folder_itself(service: Service, admin: Client, folder: str) -> None:
@@ -882,7 +882,7 @@ def test_remove_empty_directory_keeps_files_and_the_folder_itself(service: Servi
     admin.ok("/api/fs/remove", dir=folder, names=["full", "top"])
     admin.ok("/api/fs/remove_empty_directory", src_dir=folder)
     assert fixtures.disk(service, folder).is_dir()
-    failed(admin.post("/api/fs/remove_empty_directory", src_dir=f"{folder}/none"), 500, MISSING_FOLDER)
+    check_failure(admin.post("/api/fs/remove_empty_directory", src_dir=f"{folder}/none"), 500, MISSING_FOLDER)
 
 
 def test_remove_empty_directory_spares_mounts_and_hidden_folders(service: Service, admin: Client, folder: str) -> None:
@@ -899,9 +899,9 @@ def test_remove_empty_directory_spares_mounts_and_hidden_folders(service: Servic
 
 def test_other_is_not_offered_by_any_driver(admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
-    failed(admin.post("/api/fs/other", path=f"{folder}/a", method="video_preview"), 500, "not implement")
+    check_failure(admin.post("/api/fs/other", path=f"{folder}/a", method="video_preview"), 500, "not implement")
     missing = "failed get storage: storage not found; rawPath: /no-such-mount/x"
-    failed(admin.post("/api/fs/other", path="/no-such-mount/x"), 500, missing)
+    check_failure(admin.post("/api/fs/other", path="/no-such-mount/x"), 500, missing)
 
 
 def test_link_gives_administrators_an_address_that_works(service: Service, admin: Client, folder: str) -> None:
@@ -918,18 +918,18 @@ def test_link_gives_administrators_an_address_that_works(service: Service, admin
     }
     assert service.nobody().http.get(found["url"]).text == "a"
     assert urlsplit(admin.ok("/api/fs/link", path=f"{folder}/none")["url"]).path == f"/p{folder}/none"
-    failed(admin.post("/api/fs/link", path="/nowhere"), 500, "storage not found; rawPath: /nowhere")
+    check_failure(admin.post("/api/fs/link", path="/nowhere"), 500, "storage not found; rawPath: /nowhere")
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as user:
-        failed(user.post("/api/fs/link", path=f"{folder}/a"), 403, "You are not an admin")
+        check_failure(user.post("/api/fs/link", path=f"{folder}/a"), 403, "You are not an admin")
 
 
 def test_link_of_a_driver_with_addresses_is_that_address(admin: Client) -> None:
     structure = {"url_structure": "d:\n  f.bin:7:https://example.com/f.bin"}
     with fixtures.mount(admin, "UrlTree", addition=structure) as mounted:
         assert admin.ok("/api/fs/link", path=f"{mounted}/d/f.bin")["url"] == "https://example.com/f.bin"
-        failed(admin.post("/api/fs/link", path=f"{mounted}/d"), 500, "failed link: not a file")
+        check_failure(admin.post("/api/fs/link", path=f"{mounted}/d"), 500, "failed link: not a file")
         missing = "failed link: failed to get file: failed to get obj: object not found"
-        failed(admin.post("/api/fs/link", path=f"{mounted}/none"), 500, missing)
+        check_failure(admin.post("/api/fs/link", path=f"{mounted}/none"), 500, missing)
 
 
 CHANGES: list[tuple[int, str, dict[str, Any]]] = [
@@ -979,8 +979,8 @@ def test_each_change_needs_its_own_right_and_no_other(
     fill(admin, folder, "a", "d/")
     body = {key: value.format(folder) if isinstance(value, str) else value for key, value in body.items()}
     may, may_not = users_by_right[right]
-    failed(may_not.post(f"/api/fs/{verb}", **body), 403, "permission denied")
-    assert tree(service, folder) == {"a": "a"}
+    check_failure(may_not.post(f"/api/fs/{verb}", **body), 403, "permission denied")
+    assert read_tree(service, folder) == {"a": "a"}
     assert admin.names(folder) == ["a", "d"]
     assert may.post(f"/api/fs/{verb}", **body)["code"] == 200
 
@@ -992,8 +992,8 @@ def test_a_list_of_writers_stops_everybody_else(
     fill(admin, folder, "a", "d/")
     body = {key: value.format(folder) if isinstance(value, str) else value for key, value in body.items()}
     with fixtures.meta(admin, folder, write_users=[2**40], write_users_sub=True, write=True, w_sub=True):
-        failed(admin.post(f"/api/fs/{verb}", **body), 403, "permission denied")
-    assert tree(service, folder) == {"a": "a"}
+        check_failure(admin.post(f"/api/fs/{verb}", **body), 403, "permission denied")
+    assert read_tree(service, folder) == {"a": "a"}
 
 
 @pytest.mark.parametrize(("right", "verb", "body"), CHANGES, ids=[verb for _, verb, _ in CHANGES])
@@ -1009,7 +1009,7 @@ def test_a_rule_that_opens_writing_replaces_no_other_right(
 def test_a_user_sees_and_changes_only_what_is_below_his_base_path(service: Service, admin: Client, folder: str) -> None:
     fill(admin, folder, "home/", "home/own", "home2/", "home2/foreign", "foreign")
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS, f"{folder}/home") as user:
-        assert listed(user, "/") == ["own"]
+        assert list_names(user, "/") == ["own"]
         assert user.ok("/api/fs/get", path="/")["name"] == "home"
         found = user.ok("/api/fs/get", path="/own")
         assert urlsplit(found["raw_url"]).path == f"/p{folder}/home/own"
@@ -1021,11 +1021,11 @@ def test_a_user_sees_and_changes_only_what_is_below_his_base_path(service: Servi
         user.ok("/api/fs/move", src_dir="/", dst_dir="/made", names=["mine"])
         relative = "using relative path is not allowed"
         for names in (["../foreign"], [".."]):
-            failed(user.post("/api/fs/remove", dir="/", names=names), 403, relative)
-        failed(user.post("/api/fs/move", src_dir="/", dst_dir="/../home2", names=["made"]), 403, relative)
-        failed(user.post("/api/fs/copy", src_dir="/../home2", dst_dir="/", names=["foreign"]), 403, relative)
+            check_failure(user.post("/api/fs/remove", dir="/", names=names), 403, relative)
+        check_failure(user.post("/api/fs/move", src_dir="/", dst_dir="/../home2", names=["made"]), 403, relative)
+        check_failure(user.post("/api/fs/copy", src_dir="/../home2", dst_dir="/", names=["foreign"]), 403, relative)
         user.ok("/api/fs/remove", dir=folder, names=["foreign"])
-    assert tree(service, folder) == {
+    assert read_tree(service, folder) == {
         "home/made/mine": "home/own",
         "home2/foreign": "home2/foreign",
         "foreign": "foreign",
@@ -1040,7 +1040,7 @@ def test_mounts_outside_the_base_path_do_not_show(service: Service, admin: Clien
         fixtures.virtual(admin, f"{folder}/homeless"),
         fixtures.user(service, admin, 0, f"{folder}/home") as user,
     ):
-        assert listed(user, "/") == ["inside"]
+        assert list_names(user, "/") == ["inside"]
         assert [row["name"] for row in user.ok("/api/fs/dirs", path="/")] == ["inside"]
 
 
