@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pyotp
 
 from tests.service import Client, Service
 
@@ -34,13 +36,13 @@ class Person:
         )
 
     def row(self, admin: Client) -> dict[str, Any]:
-        """His record as the administrator sees it."""
+        """The record as the administrator sees it."""
         row: dict[str, Any] = admin.get("/api/admin/user/get", id=self.id)["data"]
         return row
 
 
 class People:
-    """Makes users; `leave` removes those that are still there."""
+    """Makes users; `close` removes those that are still there."""
 
     def __init__(self, service: Service, admin: Client) -> None:
         self.service = service
@@ -116,3 +118,43 @@ def get_data(answer: dict[str, Any]) -> Any:
     """The data of a success."""
     assert (answer["code"], answer["message"]) == (200, "success"), answer
     return answer["data"]
+
+
+WRONG = (401, "Invalid username or password")
+SECOND_FACTOR = (402, "Invalid 2FA code")
+INVALIDATED = (401, "token is invalidated")
+
+
+def get_me(service: Service, token: str) -> dict[str, Any]:
+    return Caller(service.address, token).get("/api/me")
+
+
+def format_required(field: str) -> str:
+    kind, name = field.split(".")
+    return f"Key: '{kind}.{name}' Error:Field validation for '{name}' failed on the 'required' tag"
+
+
+# The second factor
+def enrol(person: Person) -> str:
+    """Switch the second factor on, with the code of the step before; the secret."""
+    found = get_data(person.client.post("/api/auth/2fa/generate"))["secret"]
+    get_data(person.client.post("/api/auth/2fa/verify", code=make_code(found, -1), secret=found))
+    return str(found)
+
+
+def make_code(found: str, steps: int = 0) -> str:
+    """The code of a time step near now; waits when the step is about to end."""
+    left = 30 - time.time() % 30
+    if left < 2:
+        time.sleep(left)
+    return pyotp.TOTP(found).at(int(time.time()) + 30 * steps)
+
+
+def make_wrong_code(found: str) -> str:
+    right = {pyotp.TOTP(found).at(int(time.time()) + 30 * step) for step in range(-3, 4)}
+    return next(text for text in ("000000", "111111", "222222", "333333", "444444") if text not in right)
+
+
+# The lock-out
+def attempt(client: Client, name: str, password: str, **body: str) -> dict[str, Any]:
+    return client.post("/api/auth/login", username=name, password=password, **body)

@@ -1,4 +1,4 @@
-"""Archives over HTTP: looked into, one folder listed, one file unpacked, and who may."""
+"""Archives over HTTP: looked into, one folder listed, one file unpacked."""
 
 from __future__ import annotations
 
@@ -20,23 +20,13 @@ from mangrove.tree import archives as looked
 from mangrove.tree import links
 from tests import servers
 from tests.contract.api import fixtures
+from tests.contract.api.archive_client import put_file, read_answer
 from tests.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
 
-READ_ARCHIVES = 1 << 12
 WRONG = (202, "wrong archive password", None)
 DIALECTS = ["", "/openlist"]
-
-
-def put_file(service: Service, folder: str, name: str, content: bytes) -> str:
-    """An archive on the disk; its tree path."""
-    (fixtures.disk(service, folder) / name).write_bytes(content)
-    return f"{folder}/{name}"
-
-
-def read_answer(answer: dict[str, Any]) -> tuple[int, str, Any]:
-    return answer["code"], answer["message"], answer["data"]
 
 
 def shape(nodes: Any) -> Any:
@@ -214,69 +204,6 @@ def test_refused_entries_are_neither_shown_nor_sent(service: Service, admin: Cli
     assert fetch(admin, path, "C:x").status_code == 404
 
 
-@pytest.mark.parametrize("route", ["/d{}", "/p{}", "/ae{}"])
-def test_a_signature_is_for_files_or_for_members_never_for_both(
-    service: Service, admin: Client, folder: str, route: str
-) -> None:
-    path = put_file(service, folder, "x.zip", zipped(FILES))
-    token = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
-    meta = admin.ok("/api/fs/archive/meta", path=path)
-    assert meta["sign"] == links.sign(f"{token}-archive", path)
-    address = service.address + route.format(path)
-    right, wrong = links.sign(token, path), links.sign(f"{token}-archive", path)
-    if route.startswith("/ae"):
-        right, wrong = wrong, right
-    for sign, status in ((right, 200), (wrong, 401), ("", 401), (links.sign("-archive", path), 401),
-                         (links.sign(f"{token}-archive", f"{path}/a"), 401)):  # fmt: skip
-        assert httpx.get(address, params={"inner": "empty", "sign": sign}).status_code == status
-
-
-def test_the_key_of_members_changes_with_the_token(service: Service, admin: Client, folder: str) -> None:
-    path = put_file(service, folder, "x.zip", zipped(FILES))
-    before = admin.ok("/api/fs/archive/meta", path=path)
-    query = {"inner": "a/b.txt", "sign": before["sign"]}
-    assert admin.http.get(before["raw_url"], params=query).status_code == 200
-    admin.ok("/api/admin/setting/reset_token")
-    assert admin.http.get(before["raw_url"], params=query).status_code == 401
-    after = admin.ok("/api/fs/archive/meta", path=path)
-    assert admin.http.get(after["raw_url"], params=query | {"sign": after["sign"]}).content == FILES["a/b.txt"]
-
-
-def test_where_links_need_no_signature_members_need_none(service: Service, admin: Client, folder: str) -> None:
-    path = put_file(service, folder, "x.zip", zipped(FILES))
-    with fixtures.settings(admin, sign_all="false"):
-        meta = admin.ok("/api/fs/archive/meta", path=path)
-        assert meta["sign"] == ""
-        assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}).content == FILES["a/b.txt"]
-
-
-def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Client, folder: str) -> None:
-    put_file(service, folder, "x.zip", zipped(FILES))
-    for verb in ("meta", "list"):
-        with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~READ_ARCHIVES, folder) as without:
-            assert read_answer(without.post(f"/api/fs/archive/{verb}", path="/x.zip")) == (
-                403,
-                "permission denied",
-                None,
-            )
-        with fixtures.user(service, admin, READ_ARCHIVES, folder) as reader:
-            assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
-        assert service.nobody().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
-
-
-def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:
-    put_file(service, folder, "x.zip", zipped(FILES))
-    with (
-        fixtures.meta(admin, folder, password="door", p_sub=True),
-        fixtures.user(service, admin, READ_ARCHIVES) as reader,
-    ):
-        for verb in ("meta", "list"):
-            path = f"{folder}/x.zip"
-            answer = reader.post(f"/api/fs/archive/{verb}", path=path)
-            assert read_answer(answer) == (403, "password is incorrect or you have no permission", None)
-            assert reader.post(f"/api/fs/archive/{verb}", path=path, password="door")["code"] == 200
-
-
 def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service, admin: Client, folder: str) -> None:
     disk, root = fixtures.disk(service, folder), folder.removeprefix("/files")
     (disk / "plain.txt").write_text("x")
@@ -407,9 +334,3 @@ def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin:
             assert [row["name"] for row in rows] == ["small.txt"]
             assert fetch(admin, path, "letters/small.txt").content == b"small"
             assert 0 < relay.received - before < 500_000
-
-
-def test_the_vector_of_the_reference_is_signed_the_same() -> None:
-    key = links.archive_key("dev_token")
-    assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
-    assert links.archive_key("") == ""

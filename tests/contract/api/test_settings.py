@@ -1,25 +1,24 @@
-"""Settings: the table, what the public sees of it, saving with its checks, the token, the download tools."""
+"""Settings: the table, and what the public sees of it."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import socket
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import pytest
-
-from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import Caller, get_data, get_refusal, guest, stranger
+from tests.contract.api.settings_client import (
+    DEPRECATED,
+    PRIVATE,
+    PUBLIC,
+    READONLY,
+    TOKEN,
+    get_value,
+    list_settings,
+)
 from tests.service import Client, Service
 
-PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
 FIELDS = {"key", "value", "help", "type", "options", "group", "flag", "index"}
-TOKEN = r"mangrove-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}[A-Za-z0-9]{64}"
 TEXT_TYPES = (
     "txt,htm,html,xml,java,properties,sql,js,md,json,conf,ini,vue,php,py,bat,gitignore,yml,go,sh,c,cpp,h,hpp,"
     "tsx,vtt,srt,ass,rs,lrc,strm"
@@ -160,39 +159,7 @@ NAMED_BY_THE_DOCUMENT = """
 """
 
 
-@pytest.fixture
-def unknown(admin: Client) -> Iterator[str]:
-    """A key that the service does not know; removed afterwards."""
-    key = f"unknown_{uuid4().hex}"
-    yield key
-    admin.post("/api/admin/setting/delete", params={"key": key})
-
-
-def list_settings(admin: Client, **query: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = get_data(admin.get("/api/admin/setting/list", **query))
-    return rows
-
-
-def get_value(admin: Client, key: str) -> str:
-    return str(get_data(admin.get("/api/admin/setting/get", key=key))["value"])
-
-
-def save(client: Client, *rows: Any) -> dict[str, Any]:
-    return client.envelope(client.http.post("/api/admin/setting/save", json=list(rows)))
-
-
-def make_row(key: str, text: str) -> dict[str, str]:
-    return {"key": key, "value": text}
-
-
-def find_closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 # The table
-
-
 def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) -> None:
     known = [one for one in list_settings(admin) if one["flag"] != DEPRECATED]
     assert all(set(one) == FIELDS for one in known)
@@ -258,8 +225,6 @@ def test_one_or_several_settings_are_asked_by_key(admin: Client) -> None:
 
 
 # The public
-
-
 def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service: Service) -> None:
     shown = get_data(stranger(service).get("/api/public/settings"))
     assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN] if flag in (PUBLIC, READONLY)}
@@ -302,263 +267,3 @@ def test_what_browsers_and_robots_look_for_follows_the_settings(service: Service
         assert manifest.headers["cache-control"] == "public, max-age=3600"
         assert manifest.json()["name"] == wish["site_title"]
         assert [icon["src"] for icon in manifest.json()["icons"]] == ["https://example.org/a.png"]
-
-
-# Saving
-
-
-def test_a_saved_value_is_shown_at_once_everywhere(service: Service, admin: Client) -> None:
-    title = f"Title {uuid4().hex}"
-    with fixtures.settings(admin, site_title=title):
-        assert get_value(admin, "site_title") == title
-        assert get_data(stranger(service).get("/api/public/settings"))["site_title"] == title
-        assert next(one for one in list_settings(admin) if one["key"] == "site_title")["value"] == title
-
-
-def test_what_the_list_gave_can_be_saved_back(admin: Client) -> None:
-    before = list_settings(admin)
-    assert get_data(save(admin, *before)) is None
-    assert list_settings(admin) == before
-
-
-def test_type_group_and_flag_are_never_the_clients(service: Service, admin: Client) -> None:
-    mark = uuid4().hex
-    before = get_data(admin.get("/api/admin/setting/get", key="aria2_secret"))
-    wish = {"flag": PUBLIC, "group": 1, "type": "bool", "options": "x", "help": "x", "index": 99}
-    try:
-        get_data(save(admin, make_row("aria2_secret", mark) | wish))
-        assert get_data(admin.get("/api/admin/setting/get", key="aria2_secret")) == before | {"value": mark}
-        assert mark not in stranger(service).http.get("/api/public/settings").text
-    finally:
-        get_data(save(admin, before))
-
-
-def test_the_version_cannot_be_saved(admin: Client) -> None:
-    before = get_value(admin, "version")
-    with fixtures.settings(admin, site_title="with a read-only row"):
-        rows = [make_row("version", "v99.0.0"), make_row("site_title", "and another")]
-        assert get_data(save(admin, *rows)) is None
-        assert get_value(admin, "version") == before
-        assert get_value(admin, "site_title") == "and another"
-
-
-def test_nothing_to_save_is_refused(admin: Client) -> None:
-    assert get_refusal(save(admin)) == (500, "failed save setting: empty slice found")
-    for body in ("{}", '{"key":"site_title","value":"x"}', "[5]", '[{"key":"site_title","value":5}]', '["x"]'):
-        answer = admin.envelope(admin.http.post("/api/admin/setting/save", content=body))
-        assert get_refusal(answer)[0] == 400
-
-
-def test_an_unknown_key_is_kept_as_deprecated_and_shown_to_nobody_else(
-    service: Service, admin: Client, unknown: str
-) -> None:
-    get_data(save(admin, make_row(unknown, "kept") | {"flag": PUBLIC, "group": 1}))
-    got = get_data(admin.get("/api/admin/setting/get", key=unknown))
-    assert (got["value"], got["flag"], got["type"]) == ("kept", DEPRECATED, "string")
-    assert unknown not in get_data(stranger(service).get("/api/public/settings"))
-    assert list_settings(admin)[-1]["key"] == unknown
-
-
-def test_only_a_deprecated_setting_can_be_deleted(admin: Client, unknown: str) -> None:
-    get_data(save(admin, make_row(unknown, "x")))
-    assert get_data(admin.post("/api/admin/setting/delete", params={"key": unknown})) == {}
-    assert get_refusal(admin.get("/api/admin/setting/get", key=unknown)) == (400, "record not found")
-    gone = get_refusal(admin.post("/api/admin/setting/delete", params={"key": unknown}))
-    assert gone == (500, "failed to get settingItem: record not found")
-    for key in ("site_title", "token", "version"):
-        refused = get_refusal(admin.post("/api/admin/setting/delete", params={"key": key}))
-        assert refused == (500, f"setting [{key}] is not deprecated")
-    assert get_refusal(admin.post("/api/admin/setting/delete"))[0] == 400
-    get_data(save(admin, make_row(unknown, "x")))
-    assert get_data(admin.post("/openlist/api/admin/setting/delete", params={"key": unknown})) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "reason"),
-    [
-        ("privacy_regs", "ok\n(", ""),
-        ("filename_char_mapping", "{", ""),
-        ("filename_char_mapping", "[]", ""),
-        ("multipart_chunk_size", "0", 'multipart chunk size must be a positive integer (MB), got "0"'),
-        ("multipart_chunk_size", "-3", 'multipart chunk size must be a positive integer (MB), got "-3"'),
-        ("search_index", "grep", "not support index: grep"),
-        ("pagination_type", "endless", ""),
-        ("offline_download_allowed_hosts", "10.0.0.0/99", ""),
-        ("offline_download_allowed_hosts", "fine.example, http://not.example/", ""),
-        ("offline_download_allowed_hosts", "what host?", "not a host: host?"),
-        ("link_expiration", "soon", ""),
-        ("sign_all", "maybe", ""),
-    ],
-)
-def test_a_value_its_hook_refuses_saves_nothing_of_the_batch(admin: Client, key: str, text: str, reason: str) -> None:
-    before = list_settings(admin)
-    code, message = get_refusal(
-        save(admin, make_row("site_title", "half a batch"), make_row(key, text), make_row("home_icon", "x"))
-    )
-    assert code == 500
-    assert message.startswith(f"failed to execute hook on {key}: {reason}")
-    assert "\n" not in message
-    assert list_settings(admin) == before
-
-
-def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:
-    before = list_settings(admin)
-    for one in (make_row("", "x"), make_row("k" * 300, "x"), make_row("announcement", "x" * 200_000), {"value": "x"}):
-        assert get_refusal(save(admin, one))[0] == 400
-    assert get_refusal(save(admin, *[make_row("site_title", "x")] * 2000))[0] == 400
-    assert list_settings(admin) == before
-
-
-def test_privacy_regs_mask_messages(admin: Client) -> None:
-    word = f"needle{uuid4().hex}"
-    with fixtures.settings(admin, privacy_regs=word):
-        message = admin.post("/api/fs/list", path=f"/{word}")["message"]
-        assert word not in message and "*" * len(word) in message
-
-
-def test_types_of_files_follow_the_settings(admin: Client, folder: str) -> None:
-    get_data(admin.put(f"{folder}/a.oddext", b"x"))
-    with fixtures.settings(admin, video_types="oddext, mp4"):
-        assert get_data(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 2
-    with fixtures.settings(admin, audio_types="oddext"):
-        assert get_data(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 3
-    assert get_data(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 0
-
-
-# The permanent token
-
-
-def test_a_reset_ends_the_old_permanent_token_at_once_and_leaves_sessions_alone(
-    service: Service, admin: Client, folder: str
-) -> None:
-    old = get_value(admin, "token")
-    try:
-        new = get_data(admin.post("/api/admin/setting/reset_token"))
-        assert re.fullmatch(TOKEN, new) and new != old
-        assert get_value(admin, "token") == new
-        assert get_refusal(Caller(service.address, old).get("/api/me")) == (401, "token is invalidated")
-        assert get_data(Caller(service.address, new).get("/api/me"))["role"] == 2
-        assert get_data(admin.get("/api/me"))["role"] == 2
-    finally:
-        get_data(save(admin, make_row("token", old)))
-
-
-def test_a_reset_ends_every_signed_link(admin: Client, folder: str) -> None:
-    get_data(admin.put(f"{folder}/a.txt", b"content"))
-    old = get_value(admin, "token")
-    url = get_data(admin.post("/api/fs/get", path=f"{folder}/a.txt"))["raw_url"]
-    assert admin.http.get(url).content == b"content"
-    try:
-        get_data(admin.post("/api/admin/setting/reset_token"))
-        answer = admin.http.get(url)
-        assert answer.status_code == 401 and b"content" not in answer.content
-        assert admin.bytes(f"{folder}/a.txt").content == b"content"
-    finally:
-        get_data(save(admin, make_row("token", old)))
-
-
-def test_the_permanent_token_may_reset_itself(service: Service, admin: Client) -> None:
-    old = get_value(admin, "token")
-    holder = Caller(service.address, old)
-    try:
-        get_data(holder.post("/api/admin/setting/reset_token"))
-        assert get_refusal(holder.get("/api/me"))[0] == 401
-    finally:
-        get_data(save(admin, make_row("token", old)))
-
-
-def test_a_permanent_token_that_could_be_guessed_is_refused(admin: Client) -> None:
-    old = get_value(admin, "token")
-    assert get_refusal(save(admin, make_row("token", "short")))[0] == 500
-    assert get_value(admin, "token") == old
-
-
-# The download tools
-
-
-def test_an_aria2_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret="before", offline_download_ready=""):
-        uri = f"http://127.0.0.1:{find_closed_port()}/jsonrpc"
-        code, message = get_refusal(admin.post("/api/admin/setting/set_aria2", uri=uri, secret="hush hush"))
-        assert code == 500 and message.startswith("failed get aria2 version: ")
-        assert "hush" not in message
-        assert (get_value(admin, "aria2_uri"), get_value(admin, "aria2_secret")) == (uri, "hush hush")
-
-
-@pytest.mark.parametrize(
-    "uri", ["", "nonsense", "http://", "http://[", "http://127.0.0.1:99999/", "file:///etc/passwd"]
-)
-def test_what_is_no_aria2_address_is_a_clean_failure(admin: Client, uri: str) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
-        code, message = get_refusal(admin.post("/api/admin/setting/set_aria2", uri=uri))
-        assert code == 500 and message.startswith("failed get aria2 version: ")
-
-
-def test_a_server_that_is_no_aria2_is_told_apart(service: Service, admin: Client) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
-        for path in ("/ping", "/api/public/settings", "/robots.txt"):
-            code, message = get_refusal(admin.post("/api/admin/setting/set_aria2", uri=service.address + path))
-            assert code == 500 and message.startswith("failed get aria2 version: ")
-
-
-def test_a_qbittorrent_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        url = f"http://me:hush@127.0.0.1:{find_closed_port()}/"
-        code, message = get_refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="7"))
-        assert code == 500 and "hush" not in message
-        assert (get_value(admin, "qbittorrent_url"), get_value(admin, "qbittorrent_seedtime")) == (url, "7")
-
-
-@pytest.mark.parametrize("url", ["", "nonsense", "http://", "http://[", "ftp://127.0.0.1/", "file:///etc/passwd"])
-def test_what_is_no_qbittorrent_address_is_refused_by_name(admin: Client, url: str) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        refused = get_refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
-        assert refused == (500, "unauthorized qbittorrent url")
-
-
-def test_a_server_that_is_no_qbittorrent_does_not_count_as_signed_in(service: Service, admin: Client) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        url = service.address.replace("http://", "http://me:hush@")
-        code, message = get_refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
-        assert code == 500
-        assert message.startswith("failed to login into qBittorrent webui with url: ")
-        assert "hush" not in message
-
-
-@pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2")
-def test_a_tool_is_offered_while_its_last_setting_up_went_well(service: Service, admin: Client) -> None:
-    def list_offered() -> list[str]:
-        names: list[str] = get_data(stranger(service).get("/api/public/offline_download_tools"))
-        return names
-
-    with fixtures.settings(admin, offline_download_ready="", aria2_uri="http://before", aria2_secret=""):
-        assert list_offered() == ["SimpleHttp"]
-        with servers.aria2() as aria2:
-            body = {"uri": aria2.uri, "secret": aria2.secret}
-            assert re.fullmatch(
-                r"aria2 version: 1\.[\d.]+", get_data(admin.post("/api/admin/setting/set_aria2", **body))
-            )
-            assert list_offered() == ["SimpleHttp", "aria2"]
-            assert (get_value(admin, "aria2_uri"), get_value(admin, "aria2_secret")) == (aria2.uri, aria2.secret)
-        assert get_refusal(admin.post("/api/admin/setting/set_aria2", **body))[0] == 500
-        assert list_offered() == ["SimpleHttp"]
-        get_data(save(admin, make_row("offline_download_ready", "Nonsense,qBittorrent,SimpleHttp")))
-        assert list_offered() == ["SimpleHttp", "qBittorrent"]
-
-
-@pytest.mark.skipif(not shutil.which("qbittorrent-nox"), reason="qbittorrent-nox is not here: apt-get install it")
-def test_a_qbittorrent_that_answers_is_ok_and_its_password_is_told_to_nobody(
-    service: Service, admin: Client, tmp_path: Path
-) -> None:
-    password = f"mark{uuid4().hex}"
-    with fixtures.settings(
-        admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"
-    ):
-        with servers.qbittorrent(tmp_path, password) as url:
-            assert get_data(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="-1")) == "ok"
-            assert "qBittorrent" in get_data(stranger(service).get("/api/public/offline_download_tools"))
-            wrong = url.replace(password, f"{password}x")
-            assert password not in str(get_refusal(admin.post("/api/admin/setting/set_qbit", url=wrong, seedtime="0")))
-        assert password not in stranger(service).http.get("/api/public/settings").text
-    assert password not in (service.data.parent / f"{service.data.name}.log").read_text()
-    assert password.encode() not in (service.data / "records.db").read_bytes()
