@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -23,8 +24,14 @@ KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    with socket.create_server((host, 0)) as probe:
-        return int(probe.getsockname()[1])
+    """A port that nothing listens on, below those that the kernel gives to connections: it stays free for a while."""
+    while True:
+        port = random.randint(10_000, 30_000)
+        try:
+            socket.create_server((host, port)).close()
+            return port
+        except OSError:
+            continue  # in use
 
 
 def wait_for(port: int, seconds: float = 20.0) -> None:
@@ -62,16 +69,17 @@ def moto_s3() -> Iterator[str]:
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
-    listed = S3Response.list_multipart_uploads
+    list_uploads = S3Response.list_multipart_uploads
 
-    def dated(response: Any) -> Any:
-        status, headers, text = listed(response)
+    def list_uploads_of_now(response: Any) -> Any:
+        status, headers, text = list_uploads(response)
         return status, headers, text.replace("2010-11-10T20:48:33", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
-        with patch.object(S3Response, "list_multipart_uploads", dated):  # moto says that all of them began in 2010
+        # moto says that all of them began in 2010
+        with patch.object(S3Response, "list_multipart_uploads", list_uploads_of_now):
             host, port = server.get_host_and_port()
             yield f"http://{host}:{port}"
     finally:
@@ -104,7 +112,7 @@ class Aria2:
 
 @contextmanager
 def aria2(*more: str, secret: str = "hush hush") -> Iterator[Aria2]:
-    """aria2c, waiting for calls; further arguments are given on."""
+    """aria2c, waiting for calls; `more` are further arguments."""
     port, peers = free_port(), free_port()
     command = ["aria2c", "--no-conf", "--enable-rpc", f"--rpc-listen-port={port}", f"--rpc-secret={secret}", "--quiet"]
     command += ["--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false", f"--listen-port={peers}"]

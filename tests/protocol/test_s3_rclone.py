@@ -17,6 +17,8 @@ from mangrove.problems import Forbidden, Unreachable
 from tests import servers, suite
 from tests.contract.drivers.test_suite import started
 
+pytestmark = pytest.mark.xdist_group("rclone")  # one rclone
+
 # rclone keeps no object at `d/` apart from its folder, and its folders stay or go as the local disk's do; it refuses
 # a part that it has already joined to the one before.
 NOT_ON_RCLONE = {
