@@ -19,8 +19,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import boto3
-
 from mangrove.local import machines, template
 from tests import engine as engines
 from tests import recorder, servers
@@ -214,7 +212,7 @@ class Cloud:
 
     def client(self, service: str) -> Any:
         """The test's own way to the deployment's records and services."""
-        return boto3.client(service, endpoint_url=self.aws[service != "dynamodb"], region_name=REGION, **KEYS)
+        return servers.make_client(service, self.aws[service != "dynamodb"])
 
     def origin(self, files: Mapping[str, bytes]) -> str:
         """The address of an HTTP server that has these files, by their paths, and answers ranges of them."""
@@ -324,7 +322,7 @@ def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
     `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
     """
     with engines.engine() as records, servers.moto_s3() as services:
-        client = boto3.client("dynamodb", endpoint_url=records, region_name=REGION, **KEYS)
+        client = servers.make_client("dynamodb", records)
         for table in template.tables(STACK):
             client.create_table(**table)
         cloud = Cloud(
@@ -347,8 +345,7 @@ def _places(services: str) -> dict[str, str]:
     """The resources, with names of their own: all of a process's moto servers share one account."""
     name = secrets.token_hex(8)
     manager, store, steps = (
-        boto3.client(service, endpoint_url=services, region_name=REGION, **KEYS)
-        for service in ("secretsmanager", "s3", "stepfunctions")
+        servers.make_client(service, services) for service in ("secretsmanager", "s3", "stepfunctions")
     )
     found = {
         "AWS::StackName": STACK,

@@ -95,8 +95,8 @@ class _Passing(BaseHTTPRequestHandler):
         to_records = headers.get("x-amz-target", "").startswith("DynamoDB")
         behind = urlsplit(self.server.records if to_records else self.server.aws).netloc
         with closing(HTTPConnection(behind, timeout=60)) as connection:
-            is_chained = {name: value for name, value in headers.items() if name not in ("expect", "connection")}
-            connection.request(self.command, self.path, body or None, is_chained)
+            forwarded = {name: value for name, value in headers.items() if name not in ("expect", "connection")}
+            connection.request(self.command, self.path, body or None, forwarded)
             answer = connection.getresponse()
             self.server.done(needs)
             self.send_response_only(answer.status, answer.reason)

@@ -19,6 +19,7 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
 from uuid import uuid4
+from weakref import finalize
 
 KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
 
@@ -86,14 +87,20 @@ def moto_s3() -> Iterator[str]:
         server.stop()
 
 
-def make_bucket(endpoint: str) -> str:
-    """A new bucket's name. Made by the server itself, which would not look for a folder made behind its back."""
+def make_client(service: str, endpoint: str) -> Any:
+    """A client of one of AWS's services at `endpoint`, whose connections are closed when nothing refers to it."""
     import boto3
 
-    bucket = f"b{uuid4().hex}"
     keys = {"aws_access_key_id": KEYS["access_key_id"], "aws_secret_access_key": KEYS["secret_access_key"]}
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-    client.create_bucket(Bucket=bucket)
+    client = boto3.client(service, endpoint_url=endpoint, region_name="us-east-1", **keys)
+    finalize(client, client._endpoint.http_session.close)  # `client.close` would refer to the client
+    return client
+
+
+def make_bucket(endpoint: str) -> str:
+    """A new bucket's name. Made by the server itself, which would not look for a folder made behind its back."""
+    bucket = f"b{uuid4().hex}"
+    make_client("s3", endpoint).create_bucket(Bucket=bucket)
     return bucket
 
 

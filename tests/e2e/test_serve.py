@@ -24,6 +24,7 @@ import pytest
 
 from tests.service import ADMIN_PASSWORD, Client, Service, command, started
 
+pytestmark = pytest.mark.xdist_group("serve")  # one life of a data directory
 REFUSALS = 30.0  # seconds until a refused start must have ended
 END_SECONDS = 8.0
 
@@ -158,8 +159,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 def _first(life: Life, closed: int) -> None:
     service = life.service = started(life.data, MANGROVE_ADMIN_PASSWORD="")
-    assert service.process.stdout is not None
-    life.greeting = service.output + service.process.stdout.readline()
+    assert within(10, lambda: service.output.count("\n") == 2)
+    life.greeting = service.output
     life.password = life.greeting.rpartition("password ")[2].split()[0]
     admin = service.client(password=life.password)
     life.token = admin.token
@@ -324,7 +325,7 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
             assert process.stdout is not None
             line = process.stdout.readline()
             process.send_signal(signal.SIGHUP)
-            service = Service(process, line.partition(" at ")[2].partition(",")[0], data, line)
+            service = Service(process, line.partition(" at ")[2].partition(",")[0], data, tmp_path / "log")
             assert within(20, lambda: process.poll() is not None or _answers(service.address))
             assert process.poll() is None
             engine = child(service)

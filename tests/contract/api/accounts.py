@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
+from weakref import finalize
 
 import httpx
 import pyotp
@@ -84,6 +85,7 @@ class Caller(Client):
             transport=httpx.HTTPTransport(verify=False, local_address=self.source),
             trust_env=False,
         )
+        finalize(self, self.http.close)
 
 
 def stranger(service: Service, **headers: str) -> Caller:
