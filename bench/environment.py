@@ -40,7 +40,7 @@ class Environment:
     def start(self) -> float:
         """Start the service; seconds until it answered."""
         began = time.perf_counter()
-        self._service = start_service(self.data)
+        self._service = launch_service(self.data)
         return time.perf_counter() - began
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ class Environment:
         return self.mount_s3()
 
 
-def start_service(data: Path) -> Service:
+def launch_service(data: Path) -> Service:
     """A started service that may keep what it compiled, as it does for everybody else."""
     return started(data, PYTHONDONTWRITEBYTECODE="")
 

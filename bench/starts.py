@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
-from bench.environment import Environment, start_service
+from bench.environment import Environment, launch_service
 from bench.memory import get_family_resident
 from bench.table import work
 from tests.service import Service
@@ -27,9 +27,9 @@ def _run_service(env: Environment) -> Iterator[tuple[Service, float]]:
     """A service on data of its own, made by an earlier start, and the seconds until it answered."""
     data = env.folder / "used before"
     if not data.exists():
-        start_service(data).stop()
+        launch_service(data).stop()
     began = time.perf_counter()
-    service = start_service(data)
+    service = launch_service(data)
     try:
         yield service, time.perf_counter() - began
     finally:
