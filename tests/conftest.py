@@ -10,11 +10,23 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove import runtime
+from mangrove.identity.passwords import Hasher
+from mangrove.records.base import Connections
+from mangrove.records.crypto import Keyring
+from mangrove.runtime import Runtime
 from tests import engine as engines
 from tests import servers
 from tests.service import Client, Service, running
 from tests.task_env import TaskEnv
 from tests.task_env import task_env as open_task_env
+
+
+@pytest.fixture(autouse=True)
+def own_runtime() -> Iterator[Runtime]:
+    """Every test has a runtime of its own; it shares what is costly to make and knows no records."""
+    with runtime.use(runtime.current().keep(Connections, Keyring, Hasher)) as own:
+        yield own
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,8 @@ def create_tables() -> None:
 
 def enter(folder: Path, endpoint: str) -> None:
     """Put this process into the environment of `endpoint`."""
-    from mangrove.config import config
+    from mangrove import runtime
+    from mangrove.config import Config
 
     os.environ.update(environment(folder, endpoint))
-    config.cache_clear()  # a test module's imports may have asked before
+    runtime.put(Config, Config())  # a test module's imports may have asked before

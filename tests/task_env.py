@@ -105,7 +105,7 @@ class TaskEnv:
         """The configuration in the records is the present one from now on."""
         from mangrove.site import snapshot
 
-        snapshot.changed()
+        snapshot.latest()
 
     def setting(self, **values: str) -> None:
         from mangrove.records import settings
@@ -157,8 +157,8 @@ class TaskEnv:
         from mangrove.tree import mounts
 
         async def find() -> Any:
-            found, _ = mounts.pick(await mounts.ready(), TreePath(mount))
-            return await found.running()
+            found, _ = mounts.select_mount(await mounts.ready(), TreePath(mount))
+            return await found.get_driver()
 
         return self.do(find())
 
@@ -304,17 +304,11 @@ def at_once() -> Iterator[list[float]]:
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
-    from mangrove.config import config
-    from mangrove.site import snapshot
+    from mangrove import runtime
     from mangrove.tasks import machines, staging, steps
-    from mangrove.tree import mounts
 
-    with pytest.MonkeyPatch.context() as patch:
+    with runtime.use(runtime.Runtime()), pytest.MonkeyPatch.context() as patch:
         patch.setenv("MANGROVE_DATA", str(folder))
-        config.cache_clear()
-        patch.setattr(snapshot, "_now", None)
-        patch.setattr(mounts, "_table", mounts.MountTable(-1, ()))
-        patch.setattr(mounts, "_syncing", asyncio.Lock())
         patch.setattr(staging, "_driver", None)
         patch.setattr(staging, "_starting", asyncio.Lock())
         made = TaskEnv(folder, endpoint)
@@ -325,4 +319,3 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
             yield made
         finally:
             made.close()
-    config.cache_clear()

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from mangrove import runtime
+
+
+def _variable(name: str, default: str, parse: Callable[[str], Any] = str) -> Any:
+    """A field whose default is read from the environment when the object is made."""
+    return field(default_factory=lambda: parse(os.environ.get(name, default)))
+
+
+def _read_path(name: str) -> Path | None:
+    text = os.environ.get(name)
+    return Path(text) if text else None
+
+
+def _parse_seconds(text: str) -> float | None:
+    return None if text == "never" else float(text)
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`tables`: name prefix of the tables; `snapshot_seconds`: how long a snapshot is trusted, None: for ever."""
+    """`tables`: name prefix of the tables; `key_file`, `key_secret`: where the master key is; `data`: the data
+    directory; `snapshot_seconds`: how long a snapshot is trusted, None: for ever."""
 
-    tables: str
-    key_file: Path | None
-    key_secret: str | None
-    data: Path | None
-    site_url: str
-    snapshot_seconds: float | None
-    token_hours: int
-    trusted_proxies: tuple[str, ...]
+    tables: str = _variable("MANGROVE_TABLES", "mangrove")
+    key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
+    key_secret: str = _variable("MANGROVE_KEY_SECRET", "")
+    data: Path | None = field(default_factory=lambda: _read_path("MANGROVE_DATA"))
+    site_url: str = _variable("MANGROVE_SITE_URL", "", lambda text: text.rstrip("/"))
+    snapshot_seconds: float | None = _variable("MANGROVE_SNAPSHOT_SECONDS", "2", _parse_seconds)
+    token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
+    trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_list)
 
     @property
     def on_one_machine(self) -> bool:
@@ -27,19 +49,6 @@ class Config:
         return self.data is not None
 
 
-@cache
 def config() -> Config:
-    env = os.environ
-    data = env.get("MANGROVE_DATA")
-    key_file = env.get("MANGROVE_KEY_FILE")
-    seconds = env.get("MANGROVE_SNAPSHOT_SECONDS", "2")
-    return Config(
-        tables=env.get("MANGROVE_TABLES", "mangrove"),
-        key_file=Path(key_file) if key_file else None,
-        key_secret=env.get("MANGROVE_KEY_SECRET"),
-        data=Path(data) if data else None,
-        site_url=env.get("MANGROVE_SITE_URL", "").rstrip("/"),
-        snapshot_seconds=None if seconds == "never" else float(seconds),
-        token_hours=int(env.get("MANGROVE_TOKEN_HOURS", "48")),
-        trusted_proxies=tuple(part for part in env.get("MANGROVE_TRUSTED_PROXIES", "").split(",") if part),
-    )
+    """The configuration of this process."""
+    return runtime.get(Config)

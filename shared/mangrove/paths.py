@@ -1,7 +1,7 @@
 """The one path type of the tree, and the one check for names.
 
 A `TreePath` is absolute, clean and free of escapes, whatever text it was made from; code that holds one
-need not ask again. It is a `str`, so it can be a key, be sorted and be sent as it is.
+need not check it again. It is a `str`, so it can be a key, be sorted and be sent as it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TreePath(str):
         tail = TreePath(name)
         if tail == "/":
             return self
-        return tail if self == "/" else _trusted(str(self) + str(tail))
+        return tail if self == "/" else _from_clean(str(self) + str(tail))
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class TreePath(str):
     @property
     def parent(self) -> TreePath:
         """The folder above; the root is its own parent."""
-        return _trusted(str(self).rpartition("/")[0] or "/")
+        return _from_clean(str(self).rpartition("/")[0] or "/")
 
     def within(self, folder: TreePath) -> bool:
         """Whether this is `folder` or lies below it, by whole segments."""
@@ -52,7 +52,7 @@ class TreePath(str):
 
     def below(self, folder: TreePath) -> TreePath:
         """This path as seen from inside `folder`; call it only when `within(folder)`."""
-        return self if folder == "/" else _trusted(str(self)[len(folder) :] or "/")
+        return self if folder == "/" else _from_clean(str(self)[len(folder) :] or "/")
 
     def ancestors(self) -> list[TreePath]:
         """Itself, its parent, … up to the root."""
@@ -62,12 +62,13 @@ class TreePath(str):
         return chain
 
 
-def _trusted(text: str) -> TreePath:
+def _from_clean(text: str) -> TreePath:
+    """A path of text that is known to be clean."""
     return str.__new__(TreePath, text)
 
 
 def _clean(raw: str) -> str:
-    if len(raw) > LONGEST_PATH or len(_utf8(raw)) > LONGEST_PATH:
+    if len(raw) > LONGEST_PATH or len(_encode(raw)) > LONGEST_PATH:
         raise BadRequest("path is too long")
     if "\0" in raw:
         raise BadRequest("path has a NUL byte")
@@ -79,7 +80,7 @@ def _clean(raw: str) -> str:
     return "/" + "/".join(segments)
 
 
-def _utf8(raw: str) -> bytes:
+def _encode(raw: str) -> bytes:
     try:
         return raw.encode()
     except UnicodeEncodeError:
@@ -90,7 +91,7 @@ def checked_name(raw: str) -> str:
     """`raw` if it may name one new entry; RelativePath for `""`, `.`, `..` or a separator, BadRequest otherwise."""
     if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
         raise RelativePath
-    if len(_utf8(raw)) > LONGEST_NAME:
+    if len(_encode(raw)) > LONGEST_NAME:
         raise BadRequest("name is too long")
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
         raise BadRequest("name has a control character")
@@ -98,7 +99,7 @@ def checked_name(raw: str) -> str:
 
 
 def existing_name(raw: str) -> str:
-    """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for what is elsewhere."""
+    """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for a path out of it."""
     if raw in ("", "."):
         raise BadRequest(f"invalid file name [{raw}]")
     if raw == ".." or "/" in raw or "\\" in raw:

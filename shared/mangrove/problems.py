@@ -1,25 +1,40 @@
-"""Every failure a caller can see, as one family.
+"""Every failure a caller can see, as one family: class, code in the envelope, meaning, [module when not this one].
 
-Problem                      500  the base: `code` goes into the envelope, the text is its message
+Problem                      500  the base: its message is fit for the user
 ├── WrongArchivePassword     202  an archive needs a (different) password; clients ask for it on this code
 ├── BadRequest               400  not parseable, wrong type, out of bounds
 ├── Unauthorized             401  no, invalid or expired token; wrong user or password
 ├── SecondFactorRequired     402  the one-time code is missing or wrong
-├── Denied                   403  a right, a rule or a gate says no
-│   ├── RelativePath         403  a path or name that would leave its place
-│   └── Collision            403  the target name is taken
+├── Denied                   403  a right, a rule or a gate forbids it
+│   ├── RelativePath         403  a path or name that leads out of its folder
+│   ├── Collision            403  the target name is taken
+│   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed [net.guard]
 ├── Missing                  404  unknown route, task, driver, key
 ├── UploadRefused            405  the storage takes no uploads
-├── TooLarge                 413  more bytes than this home can carry
+├── TooLarge                 413  more bytes than this deployment can carry
 ├── TooMany                  429  too many failed sign-ins
-├── BrokenArchive            500  not an archive of its kind, damaged, or packed in a way that is not known here
+├── BrokenArchive            500  not an archive of its kind, damaged, or packed in an unknown way
 │   └── ArchiveTooLarge      500  it, or a file in it, unpacks to more than the limits allow
-└── StorageProblem           500  what a driver can say, in five words
-    ├── NotFound                  `object not found`
-    ├── Exists                    `file exists`
-    ├── Forbidden                 `permission denied`
-    ├── Unreachable               the storage does not answer; worth a retry
-    └── NotSupported              `not implement`
+├── StorageProblem           500  what a driver raises: one of these five and nothing else
+│   ├── NotFound             500  `object not found`
+│   ├── Exists               500  `file exists`
+│   ├── Forbidden            500  `permission denied`
+│   ├── Unreachable          500  the storage does not answer; worth a retry
+│   ├── StorageUnavailable   500  the storage did not start; its status is in the message
+│   └── NotSupported         500  `not implement`
+│       ├── NotAFolder       500  `not a folder`
+│       └── NotAFile         500  `not a file`
+├── EngineSilent             500  the records could not be read or written; worth a retry
+├── RecordMissing            500  there is no such record [records.base]
+├── NameTaken                500  another record has the unique name [records.base]
+├── Conflict                 500  a condition on a record did not hold [records.base]
+├── Cancelled                500  the task was cancelled [tasks.steps]
+├── Busy                     500  another worker holds the task; worth a retry [tasks.steps]
+├── Superseded               500  the task went to another worker [tasks.steps]
+├── BadAddress               500  an address that cannot be downloaded from [tools.urls]
+├── NoFile                   500  the server answers, but not with the file [tools.http]
+├── Wrong                    500  what the server sends is not what it announced [tools.http]
+└── Refusal                  500  aria2 answers with an error [tools.aria2]
 
 The class name is also the word on which a state machine retries.
 """
@@ -135,5 +150,17 @@ class Unreachable(StorageProblem):
     text = "storage does not answer"
 
 
+class StorageUnavailable(StorageProblem):
+    text = "storage not init"
+
+
 class NotSupported(StorageProblem):
     text = "not implement"
+
+
+class NotAFolder(NotSupported):
+    text = "not a folder"
+
+
+class NotAFile(NotSupported):
+    text = "not a file"

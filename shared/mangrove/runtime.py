@@ -1,12 +1,12 @@
 """What lives as long as the process, with one owner.
 
-A room keeps its state in a class that is made without arguments: the snapshot of the configuration in
-`site.snapshot.SnapshotStore`, the mounted storages in `tree.mounts.Mounts`, the listings in `tree.listing.Listings` and
-so on. That class is its slot: `runtime.get(Listings)` answers the one of the present runtime, made when it is first
-asked for. This module knows none of them; `tests/contract/test_runtime.py` holds the list of all.
+A room keeps its state in a class that is made without arguments: the configuration in memory in
+`site.snapshot.SnapshotStore`, the connection to the records engine in `records.base.Connections` and so on. That
+class is its slot: `runtime.get(Connections)` returns the one of the present runtime, made at the first call. This
+module knows none of them; `tests/contract/test_runtime.py` holds the list of all.
 
-Nothing else in the package changes after its import. A test that wants a clean process makes a runtime of its own:
-`with runtime.use(Runtime()): …`.
+Nothing else in the package changes after its import. A test that needs a clean process makes a runtime of its own:
+`with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share what is costly.
 """
 
 from __future__ import annotations
@@ -14,56 +14,68 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 State = TypeVar("State")
 
 
 class Runtime:
-    """The slots of one process, by the class of what they hold."""
+    """The slots of one process, by the class of what they hold; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._slots: dict[type[Any], Any] = {}
-        self._making = threading.RLock()
+        self._making = threading.RLock()  # a slot may ask for others while it is made
 
     def get(self, kind: type[State]) -> State:
-        """The one `kind` of this runtime, made without arguments at the first call; from any thread."""
-        found = self._slots.get(kind)
-        if found is None:
-            with self._making:
-                found = self._slots.get(kind)
-                if found is None:
-                    found = self._slots[kind] = kind()
-        return cast(State, found)
+        """The one `kind` of this runtime, made without arguments at the first call."""
+        try:
+            found: State = self._slots[kind]
+        except KeyError:
+            found = self._make(kind)
+        return found
+
+    def _make(self, kind: type[State]) -> State:
+        with self._making:
+            if kind not in self._slots:
+                self._slots[kind] = kind()
+            found: State = self._slots[kind]
+            return found
 
     def put(self, kind: type[State], state: State) -> None:
         """Fill a slot with what was made elsewhere."""
         self._slots[kind] = state
 
+    def keep(self, *kinds: type[Any]) -> Runtime:
+        """A new runtime that shares these slots with this one, and nothing else."""
+        other = Runtime()
+        for kind in kinds:
+            other.put(kind, self.get(kind))
+        return other
 
-_current = [Runtime()]  # the last one counts
+
+_stack = [Runtime()]  # the last one counts; only `use` changes it
 
 
 def current() -> Runtime:
     """The runtime of this process."""
-    return _current[-1]
+    return _stack[-1]
 
 
 def get(kind: type[State]) -> State:
     """The one `kind` of the present runtime."""
-    return _current[-1].get(kind)
+    return _stack[-1].get(kind)
 
 
 def put(kind: type[State], state: State) -> None:
     """Fill a slot of the present runtime."""
-    _current[-1].put(kind, state)
+    _stack[-1].put(kind, state)
 
 
 @contextmanager
 def use(other: Runtime) -> Iterator[Runtime]:
-    """Replace the whole runtime while the context lasts."""
-    _current.append(other)
+    """Replace the whole runtime while the context lasts, in all threads."""
+    _stack.append(other)
     try:
         yield other
     finally:
-        _current.pop()
+        _stack.remove(other)

@@ -15,29 +15,29 @@ class Readable(LambdaPowertoolsFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         extra = getattr(record, "facts", {})
-        facts = " ".join(f"{key}={value}" for key, value in extra.items())
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname} {record.getMessage()} {facts}".rstrip()
-        line = line if line.isprintable() else repr(line)[1:-1]  # a path must not command the terminal
+        fields = " ".join(f"{key}={value}" for key, value in extra.items())
+        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname} {record.getMessage()} {fields}".rstrip()
+        line = line if line.isprintable() else repr(line)[1:-1]  # a path must not control the terminal
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def _logger() -> Logger:
+def _make_logger() -> Logger:
     stream = sys.stderr
     if stream.isatty():
         return Logger(service="mangrove", stream=stream, logger_formatter=Readable())
     return Logger(service="mangrove", stream=stream, location="", use_rfc3339=True)
 
 
-log = _logger()
+log = _make_logger()
 for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # below that they tell addresses with their signatures
+    logging.getLogger(_name).setLevel(logging.WARNING)  # below that they log addresses with their signatures
 
 
-def tell(message: str, **facts: Any) -> None:
-    """An event worth a line; never pass secrets, tokens or query strings."""
-    log.info(message, extra={"facts": facts})
+def tell(message: str, **fields: Any) -> None:
+    """Log an event; never pass secrets, tokens or query strings."""
+    log.info(message, extra={"facts": fields})
 
 
-def crash(message: str, **facts: Any) -> None:
-    """The exception being handled, with its trace."""
-    log.exception(message, extra={"facts": facts})
+def crash(message: str, **fields: Any) -> None:
+    """Log the exception being handled, with its trace."""
+    log.exception(message, extra={"facts": fields})

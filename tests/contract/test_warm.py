@@ -20,7 +20,7 @@ def in_process(folder: Path, work: Callable[[httpx.AsyncClient], Awaitable[None]
     from mangrove.site import first_start
     from mangrove.tree import mounts
 
-    first_start.run(folder, PASSWORD, lambda plain: passwords.stored(passwords.static(plain)), ADMIN_PERMISSION)
+    first_start.run(folder, PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
 
     async def go() -> None:
         transport = httpx.ASGITransport(Gateway())
@@ -42,7 +42,7 @@ async def data(answer: Awaitable[httpx.Response]) -> Any:
 
 
 def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
-    from mangrove.records.base import calls
+    from mangrove.records.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
         headers = {"file-path": "/files/d/a.txt"}
@@ -61,36 +61,36 @@ def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_pat
         assert [entry["name"] for entry in first[0]] == ["a.txt"]
         assert [entry["name"] for entry in first[1]] == ["files"]
         assert first[2:] == [5, "admin", b"bytes", 500]
-        before = calls()
+        before = count_calls()
         assert await everything() == first
-        assert calls() == before
+        assert count_calls() == before
 
     in_process(tmp_path, work)
 
 
 def test_a_warm_upload_and_removal_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
-    from mangrove.records.base import calls
+    from mangrove.records.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
         await data(client.get("/api/me"))
-        before = calls()
+        before = count_calls()
         await data(client.post("/api/fs/mkdir", json={"path": "/files/d"}))
         await data(client.put("/api/fs/put", content=b"bytes", headers={"file-path": "/files/d/a.txt"}))
         await data(client.post("/api/fs/rename", json={"path": "/files/d/a.txt", "name": "b.txt"}))
         await data(client.post("/api/fs/remove", json={"dir": "/files/d", "names": ["b.txt"]}))
         listed = await data(client.post("/api/fs/list", json={"path": "/files/d"}))
         assert listed["total"] == 0
-        assert calls() == before
+        assert count_calls() == before
 
     in_process(tmp_path, work)
 
 
 def test_calls_are_counted(records: None, tmp_path: Path) -> None:
-    from mangrove.records.base import calls
+    from mangrove.records.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
-        before = calls()
+        before = count_calls()
         await data(client.get("/api/admin/user/list"))
-        assert calls() > before
+        assert count_calls() > before
 
     in_process(tmp_path, work)

@@ -14,8 +14,9 @@ from mangrove.drivers import base
 from mangrove.drivers.base import Driver
 from mangrove.paths import TreePath
 from mangrove.problems import Forbidden, Unreachable
-from tests import servers, suite
-from tests.contract.drivers.test_suite import started
+from tests import servers
+from tests.contract.drivers import actions, suite
+from tests.contract.drivers.test_suite import start_driver
 
 pytestmark = pytest.mark.xdist_group("rclone")  # one rclone
 
@@ -43,7 +44,7 @@ def bucket(rclone: tuple[str, Path], **more: object) -> dict[str, object]:
 @pytest.mark.parametrize("case", [name for name in suite.CASES if name not in NOT_ON_RCLONE])
 def test_contract(rclone: tuple[str, Path], case: str) -> None:
     async def start() -> Driver:
-        return await started("S3", bucket(rclone))
+        return await start_driver("S3", bucket(rclone))
 
     suite.run(start, case)
 
@@ -58,7 +59,7 @@ def test_many_keys_come_in_pages(rclone: tuple[str, Path], version: str) -> None
         (folder / name).write_text("x")
 
     async def listed() -> list[base.Entry]:
-        driver = await started("S3", options)
+        driver = await start_driver("S3", options)
         batches = [batch async for batch in driver.list(TreePath("/many"))]
         await driver.stop()
         assert len(batches) >= 3
@@ -72,8 +73,8 @@ def test_many_keys_come_in_pages(rclone: tuple[str, Path], version: str) -> None
 
 def test_a_presigned_link_gives_the_bytes(rclone: tuple[str, Path]) -> None:
     async def link() -> str:
-        driver = await started("S3", bucket(rclone, add_filename_to_disposition=True))
-        await suite.put(driver, "/a b+c%.txt", b"linked")
+        driver = await start_driver("S3", bucket(rclone, add_filename_to_disposition=True))
+        await actions.put(driver, "/a b+c%.txt", b"linked")
         found = await driver.link(TreePath("/a b+c%.txt"))  # type: ignore[attr-defined]
         assert found.lifetime == 4 * 3600
         await driver.stop()
@@ -85,7 +86,7 @@ def test_a_presigned_link_gives_the_bytes(rclone: tuple[str, Path]) -> None:
 
 def test_wrong_keys_are_forbidden(rclone: tuple[str, Path]) -> None:
     async def listed() -> None:
-        driver = await started("S3", bucket(rclone, secret_access_key="wrong"))
+        driver = await start_driver("S3", bucket(rclone, secret_access_key="wrong"))
         await base.list_all(driver, TreePath("/"))
 
     with pytest.raises(Forbidden):
@@ -94,11 +95,11 @@ def test_wrong_keys_are_forbidden(rclone: tuple[str, Path]) -> None:
 
 def test_a_dead_server_is_said_to_be_unreachable() -> None:
     async def used() -> None:
-        driver = await started("S3", servers.s3_options(f"http://127.0.0.1:{servers.free_port()}", "bucket"))
+        driver = await start_driver("S3", servers.s3_options(f"http://127.0.0.1:{servers.free_port()}", "bucket"))
         with pytest.raises(Unreachable):
             await base.list_all(driver, TreePath("/"))
         with pytest.raises(Unreachable):
-            await suite.put(driver, "/f")
+            await actions.put(driver, "/f")
         with pytest.raises(Unreachable):
             await driver.stat(TreePath("/f"))
         await driver.stop()

@@ -28,7 +28,7 @@ def _login(body: models.LoginReq, static: str, source: str) -> Reply:
 
 @api.post("/api/auth/login", gives=models.Token)
 def login(who: Anyone, body: models.LoginReq, source: Source) -> Reply:
-    return _login(body, passwords.static(body.password), source)
+    return _login(body, passwords.make_static_hash(body.password), source)
 
 
 @api.post("/api/auth/login/hash", gives=models.Token)
@@ -60,7 +60,6 @@ def verify(who: Visitor, body: models.Verify2FAReq) -> Reply:
     required("Verify2FAReq", Code=body.code, Secret=body.secret)
     otp.check_enrolment(body.code, body.secret)
     users.change(who.user.id, otp_secret=body.secret)
-    snapshot.changed()
     return ok()
 
 
@@ -74,7 +73,6 @@ def update_me(who: Visitor, body: models.UpdateMeReq) -> Reply:
     if not who.is_guest:
         required("User", Username=body.username)
     accounts.update_me(who.user, body.username, body.password, body.sso_id)
-    snapshot.changed()
     return ok()
 
 
@@ -86,7 +84,7 @@ def _own(who: Caller) -> int:
 
 @api.get("/api/me/sshkey/list", gives=models.Rows[models.SshKeyRow])
 def list_keys(who: Visitor, dialect: Dialect) -> Reply:
-    rows: list[dict[str, Any]] = [dialects.sshkey(key, dialect) for key in sshkeys.of_user(_own(who))]
+    rows: list[dict[str, Any]] = [dialects.sshkey(key, dialect) for key in sshkeys.find_by_user(_own(who))]
     return ok({"content": rows, "total": len(rows)})
 
 

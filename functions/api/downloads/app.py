@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from mangrove.drivers.base import MakesThumbnails
 from mangrove.problems import NotSupported
 from mangrove.tree import archives
-from mangrove.tree.downloads import Download, admitted
-from mangrove.tree.links import archive_key
+from mangrove.tree.downloads import Download, authorize_download
+from mangrove.tree.links import make_archive_key
 from mangrove.web.address import Address
 from mangrove.web.api import Api, lambda_handler
 from mangrove.web.gates import Anyone
@@ -50,10 +50,10 @@ def _forwarded(request: Request, file: Download, url: str) -> str:
 
 
 async def _direct(request: Request, path: str, sign: str, type: str, address: str) -> Response:
-    file = await admitted(path, sign)
+    file = await authorize_download(path, sign)
     if type == "thumb":
         return await _thumb(file)
-    link = None if file.must_proxy else await file.link()
+    link = None if file.must_proxy else await file.get_link()
     if link is None:
         return await _bytes(request, file)
     url = address + link.url if link.url.startswith("/") else link.url
@@ -61,29 +61,29 @@ async def _direct(request: Request, path: str, sign: str, type: str, address: st
 
 
 async def _proxied(request: Request, path: str, sign: str, type: str) -> Response:
-    file = await admitted(path, sign)
+    file = await authorize_download(path, sign)
     if type == "thumb":
         return await _thumb(file)
-    file.may_proxy()
+    file.require_proxy()
     return await _bytes(request, file)
 
 
 async def _bytes(request: Request, file: Download) -> Response:
-    elsewhere = file.proxied_elsewhere()
+    elsewhere = file.get_down_proxy_url()
     if elsewhere is not None and "d" not in request.query_params:
         return RedirectResponse(elsewhere, 302)
-    return await served(request, file.driver, file.inner, await file.entry(), file.path.name)
+    return await served(request, file.located.driver, file.located.path, await file.stat(), file.path.name)
 
 
 async def _thumb(file: Download) -> Response:
-    if not isinstance(file.driver, MakesThumbnails):
+    if not isinstance(file.located.driver, MakesThumbnails):
         raise NotSupported
-    return picture(*await file.driver.make_thumbnail(file.inner))
+    return picture(*await file.located.driver.make_thumbnail(file.located.path))
 
 
 async def _unpacked(request: Request, path: str, inner: str, password: str, sign: str) -> Response:
-    file = await admitted(path, sign, archive_key)
-    return await unpacked(request, await archives.member(file, inner, password), NOT_KEPT)
+    file = await authorize_download(path, sign, make_archive_key)
+    return await unpacked(request, await archives.open_member(file, inner, password), NOT_KEPT)
 
 
 @api.get("/d/{path:path}", response_class=Response, responses=SHOWN)

@@ -34,27 +34,29 @@ api = Api("files")
 
 async def _list(who: Caller, body: models.ListReq, address: str) -> Reply:
     place = await access.at(who, body.path, body.password)
-    return ok(await browse.listing(place, browse.Slice(body.page, body.per_page), body.refresh, address))
+    return ok(await browse.list_folder(place, browse.Slice(body.page, body.per_page), body.refresh, address))
 
 
 async def _get(who: Caller, body: models.ListReq, address: str) -> Reply:
-    return ok(await browse.one(await access.at(who, body.path, body.password), address))
+    return ok(await browse.get_object(await access.at(who, body.path, body.password), address))
 
 
 async def _archive(who: Caller, body: models.ArchiveReq, address: str) -> Reply:
-    return ok(await archives.meta(await access.at(who, body.path, body.password), body.archive_pass, address))
+    return ok(await archives.get_meta(await access.at(who, body.path, body.password), body.archive_pass, address))
 
 
 async def _archive_list(who: Caller, body: models.ArchiveListReq) -> Reply:
     part = browse.Slice(body.page, body.per_page)
     place = await access.at(who, body.path, body.password)
-    return ok(await archives.listing(place, body.archive_pass, body.inner_path, part))
+    return ok(await archives.list_folder(place, body.archive_pass, body.inner_path, part))
 
 
 async def _dirs(who: Caller, body: models.DirsReq) -> Reply:
     if body.force_root and not who.is_admin:
         raise Denied("Permission denied")
-    return ok(await browse.folders(await access.at(who, body.path, body.password, confined=not body.force_root)))
+    return ok(
+        await browse.list_subfolders(await access.at(who, body.path, body.password, confined=not body.force_root))
+    )
 
 
 @api.post("/api/fs/list", gives=models.Listing)
@@ -90,13 +92,13 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
     place = (await access.at(who, body.path, body.password)).require_read()
-    await changes.running(place)
+    await changes.locate(place)
     raise NotSupported
 
 
 @api.post("/api/fs/link", gives=models.DirectLink)
 async def link(who: Admin, body: models.LinkReq, address: Address) -> Reply:
-    found = await browse.direct(await access.at(who, body.path, confined=False), address)
+    found = await browse.get_link(await access.at(who, body.path, confined=False), address)
     lifetime = None if found.lifetime is None else int(found.lifetime * 1e9)
     data: dict[str, Any] = {"url": found.url, "header": dict(found.headers) or None, "Expiration": lifetime}
     return ok(data | {"concurrency": 0, "part_size": 0, "content_length": 0})
@@ -104,7 +106,7 @@ async def link(who: Admin, body: models.LinkReq, address: Address) -> Reply:
 
 @api.post("/api/fs/mkdir")
 async def mkdir(who: Writer, body: models.MkdirReq) -> Reply:
-    await changes.make(await access.at(who, body.path))
+    await changes.mkdir(await access.at(who, body.path))
     return ok()
 
 
@@ -149,7 +151,7 @@ async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply
 @api.post("/api/fs/recursive_move")
 async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Dialect) -> Reply:
     places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    count = await transfers.flatten(*places, body.conflict_policy or "cancel")
+    count = await transfers.move_files(*places, body.conflict_policy or "cancel")
     return ok(message=dialects.flattened(count, dialect))
 
 

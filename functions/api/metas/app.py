@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from mangrove.records import metas as records
+from mangrove.records.metas import Meta
 from mangrove.site import metas
 from mangrove.web import models
 from mangrove.web.api import Api, lambda_handler
@@ -29,14 +30,14 @@ def get(who: Admin, id: Id) -> Reply:
 @api.post("/api/admin/meta/create")
 def create(who: Admin, body: models.MetaReq) -> Reply:
     required("Meta", Path=body.path)
-    metas.create(body.model_dump(exclude={"id"}))
+    metas.create(Meta(**body.model_dump()))
     return ok()
 
 
 @api.post("/api/admin/meta/update")
 def update(who: Admin, body: models.MetaReq) -> Reply:
     required("Meta", Path=body.path)
-    metas.update(body.id, body.model_dump(exclude={"id"}))
+    metas.update(Meta(**body.model_dump()))
     return ok()
 
 

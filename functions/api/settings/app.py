@@ -26,15 +26,15 @@ def _groups(groups: str, group: str) -> frozenset[int] | None:
 
 @api.get("/api/admin/setting/list", gives=list[models.SettingRow])
 def list_(who: Admin, groups: str = "", group: str = "") -> Reply:
-    return ok(snapshot.current().settings.records(_groups(groups, group)))
+    return ok(snapshot.current().settings.make_records(_groups(groups, group)))
 
 
 @api.get("/api/admin/setting/get", gives=models.SettingRow | list[models.SettingRow])
 def get(who: Admin, key: str = "", keys: str = "") -> Reply:
     now = snapshot.current().settings
     if key or not keys:
-        return ok(now.record(key))
-    return ok([now.record(one) for one in keys.split(",")])
+        return ok(now.make_record(key))
+    return ok([now.make_record(one) for one in keys.split(",")])
 
 
 @api.post("/api/admin/setting/save")
@@ -53,7 +53,7 @@ def delete(who: Admin, dialect: Dialect, key: Name = "") -> Reply:
 
 @api.post("/api/admin/setting/default", gives=list[models.SettingRow])
 def default(who: Admin, groups: str = "", group: str = "") -> Reply:
-    return ok(values.defaults(_groups(groups, group)))
+    return ok(values.make_default_records(_groups(groups, group)))
 
 
 @api.post("/api/admin/setting/reset_token", gives=str)
@@ -78,7 +78,7 @@ async def _set_up(name: str, values: dict[str, str]) -> str:
     stored = "offline_download_ready"
     ready = set(snapshot.current().settings[stored].split(",")) - {name, ""}
     await asyncio.to_thread(settings.save, values | {stored: ",".join(sorted(ready))})
-    version = await registry.tool(name, snapshot.current().settings).version()
+    version = await registry.tool(name, (await snapshot.fresh()).settings).version()
     await asyncio.to_thread(settings.save, {stored: ",".join(sorted(ready | {name}))})
     return version
 

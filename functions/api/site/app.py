@@ -31,7 +31,7 @@ async def ping_head(who: Anyone) -> Response:
 
 @api.get("/api/public/settings", gives=dict[str, str])
 async def settings(who: Anyone) -> Reply:
-    return ok((await snapshot.fresh()).settings.public())
+    return ok((await snapshot.fresh()).settings.get_public())
 
 
 @api.get("/api/public/archive_extensions", gives=list[str])

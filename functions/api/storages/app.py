@@ -19,7 +19,7 @@ api = Api("storages")
 
 @api.get("/api/admin/storage/list", gives=models.Rows[models.StorageRow])
 async def list_(who: Admin, page: Page) -> Reply:
-    rows, total = await administration.listed(page.cut)
+    rows, total = await administration.list_page(page.cut)
     return ok({"content": rows, "total": total})
 
 
@@ -69,19 +69,19 @@ async def load_all(who: Admin) -> Reply:
 
 @api.get("/api/admin/driver/list", gives=dict[str, models.Template])
 def drivers(who: Admin) -> Reply:
-    return ok({name: registry.template(name) for name in registry.names()})
+    return ok({name: registry.build_template(name) for name in registry.list_names()})
 
 
 @api.get("/api/admin/driver/names", gives=list[str])
 def driver_names(who: Admin) -> Reply:
-    return ok(registry.names())
+    return ok(registry.list_names())
 
 
 @api.get("/api/admin/driver/info", gives=models.Template)
 def driver_info(who: Admin, driver: Name = "") -> Reply:
-    if driver not in registry.names():
+    if driver not in registry.list_names():
         raise Missing(f"driver [{driver[:100]}] not found")
-    return ok(registry.template(driver))
+    return ok(registry.build_template(driver))
 
 
 app = api.app

@@ -62,7 +62,7 @@ async def put(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
 async def form(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
     place = await access.at(who, sent.path)
     await uploads.refuse_form(place)
-    await uploads.admitted(place, sent.overwrite)
+    await uploads.prepare(place, sent.overwrite)
     return await _stored(place, sent, *await sent.form(), dialect)
 
 

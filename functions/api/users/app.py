@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mangrove.identity import accounts, keys
 from mangrove.problems import BadRequest, Missing, Problem
 from mangrove.records import sshkeys, users
@@ -17,8 +15,8 @@ from mangrove.web.gates import Admin, Dialect, Page
 api = Api("users")
 
 
-def _fields(body: models.UserReq) -> dict[str, Any]:
-    return body.model_dump(exclude={"id", "password"})
+def _fields(body: models.UserReq) -> accounts.UserFields:
+    return accounts.UserFields(**body.model_dump(exclude={"id", "password"}))
 
 
 @api.get("/api/admin/user/list", gives=models.Rows[models.UserRow])
@@ -36,7 +34,6 @@ def get(who: Admin, id: Id) -> Reply:
 def create(who: Admin, body: models.UserReq) -> Reply:
     required("User", Username=body.username)
     accounts.create(_fields(body), body.password)
-    snapshot.changed()
     return ok()
 
 
@@ -44,23 +41,20 @@ def create(who: Admin, body: models.UserReq) -> Reply:
 def update(who: Admin, body: models.UserReq) -> Reply:
     required("User", Username=body.username)
     accounts.update(body.id, _fields(body), body.password)
-    snapshot.changed()
     return ok()
 
 
 @api.post("/api/admin/user/cancel_2fa")
 def cancel_2fa(who: Admin, id: Id) -> Reply:
     users.change(accounts.get(id).id, otp_secret="")
-    snapshot.changed()
     return ok()
 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
     accounts.delete(id)
-    for key in sshkeys.of_user(id):
+    for key in sshkeys.find_by_user(id):
         keys.delete(key.id)
-    snapshot.changed()
     return ok()
 
 
@@ -81,7 +75,7 @@ def list_keys(who: Admin, dialect: Dialect, uid: Number = "") -> Reply:
         raise BadRequest("user id format invalid") from None
     if all(user.id != owner for user in snapshot.current().users.values()):
         raise Missing("user invalid")
-    rows = [dialects.sshkey(key, dialect) for key in sshkeys.of_user(owner)]
+    rows = [dialects.sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
 

@@ -33,6 +33,4 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
 def _run() -> None:
     secret = boto3.client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
-    first_start.run(
-        None, secret["SecretString"], lambda plain: passwords.stored(passwords.static(plain)), ADMIN_PERMISSION
-    )
+    first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ from mangrove.paths import TreePath
 from mangrove.problems import Forbidden, NotFound, NotSupported, Problem, StorageProblem
 
 DEEPEST = 8  # aliases of aliases
-WAITING = 4  # chunks of a body that the slowest of several targets may lag behind
+WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
 
-Write = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
-Put = Literal[
+WritePolicy = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
+PutPolicy = Literal[
     "", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict", "random", "quota",
     "quota_strict",
 ]  # fmt: skip
@@ -46,10 +46,10 @@ Put = Literal[
 class AliasOptions(Options):
     paths: str = option(required=True, type="text")
     read_conflict_policy: Literal["", "first", "random", "all"] = option("first")
-    write_conflict_policy: Write = option(
+    write_conflict_policy: WritePolicy = option(
         "disabled", help="Which of several folders of one name a rename, remove or new folder goes to"
     )
-    put_conflict_policy: Put = option(
+    put_conflict_policy: PutPolicy = option(
         "disabled", help="Which of several folders of one name an upload, copy, move or decompression goes to"
     )
     file_consistency_check: bool = option(False)
@@ -60,19 +60,20 @@ class AliasOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a path of the alias may really be. `source` tells the folders of one name apart."""
+class Location:
+    """A path of the alias in one of the storages behind it. `source`: which of the folders of its name."""
 
     source: int
     driver: Driver
-    inner: TreePath
+    path: TreePath
 
 
 _depth: ContextVar[int] = ContextVar("depth", default=0)
 
 
 @contextmanager
-def _deeper() -> Iterator[None]:
+def _limit_depth() -> Iterator[None]:
+    """Count aliases that lead to aliases; StorageProblem when there are too many, as in a circle."""
     depth = _depth.get()
     if depth >= DEEPEST:
         raise StorageProblem("the aliases lead in a circle")
@@ -116,15 +117,15 @@ class Alias(Driver):
         self._sources = sources
 
     @property
-    def _flat(self) -> bool:
-        """Whether there is one name only, so that its content is the root."""
+    def _is_flat(self) -> bool:
+        """Whether there is one name only, whose content is then the root's."""
         return len(self._sources) == 1
 
-    def _folders(self, path: TreePath) -> list[TreePath]:
-        """The tree paths that `path` stands for; NotFound for a name that is none, empty for the list of names."""
+    def _find_folders(self, path: TreePath) -> list[TreePath]:
+        """The tree paths that `path` stands for; NotFound for an unknown name, empty for the list of names."""
         if not self._sources:
             raise StorageProblem("storage not init")
-        if self._flat:
+        if self._is_flat:
             return [source / path for source in next(iter(self._sources.values()))]
         if path == "/":
             return []
@@ -133,28 +134,28 @@ class Alias(Driver):
             raise NotFound
         return [source / rest for source in self._sources[first]]
 
-    async def _places(self, path: TreePath) -> list[Place]:
-        """Every storage that may hold `path`, in the order of the lines; those that do not run are left out."""
+    async def _find_locations(self, path: TreePath) -> list[Location]:
+        """Every storage that may hold `path`, in the order of the lines; those that are not mounted are left out."""
         assert self.context.resolver is not None
-        found: list[Place] = []
+        found: list[Location] = []
         problem: StorageProblem = NotFound()
-        for index, folder in enumerate(self._folders(path)):
+        for index, folder in enumerate(self._find_folders(path)):
             try:
-                found.append(Place(index, *await self.context.resolver.resolve(folder)))
+                found.append(Location(index, *await self.context.resolver.resolve(folder)))
             except StorageProblem as reason:
                 problem = reason
         if not found:
             raise problem
         return found
 
-    async def _existing(self, path: TreePath) -> list[tuple[Place, Entry]]:
-        """The places where something stands; NotFound when there is none."""
-        found: list[tuple[Place, Entry]] = []
+    async def _find_existing(self, path: TreePath) -> list[tuple[Location, Entry]]:
+        """The locations that exist, with their entries; NotFound when there is none."""
+        found: list[tuple[Location, Entry]] = []
         problem: StorageProblem = NotFound()
-        with _deeper():
-            for place in await self._places(path):
+        with _limit_depth():
+            for location in await self._find_locations(path):
                 try:
-                    found.append((place, await place.driver.stat(place.inner)))
+                    found.append((location, await location.driver.stat(location.path)))
                 except NotFound:
                     pass
                 except StorageProblem as reason:
@@ -164,9 +165,9 @@ class Alias(Driver):
         return found
 
     async def identify(self, path: TreePath) -> set[str]:
-        places = [place for place, _ in await self._existing(path)]
-        with _deeper():
-            known = [await one.driver.identify(one.inner) for one in places if isinstance(one.driver, base.SameFile)]
+        locations = [location for location, _ in await self._find_existing(path)]
+        with _limit_depth():
+            known = [await one.driver.identify(one.path) for one in locations if isinstance(one.driver, base.SameFile)]
         return {name for names in known for name in names}
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -174,7 +175,7 @@ class Alias(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         assert self.context.resolver is not None
-        folders = self._folders(path)
+        folders = self._find_folders(path)
         if not folders:
             yield [Entry(name, 0, self.context.modified, True) for name in self._sources]
             return
@@ -182,7 +183,7 @@ class Alias(Driver):
         problem: StorageProblem | None = NotFound()
         for folder in folders:
             try:
-                for entry in await self._entries(folder):
+                for entry in await self._list_folder(folder):
                     union.setdefault(entry.name, entry)
                 problem = None
             except StorageProblem as reason:
@@ -193,71 +194,71 @@ class Alias(Driver):
             raise problem
         yield [*union.values()]
 
-    async def _entries(self, folder: TreePath) -> Sequence[Entry]:
+    async def _list_folder(self, folder: TreePath) -> Sequence[Entry]:
         assert self.context.resolver is not None
-        with _deeper():
+        with _limit_depth():
             driver, inner = await self.context.resolver.resolve(folder)
-            return [self._shown(entry, driver) for entry in await base.list_all(driver, inner)]
+            return [self._add_provider(entry, driver) for entry in await base.list_all(driver, inner)]
 
-    def _shown(self, entry: Entry, driver: Driver) -> Entry:
+    def _add_provider(self, entry: Entry, driver: Driver) -> Entry:
         return entry._replace(provider=entry.provider or driver.name) if self.options.provider_pass_through else entry
 
     async def stat(self, path: TreePath) -> Entry:
-        if path == "/" or (not self._flat and path.parent == "/" and path.name in self._sources):
+        if path == "/" or (not self._is_flat and path.parent == "/" and path.name in self._sources):
             return Entry(path.name, 0, self.context.modified, True)
         try:
-            place, entry = (await self._existing(path))[0]
+            location, entry = (await self._find_existing(path))[0]
         except NotFound:
             assert self.context.resolver is not None
-            if any(folder.name in self.context.resolver.folders(folder.parent) for folder in self._folders(path)):
+            if any(folder.name in self.context.resolver.folders(folder.parent) for folder in self._find_folders(path)):
                 return Entry(path.name, 0, self.context.modified, True)
             raise
-        return self._shown(entry._replace(name=path.name), place.driver)
+        return self._add_provider(entry._replace(name=path.name), location.driver)
 
-    async def _file(self, path: TreePath) -> Place:
-        """The place a file is read from, by the read policy."""
-        found = await self._existing(path)
+    async def _choose_source(self, path: TreePath) -> Location:
+        """The location that a file is read from, by the read policy."""
+        found = await self._find_existing(path)
         if self.options.file_consistency_check:
             found = [one for one in found if one[1].size == found[0][1].size]
         chosen = random.choice(found) if self.options.read_conflict_policy in ("random", "all") else found[0]
         return chosen[0]
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        place = await self._file(path)
-        with _deeper():
-            return await place.driver.read(place.inner, offset, length)
+        location = await self._choose_source(path)
+        with _limit_depth():
+            return await location.driver.read(location.path, offset, length)
 
     async def link(self, path: TreePath) -> Link:
-        place = await self._file(path)
-        if not isinstance(place.driver, base.Links):
+        location = await self._choose_source(path)
+        if not isinstance(location.driver, base.Links):
             raise NotSupported
-        with _deeper():
-            return await place.driver.link(place.inner)
+        with _limit_depth():
+            return await location.driver.link(location.path)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
-        place = await self._file(path)
-        if not isinstance(place.driver, base.MakesThumbnails):
+        location = await self._choose_source(path)
+        if not isinstance(location.driver, base.MakesThumbnails):
             raise NotSupported
-        return await place.driver.make_thumbnail(place.inner)
+        return await location.driver.make_thumbnail(location.path)
 
     async def get_space(self) -> Capacity:
         if not self.options.details_pass_through:
             raise NotSupported
-        place = (await self._places(TreePath("/")))[0]
-        if not isinstance(place.driver, Space):
+        location = (await self._find_locations(TreePath("/")))[0]
+        if not isinstance(location.driver, Space):
             raise NotSupported
-        return await place.driver.get_space()
+        return await location.driver.get_space()
 
-    def _locked(self, path: TreePath) -> bool:
-        """Whether this is the root or one of the names, which only the options change."""
-        return path == "/" or (not self._flat and path.parent == "/")
+    def _is_locked(self, path: TreePath) -> bool:
+        """Whether this is the root or one of the names, which only the options can change."""
+        return path == "/" or (not self._is_flat and path.parent == "/")
 
-    async def _chosen(self, path: TreePath, policy: str) -> Sequence[Place]:
-        """Where a change of what stands at `path` goes, by a write policy."""
+    async def _choose_targets(self, path: TreePath, policy: str) -> Sequence[Location]:
+        """The locations of `path` that a change goes to, by a write policy."""
         if policy in ("", "disabled"):
             raise Forbidden
-        found = [place for place, _ in await self._existing(path)]
-        complete = len(found) == len(self._folders(path))
+        found = [location for location, _ in await self._find_existing(path)]
+        complete = len(found) == len(self._find_folders(path))
         if policy == "deterministic" and len(found) > 1:
             raise StorageProblem("path conflict")
         if policy == "all_strict" and not complete:
@@ -267,114 +268,108 @@ class Alias(Driver):
         if policy == "random":
             return [random.choice(found)]
         if policy in ("quota", "quota_strict"):
-            return [await _roomiest(found, policy == "quota_strict")]
+            return [await _choose_by_free_space(found, policy == "quota_strict")]
         return found[:1] if policy == "first" else found
 
     async def makedirs(self, path: TreePath) -> None:
-        if self._locked(path):
+        if self._is_locked(path):
             raise Forbidden
         parent = path.parent
-        while not self._locked(parent) and not await self._is_there(parent):
+        while not self._is_locked(parent) and not await self._exists(parent):
             parent = parent.parent
         rest = path.below(parent)
-        for place in await self._chosen(parent, self.options.write_conflict_policy):
-            if not isinstance(place.driver, MakesDirectories):
+        for location in await self._choose_targets(parent, self.options.write_conflict_policy):
+            if not isinstance(location.driver, MakesDirectories):
                 raise NotSupported
-            await place.driver.makedirs(place.inner / rest)
+            await location.driver.makedirs(location.path / rest)
 
-    async def _is_there(self, path: TreePath) -> bool:
+    async def _exists(self, path: TreePath) -> bool:
         try:
-            await self._existing(path)
+            await self._find_existing(path)
         except NotFound:
             return False
         return True
 
     async def rename(self, path: TreePath, target: TreePath) -> None:
-        if self._locked(path):
+        if self._is_locked(path):
             raise Forbidden
-        for place in await self._chosen(path, self.options.write_conflict_policy):
-            if not isinstance(place.driver, Renames):
+        for location in await self._choose_targets(path, self.options.write_conflict_policy):
+            if not isinstance(location.driver, Renames):
                 raise NotSupported
-            await place.driver.rename(place.inner, place.inner.parent / target.name)
+            await location.driver.rename(location.path, location.path.parent / target.name)
 
     async def remove(self, path: TreePath) -> None:
-        if self._locked(path):
+        if self._is_locked(path):
             raise Forbidden
-        for place in await self._chosen(path, self.options.write_conflict_policy):
-            if not isinstance(place.driver, Removes):
+        for location in await self._choose_targets(path, self.options.write_conflict_policy):
+            if not isinstance(location.driver, Removes):
                 raise NotSupported
-            await place.driver.remove(place.inner)
+            await location.driver.remove(location.path)
 
     async def remove_empty(self, path: TreePath) -> bool:
-        if self._locked(path):
+        if self._is_locked(path):
             return False
         gone = [
-            isinstance(place.driver, RemovesEmpty) and await place.driver.remove_empty(place.inner)
-            for place in await self._chosen(path, self.options.write_conflict_policy)
+            isinstance(location.driver, RemovesEmpty) and await location.driver.remove_empty(location.path)
+            for location in await self._choose_targets(path, self.options.write_conflict_policy)
         ]
-        return all(gone) and not await self._is_there(path)
+        return all(gone) and not await self._exists(path)
 
     async def move(self, path: TreePath, target: TreePath) -> None:
-        def verb(driver: Driver) -> Callable[[TreePath, TreePath], Awaitable[None]]:
-            if not isinstance(driver, Moves):
+        for location, folder in await self._pair_with_targets(path, target.parent):
+            if not isinstance(location.driver, Moves):
                 raise NotSupported
-            return driver.move
-
-        await self._carry(path, target, verb)
+            await location.driver.move(location.path, folder.path / target.name)
 
     async def copy(self, path: TreePath, target: TreePath) -> None:
-        def verb(driver: Driver) -> Callable[[TreePath, TreePath], Awaitable[None]]:
-            if not isinstance(driver, Copies):
+        for location, folder in await self._pair_with_targets(path, target.parent):
+            if not isinstance(location.driver, Copies):
                 raise NotSupported
-            return driver.copy
+            await location.driver.copy(location.path, folder.path / target.name)
 
-        await self._carry(path, target, verb)
+    async def _pair_with_targets(self, path: TreePath, folder: TreePath) -> Sequence[tuple[Location, Location]]:
+        """Each location of `path` with the one of `folder` in the same source folder.
 
-    async def _carry(
-        self,
-        path: TreePath,
-        target: TreePath,
-        verb: Callable[[Driver], Callable[[TreePath, TreePath], Awaitable[None]]],
-    ) -> None:
-        """Within each source folder by itself; NotSupported when that would leave one of them."""
-        if self._locked(path):
+        NotSupported when they do not match one to one, each pair in one storage: that is work for a task.
+        """
+        if self._is_locked(path):
             raise Forbidden
-        into = {place.source: place for place in await self._chosen(target.parent, self.options.put_conflict_policy)}
-        pairs = [(place, into.get(place.source)) for place, _ in await self._existing(path)]
-        if len(into) != len(pairs) or any(there is None or there.driver is not place.driver for place, there in pairs):
+        chosen = await self._choose_targets(folder, self.options.put_conflict_policy)
+        targets = {location.source: location for location in chosen}
+        found = [location for location, _ in await self._find_existing(path)]
+        pairs = [(location, targets[location.source]) for location in found if location.source in targets]
+        if not len(pairs) == len(found) == len(targets) or any(one.driver is not other.driver for one, other in pairs):
             raise NotSupported
-        for place, there in pairs:
-            assert there is not None
-            await verb(place.driver)(place.inner, there.inner / target.name)
+        return pairs
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        places = await self._chosen(path.parent, self.options.put_conflict_policy)
+        locations = await self._choose_targets(path.parent, self.options.put_conflict_policy)
         targets: list[tuple[Writes, TreePath]] = []
-        for place in places:
-            if not isinstance(place.driver, Writes):
+        for location in locations:
+            if not isinstance(location.driver, Writes):
                 raise NotSupported
-            targets.append((place.driver, place.inner / path.name))
+            targets.append((location.driver, location.path / path.name))
         if len(targets) == 1:
             driver, inner = targets[0]
             return await driver.write(inner, body, upload)
         return await _write_all(targets, body, upload)
 
 
-async def _roomiest(places: Sequence[Place], strict: bool) -> Place:
-    """One of the places, the likelier the more bytes are free there."""
+async def _choose_by_free_space(locations: Sequence[Location], strict: bool) -> Location:
+    """One of the locations at random, weighted by the bytes that are free there."""
     free: list[int] = []
-    for place in places:
+    for location in locations:
         try:
-            free.append((await place.driver.get_space()).free if isinstance(place.driver, Space) else 0)
+            free.append((await location.driver.get_space()).free if isinstance(location.driver, Space) else 0)
         except Problem:
             free.append(0)
     if not any(free) or (strict and not all(free)):
         raise StorageProblem("none of same-name dirs has enough space")
-    return random.choices(places, free)[0]
+    return random.choices(locations, free)[0]
 
 
 async def _write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
-    """One body into several storages at once; when one refuses it, the others let go of theirs."""
+    """One body into several storages at once; when one refuses it, the others store nothing either."""
     queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(WAITING) for _ in targets]
 
     async def feed() -> None:

@@ -1,8 +1,8 @@
 """What a driver promises: three required verbs, optional powers, and an options model that is its form.
 
 A driver sees paths inside its storage (`/` is the storage's root), never mount paths, users or tables. Every
-verb is async; whatever blocks goes to a thread inside the driver. Failures are the five words of
-`mangrove.problems.StorageProblem`, translated in one context manager per driver.
+verb is async; what blocks runs in a thread inside the driver. Failures are StorageProblem and its subclasses,
+translated in one context manager per driver, `translate_errors`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ BLOCK = 1 << 20  # bytes: the unit in which drivers read and write
 
 
 class Entry(NamedTuple):
-    """One file or folder of a listing. Times are seconds since the epoch (0.0: unknown), sizes bytes."""
+    """One file or folder of a listing. Times are seconds since the epoch (0.0: unknown).
+
+    `size`: bytes; None for a file whose size is unknown, and only then. A folder has 0 or the sum of what it holds.
+    """
 
     name: str
-    size: int
+    size: int | None
     modified: float
     is_dir: bool
     created: float = 0.0  # 0.0: same as modified
@@ -37,12 +40,12 @@ class Entry(NamedTuple):
     etag: str = ""  # the storage's own strong validator, without quotes; "" when it has none
     provider: str = ""  # where the bytes really come from, when not this driver
     url: str = ""  # a public address of the bytes that needs no link call
-    is_link: bool = False  # stands elsewhere too: what walks a tree to change it does not enter it
+    is_link: bool = False  # a link to another place: a walk that changes the tree does not enter it
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address from which a browser fetches the bytes without us. `lifetime` in seconds, None: for ever."""
+    """An address from which a browser fetches the bytes directly. `lifetime` in seconds, None: unlimited."""
 
     url: str
     headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Capacity:
 class Upload:
     """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
 
-    `new`: a file that has come to stand there meanwhile shall stay, Exists is raised; a wish, not every storage can.
+    `exclusive`: a file that appears at the target meanwhile is kept and Exists raised, where the storage can do that.
     """
 
     size: int | None
@@ -75,7 +78,7 @@ class Upload:
 
 
 class Resolver(Protocol):
-    """How Alias and Crypt reach other parts of the tree; given to them, never imported."""
+    """How a driver reaches other parts of the tree; passed in its context, never imported."""
 
     async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
         """The running driver that holds `path` and the path inside it; StorageProblem when none does."""
@@ -88,8 +91,8 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """What a driver is told about its place: the record's `modified` time (seconds), the opener, and how to store
-    changed options (`keep`)."""
+    """What a driver needs to know of its mount: its path, the `modified` time of its record (seconds since the epoch),
+    the resolver of other paths, and how to store changed options."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0
@@ -98,7 +101,7 @@ class DriverContext:
 
 
 class Driver(ABC):
-    """One mounted storage. Subclasses set `name`, `Options`, `config` and live in one module each."""
+    """One mounted storage. Subclasses set `name`, `Options` and `config`."""
 
     name: ClassVar[str]
     Options: ClassVar[type[Options]]
@@ -109,10 +112,10 @@ class Driver(ABC):
         self.context = context
 
     async def start(self) -> None:
-        """Make ready; a Problem here becomes the storage's status text."""
+        """Prepare for the first call; a Problem here becomes the storage's status text."""
 
     async def stop(self) -> None:
-        """Give back connections; never raises."""
+        """Release connections; never raises."""
 
     @abstractmethod
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -120,7 +123,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def stat(self, path: TreePath) -> Entry:
-        """One entry; NotFound when it is not there. The root's name is ""."""
+        """One entry; NotFound when there is none. The root's name is ""."""
 
     @abstractmethod
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
@@ -133,9 +136,9 @@ class Driver(ABC):
 @runtime_checkable
 class Writes(Protocol):
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        """Store the whole body at `path`, replacing a file there at once; its folder exists.
+        """Store the whole body at `path`, replacing a file there atomically; its folder exists.
 
-        When `body` raises or the task is cancelled, nothing is left behind and an old file is untouched. A body
+        When `body` raises or the call is cancelled, nothing is left behind and an old file is untouched. A body
         shorter or longer than `upload.size` is refused the same way (BadRequest). Holds at most a few blocks.
         """
         ...
@@ -144,7 +147,7 @@ class Writes(Protocol):
 @runtime_checkable
 class MakesDirectories(Protocol):
     async def makedirs(self, path: TreePath) -> None:
-        """Make a folder and its missing parents; fine if it is there. Exists when a file is in the way."""
+        """Make a folder and its missing parents; no error if it is there. Exists when a file is in the way."""
         ...
 
 
@@ -165,48 +168,51 @@ class Moves(Protocol):
 @runtime_checkable
 class Copies(Protocol):
     async def copy(self, path: TreePath, target: TreePath) -> None:
-        """Copy a file or folder to `target` inside the storage without our reading it. NotSupported: needs a task."""
+        """Copy a file or folder to `target` by the storage itself. NotSupported: needs a task."""
         ...
 
 
 @runtime_checkable
 class Removes(Protocol):
     async def remove(self, path: TreePath) -> None:
-        """Remove a file, or a folder with all it holds; fine if it is not there."""
+        """Remove a file, or a folder with all it holds; no error if it is not there."""
         ...
 
 
 @runtime_checkable
 class Parts(Protocol):
-    """A file that is stored part by part, over any time and by any process; nothing is seen of it until its end."""
+    """A file that is stored part by part, over any time and by any process; it is not visible until `finish`."""
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         """Begin a file whose folder exists; a token for the other calls, fit for a record.
 
-        `key` (of `parts_key`, kept before this call) names the attempt for `lost`.
+        `key` (of `make_parts_key`, recorded before this call) names the attempt for `abort_by_key`.
         """
         ...
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
-        """Forget what was begun under `key` by who did not live to keep the token; fine if there is nothing."""
+        """Abort what was begun under `key` by a process that ended before it recorded the token.
+
+        Aborts only what the storage can prove to be of this attempt, which may be nothing; never another attempt.
+        """
         ...
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        """Store part `number` (from 1), which begins at `offset`; a receipt. Doing it again replaces it."""
+        """Store part `number` (from 1), which begins at `offset`; a receipt. Storing it again replaces it."""
         ...
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        """Make the file of all its parts, at once, replacing a file there. NotFound: the token is not known."""
+        """Make the file of all its parts atomically, replacing a file there. NotFound: the token is not known."""
         ...
 
     async def abort(self, path: TreePath, token: str) -> None:
-        """Forget the parts; fine if they are not there."""
+        """Drop the parts; no error if they are not there."""
         ...
 
 
 class CopyRequest(NamedTuple):
-    """A small file of another storage that is to be copied: what it must still be, and whether it may take the place
-    of what stands at `target`."""
+    """A small file of another storage to be copied: the size and time it must still have, and whether it may replace
+    a file at `target`."""
 
     source: TreePath
     target: TreePath
@@ -218,28 +224,28 @@ class CopyRequest(NamedTuple):
 @runtime_checkable
 class CopiesFrom(Protocol):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
-        """Copy many small files from another storage whose bytes need not pass through us, each whole or not at all.
+        """Copy many small files from another storage without reading them, each whole or not at all.
 
-        One result for each; Exists for what must not be replaced. None: `source` is not of that kind.
+        One result for each; Exists for what must not be replaced. None: not possible from `source`.
         """
         ...
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
-        """Bytes of a file of `source` that are to be under way at once, and in how many calls of `take_part` side by
-        side; 0 bytes when `source` is not of that kind."""
+        """Bytes of a file of `source` to be in flight at once, and in how many concurrent calls of `copy_part_from`;
+        0 bytes when that is not possible from `source`."""
         ...
 
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
-        """As `Parts.part`, with the bytes of the file `path` of such a storage; the receipt."""
+        """As `Parts.write_part`, with the bytes of the file `path` of `source`; the receipt."""
         ...
 
 
 @runtime_checkable
 class RemovesEmpty(Protocol):
     async def remove_empty(self, path: TreePath) -> bool:
-        """Remove a folder if nothing at all is in it, also nothing that lists leave out; whether it is gone."""
+        """Remove a folder if it holds nothing at all, not even what listings leave out; whether it is gone."""
         ...
 
 
@@ -281,19 +287,19 @@ class ChangeToken(Protocol):
 @runtime_checkable
 class SameFile(Protocol):
     async def identify(self, path: TreePath) -> Set[str]:
-        """What really holds the file or folder, by names that are equal wherever it is reached from."""
+        """Names of what holds the file or folder, equal through whichever storage it is reached."""
         ...
 
 
 @runtime_checkable
 class Checksums(Protocol):
     async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
-        """Algorithm → checksum of all bytes of a file, as far as the storage knows any without reading them."""
+        """Algorithm → checksum of all bytes of a file, as far as the storage has them without reading the file."""
         ...
 
 
 def make_parts_key() -> str:
-    """A name for one attempt to store a file in parts: when it began, and a random part."""
+    """A unique name for one attempt to store a file in parts: seconds since the epoch, and a random part."""
     return f"{int(time.time())}-{token_hex(12)}"
 
 

@@ -1,16 +1,17 @@
-"""A driver's options, which are its form: typed, validated, described; and the form's part that all share."""
+"""A driver's options, which are its form: typed, validated, described; and the options that all drivers share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from mangrove.problems import BadRequest
+
+Default = bool | int | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,33 @@ class DriverConfig:
     direct_lookup: bool = False  # `stat` is its own question, not a look into the parent's listing
 
 
-def option(default: Any = None, *, help: str = "", required: bool = False, type: str = "", secret: bool = False) -> Any:
-    """A driver option: `default` None shows as `""`; `type` overrides the one derived from the annotation."""
-    from pydantic import Field
+class FormItem(NamedTuple):
+    """One option as a form shows it; `options` are the choices of a `select`, separated by commas."""
 
-    extra = {"help": help, "required": required, "type": type, "secret": secret, "default": default}
-    return Field(default=default, json_schema_extra=extra)
+    name: str
+    type: str
+    default: str = ""
+    options: str = ""
+    required: bool = False
+    help: str = ""
+
+
+class OptionMeta(NamedTuple):
+    """What the form knows of an option beside its annotation. `type` "": the one that the annotation gives."""
+
+    default: Default = None
+    type: str = ""
+    required: bool = False
+    help: str = ""
+    secret: bool = False
+
+
+def option(
+    default: Default = None, *, help: str = "", required: bool = False, type: str = "", secret: bool = False
+) -> Any:
+    """A driver option: `default` None shows as `""`; `type` overrides the one derived from the annotation."""
+    meta = OptionMeta(default, type, required, help, secret)
+    return Field(default=default, json_schema_extra={**meta._asdict()})
 
 
 class Options(BaseModel):
@@ -58,86 +80,110 @@ class Options(BaseModel):
             raise BadRequest(f"addition is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise BadRequest("addition is not a JSON object")
-        zero = {name: _zero(spec) for name, spec in cls.model_fields.items()}
-        known = {name: values[name] for name in zero if values.get(name) is not None}
+        zeros = {name: _get_zero_value(spec) for name, spec in cls.model_fields.items()}
+        given = {name: values[name] for name in zeros if values.get(name) is not None}
         try:
-            return cls.model_validate(zero | known)
+            return cls.model_validate(zeros | given)
         except ValidationError as error:
             first = error.errors()[0]
             raise BadRequest(f"option {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     @classmethod
-    def items(cls) -> list[dict[str, Any]]:
-        """The option descriptors: `{name, type, default, options, required, help}` each."""
-        return [_descriptor(name, spec) for name, spec in cls.model_fields.items()]
+    def list_form_items(cls) -> list[FormItem]:
+        """The options as the form shows them, in its order."""
+        return [_make_form_item(name, spec) for name, spec in cls.model_fields.items()]
 
     @classmethod
-    def secrets(cls) -> frozenset[str]:
+    def list_secrets(cls) -> frozenset[str]:
         """Names of the options that must never be logged."""
-        return frozenset(name for name, spec in cls.model_fields.items() if _extra(spec)["secret"])
+        return frozenset(name for name, spec in cls.model_fields.items() if _get_meta(spec).secret)
 
 
-def _extra(spec: FieldInfo) -> dict[str, Any]:
-    blank = {"help": "", "required": False, "type": "", "secret": False, "default": None}
-    return blank | (spec.json_schema_extra if isinstance(spec.json_schema_extra, dict) else {})
+def _get_meta(spec: FieldInfo) -> OptionMeta:
+    extra: Any = spec.json_schema_extra
+    return OptionMeta(**extra) if isinstance(extra, dict) else OptionMeta()
 
 
-def _choices(spec: FieldInfo) -> tuple[str, ...]:
+def _get_choices(spec: FieldInfo) -> tuple[str, ...]:
     return tuple(part for part in get_args(spec.annotation) if part) if get_origin(spec.annotation) is Literal else ()
 
 
-def _zero(spec: FieldInfo) -> Any:
+def _get_zero_value(spec: FieldInfo) -> bool | int | str:
     if spec.annotation is bool:
         return False
     return 0 if spec.annotation is int else ""
 
 
-def _descriptor(name: str, spec: FieldInfo) -> dict[str, Any]:
-    extra = _extra(spec)
-    choices = _choices(spec)
-    kind = (
-        "select" if choices else "bool" if spec.annotation is bool else "number" if spec.annotation is int else "string"
-    )
-    default = extra["default"]
-    text = "" if default is None else json.dumps(default) if isinstance(default, bool | int) else str(default)
-    return {
-        "name": name,
-        "type": extra["type"] or kind,
-        "default": text,
-        "options": ",".join(choices),
-        "required": extra["required"],
-        "help": extra["help"],
-    }
+def _get_type(spec: FieldInfo) -> str:
+    if _get_choices(spec):
+        return "select"
+    if spec.annotation is bool:
+        return "bool"
+    return "number" if spec.annotation is int else "string"
 
 
-def common_items(config: DriverConfig) -> list[dict[str, Any]]:
-    """The option descriptors every driver shares, as its `config` makes them (behaviour 8.5)."""
-    cached = not config.no_cache
-    proxy = [("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", True, "")]
-    if not config.only_proxy:
-        web, policy = ("true", "native_proxy") if config.prefer_proxy else ("", "302_redirect")
-        choices = "302_redirect,use_proxy_url,native_proxy"
-        proxy = [("web_proxy", "bool", web, "", False, ""), ("webdav_policy", "select", policy, choices, True, "")]
-    if config.proxy_range and not config.only_proxy:
-        proxy.append(("proxy_range", "bool", "", "", False, "Need to enable proxy"))
-    rows: Iterable[tuple[str, str, str, str, bool, str] | None] = (
-        ("mount_path", "string", "", "", True, "The path you want to mount to, it is unique and cannot be repeated"),
-        ("order", "number", "", "", False, "use to sort"),
-        ("remark", "text", "", "", False, ""),
-        ("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage")
-        if cached
-        else None,
-        ("custom_cache_policies", "text", "", "", False, "The cache expiration rules for this storage")
-        if cached
-        else None,
-        *proxy,
-        ("down_proxy_url", "text", "", "", False, ""),
-        ("disable_proxy_sign", "bool", "false", "", False, "Disable sign for Download proxy URL"),
-        ("order_by", "select", "", "name,size,modified", False, "") if config.local_sort else None,
-        ("order_direction", "select", "", "asc,desc", False, "") if config.local_sort else None,
-        ("extract_folder", "select", "", "front,back", False, ""),
-        ("disable_index", "bool", "false", "", True, ""),
-        ("enable_sign", "bool", "false", "", True, ""),
+def _format_default(default: Default) -> str:
+    if default is None:
+        return ""
+    return json.dumps(default) if isinstance(default, bool | int) else default
+
+
+def _make_form_item(name: str, spec: FieldInfo) -> FormItem:
+    meta = _get_meta(spec)
+    return FormItem(
+        name,
+        meta.type or _get_type(spec),
+        _format_default(meta.default),
+        ",".join(_get_choices(spec)),
+        meta.required,
+        meta.help,
     )
-    keys = ("name", "type", "default", "options", "required", "help")
-    return [dict(zip(keys, row, strict=True)) for row in rows if row]
+
+
+def list_common_items(config: DriverConfig) -> list[FormItem]:
+    """The options that every driver shares, as its `config` makes them (behaviour 8.5)."""
+    items = [
+        FormItem(
+            "mount_path",
+            "string",
+            required=True,
+            help="The path you want to mount to, it is unique and cannot be repeated",
+        ),
+        FormItem("order", "number", help="use to sort"),
+        FormItem("remark", "text"),
+    ]
+    if not config.no_cache:
+        items += [
+            FormItem("cache_expiration", "number", "30", "", True, "The cache expiration time for this storage"),
+            FormItem("custom_cache_policies", "text", help="The cache expiration rules for this storage"),
+        ]
+    items += [
+        *_list_proxy_items(config),
+        FormItem("down_proxy_url", "text"),
+        FormItem("disable_proxy_sign", "bool", "false", help="Disable sign for Download proxy URL"),
+    ]
+    if config.local_sort:
+        items += [
+            FormItem("order_by", "select", options="name,size,modified"),
+            FormItem("order_direction", "select", options="asc,desc"),
+        ]
+    return [
+        *items,
+        FormItem("extract_folder", "select", options="front,back"),
+        FormItem("disable_index", "bool", "false", required=True),
+        FormItem("enable_sign", "bool", "false", required=True),
+    ]
+
+
+def _list_proxy_items(config: DriverConfig) -> list[FormItem]:
+    """How clients get the bytes: through the service, or from the storage itself where that is possible."""
+    if config.only_proxy:
+        return [FormItem("webdav_policy", "select", "native_proxy", "use_proxy_url,native_proxy", required=True)]
+    web_proxy, policy = ("true", "native_proxy") if config.prefer_proxy else ("", "302_redirect")
+    items = [
+        FormItem("web_proxy", "bool", web_proxy),
+        FormItem("webdav_policy", "select", policy, "302_redirect,use_proxy_url,native_proxy", required=True),
+    ]
+    if config.proxy_range:
+        items.append(FormItem("proxy_range", "bool", help="Need to enable proxy"))
+    return items

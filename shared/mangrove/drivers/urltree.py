@@ -1,11 +1,11 @@
-"""UrlTree: files that are addresses elsewhere, written down as an indented text."""
+"""UrlTree: files that are addresses of other servers, kept as an indented text."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
@@ -13,18 +13,27 @@ import httpx
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
 
 STEP = "  "  # one level of indentation
-HEADS = 8  # sizes asked for at once
+HEADS = 8  # sizes requested at once
 SECONDS = 15.0
-DEEPEST = 100  # levels: what walks a tree does so by recursion
+DEEPEST = 100  # levels: trees are walked by recursion
 SAMPLE = """https://www.rfc-editor.org/rfc/rfc9110.txt
 https://www.rfc-editor.org/rfc/rfc9112.txt
 standards:
   http-semantics.txt:https://www.rfc-editor.org/rfc/rfc9110.txt
   http-caching.txt:https://www.rfc-editor.org/rfc/rfc9111.txt"""
-_address = re.compile(r"https?://")
+_ADDRESS = re.compile(r"https?://")
 
 
 class UrlTreeOptions(Options):
@@ -37,11 +46,11 @@ class UrlTreeOptions(Options):
 
 @dataclass(slots=True)
 class Node:
-    """A folder (`url` empty) or a file."""
+    """A folder (`url` empty) or a file; `size` None: unknown."""
 
     name: str
     url: str = ""
-    size: int = 0
+    size: int | None = None
     modified: int = 0
     children: dict[str, Node] = field(default_factory=dict)
 
@@ -49,17 +58,18 @@ class Node:
     def is_dir(self) -> bool:
         return not self.url
 
-    def total(self) -> int:
-        return sum(child.total() for child in self.children.values()) if self.is_dir else self.size
+    def total(self) -> int | None:
+        """Bytes of a file, None when unknown; of a folder, the sum of what is known of its files."""
+        return sum(child.total() or 0 for child in self.children.values()) if self.is_dir else self.size
 
-    def entry(self) -> Entry:
+    def make_entry(self) -> Entry:
         return Entry(self.name, self.total(), self.modified or 1e-9, self.is_dir, url=self.url)
 
 
 def parse(text: str) -> Node:
     """The tree that `text` describes; StorageProblem names the line that does not fit."""
     root = Node("")
-    way = [root]
+    ancestors = [root]
     for line in text.splitlines():
         if not line.strip():
             continue
@@ -69,47 +79,49 @@ def parse(text: str) -> Node:
         level = indent // len(STEP)
         if level >= DEEPEST:
             raise StorageProblem(f"invalid line: {line.strip()}, because it is more than {DEEPEST} levels deep")
-        if level >= len(way):
+        if level >= len(ancestors):
             raise StorageProblem(f"invalid line: {line}, because it is indented too deep")
-        del way[level + 1 :]
-        node = _folder(line) or _file(line)
-        way[-1].children[node.name] = node
+        del ancestors[level + 1 :]
+        node = _parse_folder(line) or _parse_file(line)
+        ancestors[-1].children[node.name] = node
         if node.is_dir:
-            way.append(node)
+            ancestors.append(node)
     return root
 
 
-def _folder(line: str) -> Node | None:
+def _parse_folder(line: str) -> Node | None:
     text = line.strip()
-    if not text.endswith(":") or _address.search(text):
+    if not text.endswith(":") or _ADDRESS.search(text):
         return None
-    return Node(_named(text[:-1], line))
+    return Node(_check_name(text[:-1], line))
 
 
-def _file(line: str) -> Node:
+def _parse_file(line: str) -> Node:
     text = line.strip()
-    found = _address.search(text)
+    found = _ADDRESS.search(text)
     if found is None:
         raise StorageProblem(f"invalid line: {line}, because url is required for file")
     info, url = text[: found.start()], text[found.start() :]
     if not info:
-        return Node(_named(_last(url), line), url)
+        return Node(_check_name(_get_last_segment(url), line), url)
     if not info.endswith(":"):
         raise StorageProblem(f"invalid line: {line}, because file info must end with ':'")
     name, size, modified = [*info[:-1].split(":"), "", ""][:3]
     return Node(
-        _named(name, line), url, _number(size, line, "file size must be an integer"),
-        _number(modified, line, "file modified must be an unix timestamp"),
-    )  # fmt: skip
+        _check_name(name, line),
+        url,
+        _parse_number(size, line, "file size must be an integer") or None,
+        _parse_number(modified, line, "file modified must be an unix timestamp"),
+    )
 
 
-def _last(url: str) -> str:
-    """The name of an address that was given none."""
+def _get_last_segment(url: str) -> str:
+    """The name of an address that has none of its own in the text."""
     parts = urlsplit(url)
     return unquote(parts.path.rpartition("/")[2]) or parts.netloc
 
 
-def _named(name: str, line: str) -> str:
+def _check_name(name: str, line: str) -> str:
     if not name:
         raise StorageProblem(f"invalid line: {line}, because file name can't be empty")
     if name in (".", "..") or "/" in name or "\\" in name:
@@ -117,29 +129,32 @@ def _named(name: str, line: str) -> str:
     return name
 
 
-def _number(text: str, line: str, complaint: str) -> int:
+def _parse_number(text: str, line: str, complaint: str) -> int:
     if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
         raise StorageProblem(f"invalid line: {line}, because {complaint}")
     return int(text or 0)
 
 
-def written(root: Node, level: int = 0) -> str:
-    """The text of a tree, as `parse` reads it."""
+def format(root: Node, level: int = 0) -> str:
+    """The text of a tree, as `parse` reads it; a size that is unknown stays out of it."""
     lines: list[str] = []
     for node in root.children.values():
+        indent = STEP * level
         if node.is_dir:
-            lines += [f"{STEP * level}{node.name}:", *filter(None, [written(node, level + 1)])]
-        elif (node.name, node.size, node.modified) == (_last(node.url), 0, 0):
-            lines.append(f"{STEP * level}{node.url}")
+            lines += [f"{indent}{node.name}:", *filter(None, [format(node, level + 1)])]
+        elif node.size or node.modified:
+            lines.append(f"{indent}{node.name}:{node.size or ''}:{node.modified}:{node.url}")
+        elif node.name == _get_last_segment(node.url):
+            lines.append(f"{indent}{node.url}")
         else:
-            lines.append(f"{STEP * level}{node.name}:{node.size}:{node.modified}:{node.url}")
+            lines.append(f"{indent}{node.name}:{node.url}")
     return "\n".join(lines)
 
 
-def _kept(root: Node) -> str:
+def format_checked(root: Node) -> str:
     """The text of a tree; StorageProblem when it would not be read as the same tree."""
     try:
-        text = written(root)
+        text = format(root)
         same = parse(text) == root
     except (StorageProblem, RecursionError):
         same = False
@@ -149,7 +164,8 @@ def _kept(root: Node) -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
+    """Raise errors of the other server as Unreachable."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -164,31 +180,31 @@ class UrlTree(Driver):
 
     def __init__(self, options: UrlTreeOptions, context: DriverContext) -> None:
         super().__init__(options, context)
-        self._root = Node("")
-        self._changing = asyncio.Lock()
+        self.root = Node("")
+        self.lock = asyncio.Lock()  # held while the tree changes
 
     async def start(self) -> None:
-        self._root = parse(self.options.url_structure)
+        self.root = parse(self.options.url_structure)
         if self.options.head_size:
-            await self._ask_sizes()
+            await self._request_sizes()
 
-    async def _ask_sizes(self) -> None:
-        unknown = [node for node in _files(self._root) if not node.size]
-        turn = asyncio.Semaphore(HEADS)
+    async def _request_sizes(self) -> None:
+        limit = asyncio.Semaphore(HEADS)
         async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True) as client:
 
-            async def ask(node: Node) -> None:
-                async with turn:
+            async def request_size(node: Node) -> None:
+                async with limit:
                     try:
                         answer = await client.head(node.url)
-                        node.size = int(answer.headers.get("content-length", 0)) if answer.is_success else 0
+                        if answer.is_success:
+                            node.size = int(answer.headers.get("content-length", 0)) or None
                     except (httpx.HTTPError, ValueError):
                         pass  # the size stays unknown, as the option's help says
 
-            await asyncio.gather(*(ask(node) for node in unknown))
+            await asyncio.gather(*(request_size(node) for node in _walk_files(self.root) if node.size is None))
 
-    def _node(self, path: TreePath) -> Node:
-        node = self._root
+    def _find(self, path: TreePath) -> Node:
+        node = self.root
         for name in path.split("/")[1:] if path != "/" else []:
             found = node.children.get(name)
             if found is None:
@@ -200,29 +216,29 @@ class UrlTree(Driver):
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        node = self._node(path)
+        node = self._find(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
-        yield [child.entry() for child in node.children.values()]
+            raise NotAFolder
+        yield [child.make_entry() for child in node.children.values()]
 
     async def stat(self, path: TreePath) -> Entry:
-        return self._node(path).entry()
+        return self._find(path).make_entry()
 
-    def _file(self, path: TreePath) -> Node:
-        node = self._node(path)
+    def _find_file(self, path: TreePath) -> Node:
+        node = self._find(path)
         if node.is_dir:
-            raise NotSupported("not a file")
+            raise NotAFile
         return node
 
     async def link(self, path: TreePath) -> Link:
-        return Link(self._file(path).url)
+        return Link(self._find_file(path).url)
 
     async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        url = self._file(path).url
+        url = self._find_file(path).url
         last = "" if length is None else str(offset + length - 1)
         headers = {"range": f"bytes={offset}-{last}"} if offset or length is not None else {}
         client = httpx.AsyncClient(timeout=SECONDS, follow_redirects=True)
-        with _told():
+        with translate_errors():
             try:
                 answer = await client.send(client.build_request("GET", url, headers=headers), stream=True)
                 if not answer.is_success:
@@ -230,11 +246,11 @@ class UrlTree(Driver):
             except BaseException:
                 await client.aclose()
                 raise
-        return _streamed(client, answer, 0 if answer.status_code == 206 else offset, length)
+        return _stream_range(client, answer, 0 if answer.status_code == 206 else offset, length)
 
     async def makedirs(self, path: TreePath) -> None:
-        async with self._changes():
-            node = self._root
+        async with self._change():
+            node = self.root
             for name in path.split("/")[1:]:
                 node = node.children.setdefault(name, Node(name))
                 if not node.is_dir:
@@ -246,84 +262,72 @@ class UrlTree(Driver):
     async def move(self, path: TreePath, target: TreePath) -> None:
         if target.within(path) and target != path:
             raise StorageProblem("the destination folder is a subfolder of the source folder")
-        async with self._changes():
-            node, folder = self._node(path), self._folder(target.parent)
-            del self._node(path.parent).children[path.name]
+        async with self._change():
+            node, folder = self._find(path), self._find_folder(target.parent)
+            del self._find(path.parent).children[path.name]
             node.name = target.name
             folder.children[target.name] = node
 
     async def copy(self, path: TreePath, target: TreePath) -> None:
-        async with self._changes():
-            copied = parse(written(Node("", children={path.name: self._node(path)}))).children[path.name]
+        async with self._change():
+            copied = parse(format(Node("", children={path.name: self._find(path)}))).children[path.name]
             copied.name = target.name
-            self._folder(target.parent).children[target.name] = copied
+            self._find_folder(target.parent).children[target.name] = copied
 
     async def remove(self, path: TreePath) -> None:
-        async with self._changes():
-            self._node(path.parent).children.pop(path.name, None)
+        async with self._change():
+            self._find(path.parent).children.pop(path.name, None)
 
     async def put_url(self, path: TreePath, url: str) -> None:
-        async with self._changes():
-            if not _address.match(url) or any(letter in url for letter in "\r\n"):
+        async with self._change():
+            if not _ADDRESS.match(url) or any(letter in url for letter in "\r\n"):
                 raise NotSupported("only http and https addresses can be stored")
-            self._folder(path.parent).children[path.name] = Node(path.name, url)
+            self._find_folder(path.parent).children[path.name] = Node(path.name, url)
 
-    def _folder(self, path: TreePath) -> Node:
-        node = self._node(path)
+    def _find_folder(self, path: TreePath) -> Node:
+        node = self._find(path)
         if not node.is_dir:
-            raise NotSupported("not a folder")
+            raise NotAFolder
         return node
 
-    def _changes(self) -> _Change:
-        return _Change(self)
-
-
-class _Change:
-    """One change at a time; the text is stored when it went well, the tree read anew when it did not."""
-
-    def __init__(self, driver: UrlTree) -> None:
-        self._driver = driver
-
-    async def __aenter__(self) -> None:
-        if not self._driver.options.writable:
+    @asynccontextmanager
+    async def _change(self) -> AsyncIterator[None]:
+        """One change of the tree: its text is stored when it succeeds, the tree read anew when it fails."""
+        if not self.options.writable:
             raise Forbidden
-        await self._driver._changing.acquire()
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        driver, stored = self._driver, False
-        try:
-            if kind is None:
-                options = driver.options.model_copy(update={"url_structure": _kept(driver._root)})
-                if driver.context.save_options is not None:
-                    await driver.context.save_options(options)
-                driver.options, stored = options, True
-        finally:
-            if not stored:
-                driver._root = parse(driver.options.url_structure)
-            driver._changing.release()
+        async with self.lock:
+            try:
+                yield
+                options = self.options.model_copy(update={"url_structure": format_checked(self.root)})
+                if self.context.save_options is not None:
+                    await self.context.save_options(options)
+                self.options = options
+            except BaseException:
+                self.root = parse(self.options.url_structure)
+                raise
 
 
-def _files(node: Node) -> Iterator[Node]:
+def _walk_files(node: Node) -> Iterator[Node]:
     for child in node.children.values():
         if child.is_dir:
-            yield from _files(child)
+            yield from _walk_files(child)
         else:
             yield child
 
 
-async def _streamed(
+async def _stream_range(
     client: httpx.AsyncClient, answer: httpx.Response, skip: int, length: int | None
 ) -> AsyncIterator[bytes]:
-    """The wanted bytes of an answer, its first `skip` passed over."""
+    """`length` bytes of an answer, without its first `skip`; closes the answer and its client."""
     left = length
     try:
-        with _told():
+        with translate_errors():
             async for block in answer.aiter_bytes(BLOCK):
-                kept, skip = block[skip:], max(skip - len(block), 0)
-                kept = kept if left is None else kept[:left]
-                left = None if left is None else left - len(kept)
-                if kept:
-                    yield kept
+                wanted, skip = block[skip:], max(skip - len(block), 0)
+                wanted = wanted if left is None else wanted[:left]
+                left = None if left is None else left - len(wanted)
+                if wanted:
+                    yield wanted
                 if left == 0:
                     return
     finally:

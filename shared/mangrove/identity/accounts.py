@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from secrets import token_urlsafe
 from typing import Any
 
@@ -15,36 +16,50 @@ from mangrove.records import users
 from mangrove.records.base import RecordMissing
 from mangrove.records.users import User
 
-MOST_PERMISSION = 0xFFFF
+MAX_PERMISSION = 0xFFFF
+MAX_USERNAME_LENGTH = 255  # characters
 
 
-def login(username: str, static: str, otp_code: str, source: str, known: Mapping[str, User]) -> str:
+@dataclass(frozen=True, slots=True)
+class UserFields:
+    """What an administrator sets of a user, beside the password."""
+
+    username: str
+    base_path: str
+    role: int
+    permission: int
+    disabled: bool
+    sso_id: str
+    allow_ldap: bool
+
+
+def login(username: str, static_hash: str, otp_code: str, source: str, users_by_name: Mapping[str, User]) -> str:
     """A session token; Unauthorized, SecondFactorRequired or TooMany.
 
-    `static` is the client's hash, `""` never matches. A missing one-time code is the first step of the normal
-    way and does not count as a failure.
+    `static_hash` is the client's hash, `""` never matches. A missing one-time code is the first step of an ordinary
+    sign-in and does not count as a failure.
     """
     lockout.check(username, source)
-    user = known.get(username)
-    right = passwords.matches(user.password_hash if user else None, static or "-")
-    if user is None or not right:
-        lockout.failed(username, source)
+    user = users_by_name.get(username)
+    is_right = passwords.verify(user.password_hash if user else None, static_hash or "-")
+    if user is None or not is_right:
+        lockout.record_failure(username, source)
         raise Unauthorized("Invalid username or password")
     if user.otp_secret:
-        _second_factor(user, otp_code, source)
-    lockout.succeeded(username, source)
+        _check_second_factor(user, otp_code, source)
+    lockout.record_success(username, source)
     return tokens.issue(user)
 
 
-def _second_factor(user: User, code: str, source: str) -> None:
+def _check_second_factor(user: User, code: str, source: str) -> None:
     key = f"otp\n{user.username}"  # a name that no account can have
     lockout.check(key, source)
     if not code:
         raise SecondFactorRequired
-    if not otp.spend(user, code):
-        lockout.failed(key, source)
+    if not otp.use_code(user, code):
+        lockout.record_failure(key, source)
         raise SecondFactorRequired
-    lockout.succeeded(key, source)
+    lockout.record_success(key, source)
 
 
 def get(id: int) -> User:
@@ -55,31 +70,32 @@ def get(id: int) -> User:
         raise Problem("failed get old user: record not found") from None
 
 
-def create(fields: dict[str, Any], password: str) -> User:
-    """A new normal user. Without a password nobody can sign in as him until one is set."""
-    if fields["role"] in (GUEST, ADMIN):
+def create(fields: UserFields, password: str) -> User:
+    """A new normal user. Without a password no one can sign in with the account until one is set."""
+    if fields.role in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
-    if fields["role"] != NORMAL:
+    if fields.role != NORMAL:
         raise BadRequest("there is no such role")
-    return users.create(**_checked(fields), **_password(password or token_urlsafe()))
+    return users.create(**_clean(fields), **_make_password_fields(password or token_urlsafe()))
 
 
-def update(id: int, fields: dict[str, Any], password: str) -> User:
+def update(id: int, fields: UserFields, password: str) -> User:
     """Replace all of a user; an empty password keeps the old one and its sessions."""
     user = get(id)
-    if fields["role"] != user.role:
+    if fields.role != user.role:
         raise BadRequest("role can not be changed")
-    if user.role == ADMIN and fields["disabled"]:
+    if user.role == ADMIN and fields.disabled:
         raise BadRequest("admin user can not be disabled")
-    return users.change(id, **_checked(fields), **(_password(password) if password else {}))
+    return users.change(id, **_clean(fields), **(_make_password_fields(password) if password else {}))
 
 
 def update_me(user: User, username: str, password: str, sso_id: str) -> User:
-    """Change one's own name, password and single sign-on id."""
+    """Change the user's own name, password and single sign-on id."""
     if user.role == GUEST:
         raise Denied("Guest user can not update profile")
-    _named(username)
-    return users.change(user.id, username=username, sso_id=sso_id, **(_password(password) if password else {}))
+    _check_username(username)
+    changes = _make_password_fields(password) if password else {}
+    return users.change(user.id, username=username, sso_id=sso_id, **changes)
 
 
 def delete(id: int) -> None:
@@ -94,21 +110,21 @@ def set_password(username: str, password: str) -> None:
     user = next((one for one in users.all() if one.username == username), None)
     if user is None:
         raise Problem(f"there is no user {username}")
-    users.change(user.id, **_password(password))
+    users.change(user.id, **_make_password_fields(password))
 
 
-def _password(password: str) -> dict[str, Any]:
-    static = passwords.static(password)
-    return {"password_hash": passwords.stored(static), "pwd_ts": time.time_ns() // 1000}
+def _make_password_fields(password: str) -> dict[str, Any]:
+    return {"password_hash": passwords.hash_password(password), "pwd_ts": time.time_ns() // 1000}
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    _named(fields["username"])
-    if not 0 <= fields["permission"] <= MOST_PERMISSION:
+def _clean(fields: UserFields) -> dict[str, Any]:
+    """The fields of the record, with a clean base path; BadRequest."""
+    _check_username(fields.username)
+    if not 0 <= fields.permission <= MAX_PERMISSION:
         raise BadRequest("permission is out of range")
-    return fields | {"base_path": str(TreePath(fields["base_path"]))}
+    return asdict(fields) | {"base_path": str(TreePath(fields.base_path))}
 
 
-def _named(username: str) -> None:
-    if len(username) > 255 or any(ord(letter) < 32 for letter in username):
+def _check_username(username: str) -> None:
+    if len(username) > MAX_USERNAME_LENGTH or any(ord(letter) < 32 for letter in username):
         raise BadRequest("username is too long or has control characters")

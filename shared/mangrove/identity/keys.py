@@ -9,27 +9,27 @@ from datetime import UTC, datetime
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
-from mangrove.problems import BadRequest, Missing, Problem
+from mangrove.problems import BadRequest, Missing
 from mangrove.records import sshkeys
-from mangrove.records.base import RecordMissing
+from mangrove.records.base import NameTaken, RecordMissing
 from mangrove.records.sshkeys import SshKey
 
-LONGEST = 16_384  # characters of a key
-LONGEST_TITLE = 255
-MOST = 100  # keys of one user
+MAX_LENGTH = 16_384  # characters of a key
+MAX_TITLE_LENGTH = 255
+MAX_KEYS = 100  # of one user
 
 
 def add(user_id: int, title: str, text: str) -> SshKey:
     """Register a key in authorized_keys format."""
     text = text.strip()
-    if len(title) > LONGEST_TITLE:
+    if len(title) > MAX_TITLE_LENGTH:
         raise BadRequest("title is too long")
-    own = sshkeys.of_user(user_id)
+    own = sshkeys.find_by_user(user_id)
     if any(key.title == title for key in own):
-        raise Problem(sshkeys.TAKEN)
-    if len(own) >= MOST:
-        raise BadRequest(f"a user may have at most {MOST} keys")
-    blob = _blob(text)
+        raise NameTaken(sshkeys.TAKEN)
+    if len(own) >= MAX_KEYS:
+        raise BadRequest(f"a user may have at most {MAX_KEYS} keys")
+    blob = _read_blob(text)
     fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     now = datetime.now(UTC)
     return sshkeys.create(
@@ -38,9 +38,9 @@ def add(user_id: int, title: str, text: str) -> SshKey:
     )  # fmt: skip
 
 
-def _blob(text: str) -> bytes:
+def _read_blob(text: str) -> bytes:
     try:
-        if len(text) > LONGEST or "\n" in text:
+        if len(text) > MAX_LENGTH or "\n" in text:
             raise ValueError
         load_ssh_public_key(text.encode())
         return base64.b64decode(text.split()[1])
@@ -49,7 +49,7 @@ def _blob(text: str) -> bytes:
 
 
 def delete_own(user_id: int, id: int) -> None:
-    """Remove one of the user's own keys; somebody else's is not found."""
+    """Remove one of the user's own keys; Missing for any other."""
     try:
         key = sshkeys.get(id)
     except RecordMissing:

@@ -29,8 +29,8 @@ def generate(username: str) -> tuple[str, str]:
     return f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}", secret
 
 
-def step_of(secret: str, code: str) -> int | None:
-    """The time step whose code this is, within the window; None when it is none."""
+def find_step(secret: str, code: str) -> int | None:
+    """The time step whose code this is, within the window; None for a wrong code."""
     if len(code) != 6 or not code.isascii() or not code.isdecimal():
         return None
     now = int(time.time()) // PERIOD
@@ -42,13 +42,13 @@ def step_of(secret: str, code: str) -> int | None:
         return None
 
 
-def spend(user: User, code: str) -> bool:
-    """Whether the code is right and was not used before; using it up."""
-    step = step_of(user.otp_secret, code)
-    return step is not None and counters.once(f"otp#{user.id}#{step}", PERIOD * (2 * WINDOW + 2))
+def use_code(user: User, code: str) -> bool:
+    """Whether the code is right and was not used before; from now on it was."""
+    step = find_step(user.otp_secret, code)
+    return step is not None and counters.claim_once(f"otp#{user.id}#{step}", PERIOD * (2 * WINDOW + 2))
 
 
 def check_enrolment(code: str, secret: str) -> None:
     """BadRequest unless the secret is a usable one and the code fits it."""
-    if not 16 <= len(secret) <= 128 or step_of(secret, code) is None:
+    if not 16 <= len(secret) <= 128 or find_step(secret, code) is None:
         raise BadRequest("Invalid 2FA code")

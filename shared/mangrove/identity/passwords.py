@@ -1,45 +1,61 @@
-"""Passwords: the hash that clients send, and the slow hash that is stored of it."""
+"""Passwords: the static hash that clients send, and the slow hash of it that is stored."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from mangrove import runtime
 from mangrove.problems import BadRequest
 
 HASH_SUFFIX = "https://github.com/alist-org/alist"  # part of the wire format, fixed by existing clients
-LONGEST = 1024  # characters
-_hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-_at_once = threading.BoundedSemaphore(4)  # each hash takes 19 MiB and a core for a while
+MAX_LENGTH = 1024  # characters
+MAX_CONCURRENT = 4  # each hash takes 19 MiB and a core for a while
 
 
-def static(password: str) -> str:
+class Hasher:
+    """Argon2id, at most MAX_CONCURRENT at once in this process."""
+
+    def __init__(self) -> None:
+        self.argon2 = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self._free = threading.BoundedSemaphore(MAX_CONCURRENT)
+        self._dummy = ""
+
+    def hash(self, text: str) -> str:
+        """The salted hash of a text."""
+        with self._free:
+            return self.argon2.hash(text)
+
+    def verify(self, hashed: str, text: str) -> bool:
+        """Whether `hashed` is a hash of the text; False for what is no hash."""
+        with self._free:
+            try:
+                return self.argon2.verify(hashed, text)
+            except (VerificationError, InvalidHashError):
+                return False
+
+    def get_dummy(self) -> str:
+        """The hash of no account's password: to compare with it takes as long as with another."""
+        self._dummy = self._dummy or self.hash("no account")
+        return self._dummy
+
+
+def make_static_hash(password: str) -> str:
     """What clients send to login/hash: hex SHA-256 of the password, a hyphen and the suffix."""
-    if len(password) > LONGEST:
-        raise BadRequest(f"a password may have at most {LONGEST} characters")
+    if len(password) > MAX_LENGTH:
+        raise BadRequest(f"a password may have at most {MAX_LENGTH} characters")
     return hashlib.sha256(f"{password}-{HASH_SUFFIX}".encode()).hexdigest()
 
 
-def stored(static_hash: str) -> str:
-    """The argon2id hash of a static hash."""
-    with _at_once:
-        return _hasher.hash(static_hash)
+def hash_password(password: str) -> str:
+    """What is stored of a password: the argon2id hash of its static hash."""
+    return runtime.get(Hasher).hash(make_static_hash(password))
 
 
-@cache
-def _nobody() -> str:
-    return stored("nobody")
-
-
-def matches(stored_hash: str | None, static_hash: str) -> bool:
+def verify(stored_hash: str | None, static_hash: str) -> bool:
     """Whether they belong together; None (unknown user) and "" cost the same time and never match."""
-    reference = stored_hash or _nobody()
-    with _at_once:
-        try:
-            return _hasher.verify(reference, static_hash) and bool(stored_hash)
-        except (VerificationError, InvalidHashError):
-            return False
+    hasher = runtime.get(Hasher)
+    return hasher.verify(stored_hash or hasher.get_dummy(), static_hash) and bool(stored_hash)

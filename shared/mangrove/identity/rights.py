@@ -1,4 +1,4 @@
-"""Rights as permission bits, and the caller who came through a door with one of them."""
+"""Rights as permission bits, and the caller of a route that declares one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NORMAL, GUEST, ADMIN = 0, 1, 2
 
 
 class Right(IntFlag):
-    """One bit of a user's `permission` (behaviour 3.1); READ is the right everybody has."""
+    """One bit of a user's `permission` (behaviour 3.1); READ is the right that every user has."""
 
     READ = 0
     SEE_HIDDEN = 1 << 0
@@ -35,12 +35,13 @@ class Right(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and the one right the route declared; `tree.spot` spends that right and no other."""
+    """The user who asks, and the one right the route declared; `tree.access` requires that right and no other."""
 
     user: User
     declared_right: Right = Right.READ
 
     def has(self, right: Right) -> bool:
+        """Whether the user's permission has this right."""
         return self.user.permission & right == right
 
     @property

@@ -1,4 +1,4 @@
-"""Session tokens: JWT, HS256, checked against the user as he is now, revocable."""
+"""Session tokens: JWT, HS256, checked against the user's present record, revocable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import jwt
 
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Unauthorized
 from mangrove.records import sessions
@@ -19,22 +20,52 @@ from mangrove.records.crypto import derive
 from mangrove.records.users import User
 
 ALGORITHM = "HS256"
-KEPT = 4096  # verified tokens in memory
+MAX_VERIFIED = 4096  # tokens in memory
+CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
 
 @dataclass(slots=True)
-class Known:
-    """A token whose signature was verified; `asked` says when its revocation was last looked up."""
+class VerifiedToken:
+    """A token with a right signature. `looked_up`: when its revocation was last asked for (monotonic), 0 for never."""
 
     username: str
     pwd_ts: int
     exp: int
     nbf: int
     jti: str
-    asked: float
+    looked_up: float = 0.0
+
+    def is_recent(self) -> bool:
+        """Whether its revocation was looked up no longer ago than a snapshot is trusted."""
+        seconds = config().snapshot_seconds
+        return self.looked_up > 0 and (seconds is None or time.monotonic() - self.looked_up < seconds)
 
 
-_known: OrderedDict[str, Known] = OrderedDict()
+class VerifiedTokens:
+    """The tokens this process has verified, the oldest first, by their text."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[str, VerifiedToken] = OrderedDict()
+
+    def get(self, text: str) -> VerifiedToken:
+        """The token of a text, from memory or verified now; Unauthorized."""
+        return self._tokens.get(text) or _verify(text)
+
+    def add(self, text: str, token: VerifiedToken) -> None:
+        """Remember a token; the oldest of more than MAX_VERIFIED goes."""
+        self._tokens[text] = token
+        if len(self._tokens) > MAX_VERIFIED:
+            self._tokens.popitem(last=False)
+
+    def remove(self, text: str) -> None:
+        """Forget a token."""
+        self._tokens.pop(text, None)
+
+    def remove_session(self, jti: str) -> None:
+        """Forget all texts of one session: base64 lets a token be spelled in several ways."""
+        for text, token in list(self._tokens.items()):
+            if token.jti == jti:
+                self.remove(text)
 
 
 def issue(user: User) -> str:
@@ -51,74 +82,59 @@ def issue(user: User) -> str:
     return jwt.encode(claims, derive("jwt"), ALGORITHM)
 
 
-async def user_of(token: str, users: Mapping[str, User]) -> User:
-    """The user a token stands for, as he is in `users`; Unauthorized with the reason clients know."""
-    known = _known.get(token)
-    if known is None:
-        known = _verified(token)
-    if not _trusted(known):
-        _known[token] = known  # before asking, so that a logout meanwhile finds it and takes it out
-        if await asyncio.to_thread(sessions.revoked, known.jti):
-            _known.pop(token, None)
+async def user_of(text: str, users: Mapping[str, User]) -> User:
+    """The user a token stands for, as it is in `users`; Unauthorized with the reason clients know."""
+    tokens = runtime.get(VerifiedTokens)
+    token = tokens.get(text)
+    if not token.is_recent():
+        tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
+        if await asyncio.to_thread(sessions.is_revoked, token.jti):
+            tokens.remove(text)
             raise Unauthorized("token is invalidated")
-        known.asked = time.monotonic()
-        if len(_known) > KEPT:
-            _known.popitem(last=False)
-    return _checked(known, users)
+        token.looked_up = time.monotonic()
+    return _find_user(token, users)
 
 
-def _trusted(known: Known) -> bool:
-    seconds = config().snapshot_seconds
-    return known.asked > 0 and (seconds is None or time.monotonic() - known.asked < seconds)
-
-
-def _verified(token: str) -> Known:
-    claims = _decoded(token, verify_time=False)
+def _verify(text: str) -> VerifiedToken:
+    claims = _decode(text)
     try:
-        return Known(
-            str(claims["username"]),
-            int(claims["pwd_ts"]),
-            int(claims["exp"]),
-            int(claims["nbf"]),
-            str(claims["jti"]),
-            0.0,
+        return VerifiedToken(
+            str(claims["username"]), int(claims["pwd_ts"]), int(claims["exp"]), int(claims["nbf"]), str(claims["jti"])
         )
     except (TypeError, ValueError):
         raise Unauthorized("token is invalidated") from None
 
 
-def _decoded(token: str, verify_time: bool) -> dict[str, Any]:
-    options = {"require": ["username", "pwd_ts", "exp", "nbf", "iat", "jti"], "verify_exp": verify_time,
-               "verify_nbf": verify_time, "verify_iat": False}  # fmt: skip
+def _decode(text: str) -> dict[str, Any]:
+    """The claims of a token with a right signature, whatever its times say."""
+    options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
-        return dict(jwt.decode(token, derive("jwt"), algorithms=[ALGORITHM], options=options))  # type: ignore[arg-type]
+        return dict(jwt.decode(text, derive("jwt"), algorithms=[ALGORITHM], options=options))  # type: ignore[arg-type]
     except jwt.InvalidTokenError:
         raise Unauthorized("token is invalidated") from None
 
 
-def _checked(known: Known, users: Mapping[str, User]) -> User:
+def _find_user(token: VerifiedToken, users: Mapping[str, User]) -> User:
     now = time.time()
-    if now >= known.exp:
+    if now >= token.exp:
         raise Unauthorized("token is expired")
-    if now < known.nbf - 5:
+    if now < token.nbf - 5:
         raise Unauthorized("token not active yet")
-    user = users.get(known.username)
+    user = users.get(token.username)
     if user is None:
         raise Unauthorized("failed find user: record not found")
-    if user.pwd_ts != known.pwd_ts:
+    if user.pwd_ts != token.pwd_ts:
         raise Unauthorized("Password has been changed, login please")
     if user.disabled:
         raise Unauthorized("Current user is disabled, replace please")
     return user
 
 
-def revoke(token: str) -> None:
+def revoke(text: str) -> None:
     """End a session token before its time; anything else is left alone."""
     try:
-        known = _verified(token)
+        token = _verify(text)
     except Unauthorized:
         return
-    sessions.revoke(known.jti, known.exp)
-    for text, one in list(_known.items()):  # base64 lets one token be spelled in several ways
-        if one.jti == known.jti:
-            _known.pop(text, None)
+    sessions.revoke(token.jti, token.exp)
+    runtime.get(VerifiedTokens).remove_session(token.jti)

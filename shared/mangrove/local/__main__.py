@@ -95,7 +95,7 @@ def _first_start(data: Path) -> str | None:
     from mangrove.site import first_start
 
     given = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
-    return first_start.run(data, given, lambda plain: passwords.stored(passwords.static(plain)), ADMIN_PERMISSION)
+    return first_start.run(data, given, passwords.hash_password, ADMIN_PERMISSION)
 
 
 def _greet(address: str, data: Path, password: str | None) -> None:
@@ -150,10 +150,8 @@ def _password(home: DataDirectory, user: str) -> None:
 
 def _set_password(user: str, password: str) -> None:
     from mangrove.identity import accounts
-    from mangrove.site import snapshot
 
     accounts.set_password(user, password)
-    snapshot.changed()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.local.template import ROOT, resources
+from mangrove.problems import Problem
 from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
@@ -244,6 +245,10 @@ class Runner:
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    await snapshot.fresh()
+                except Problem:
+                    pass  # the records do not answer: the settings stay as they are until the next look
                 for kind in KINDS:
                     self._pump(kind)
         finally:

@@ -1,4 +1,4 @@
-"""What all tables share: names, time limits, sealed attributes, and failures in our own words."""
+"""What all tables share: names, time limits, one connection, sealed attributes, and the translation of failures."""
 
 from __future__ import annotations
 
@@ -16,20 +16,14 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import EngineSilent, Problem
 from mangrove.records.crypto import seal, unseal
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
-ROUNDS = 5  # attempts at a change that meets another one
-
-_made = 0
-
-
-def calls() -> int:
-    """How many calls to the records engine this process has made."""
-    return _made
+ATTEMPTS = 5  # at a change that meets another one
 
 
 class RecordMissing(Problem):
@@ -46,6 +40,10 @@ class Conflict(Problem):
     def __init__(self, failed: Sequence[bool] = ()) -> None:
         super().__init__()
         self.failed = failed
+
+
+class NameTaken(Problem):
+    """Another record has the unique name; the message is the one clients know."""
 
 
 class Sealed(Attribute[str]):
@@ -74,24 +72,61 @@ def table_name(kind: str) -> str:
     return f"{config().tables}-{kind}"
 
 
-_connecting = threading.Lock()
-_shared: Connection | None = None
+class Connections:
+    """The one connection that all tables share, and how many calls were made of it.
+
+    A client for each table would cost 10 MB, 40 ms and sockets of its own.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._lock = threading.Lock()
+        self._shared: Connection | None = None
+        self._tables: dict[type[Record], TableConnection] = {}
+
+    def get(self, model: type[Record]) -> TableConnection:
+        """The connection of a model's table."""
+        table = self._tables.get(model)
+        if table is None:
+            with self._lock:
+                table = self._tables.get(model) or self._connect(model)
+        return table
+
+    def _connect(self, model: type[Record]) -> TableConnection:
+        table = model.make_connection()
+        if self._shared is None:
+            self._shared = table.connection
+        else:
+            self._shared.add_meta_table(table.get_meta_table())
+            table.connection = self._shared
+        self._tables[model] = table
+        return table
+
+    def count_call(self) -> None:
+        """One more call."""
+        with self._lock:
+            self.calls += 1
+
+
+def count_calls() -> int:
+    """How many calls to the records engine this process has made."""
+    return runtime.get(Connections).calls
 
 
 class Record(Model):
-    """Base of every model. All use one client: each of its own would cost 10 MB and 40 ms, and its own sockets."""
+    """Base of every model."""
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        global _shared
-        with _connecting:
-            table = super()._get_connection()
-            if _shared is None:
-                _shared = table.connection
-            elif table.connection is not _shared:
-                _shared.add_meta_table(table.get_meta_table())
-                table.connection = _shared
-            return table
+        return runtime.get(Connections).get(cls)
+
+    @classmethod
+    def make_connection(cls) -> TableConnection:
+        """A connection as pynamodb makes it, which keeps the first one on the class."""
+        cls._connection = None
+        table = super()._get_connection()
+        cls._connection = None
+        return table
 
 
 class Versioned(Record):
@@ -102,9 +137,8 @@ class Versioned(Record):
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Engine failures as Problems: a failed condition is a Conflict, anything else says the engine is not well."""
-    global _made
-    _made += 1
+    """Count a call; raise Conflict for a failed condition, EngineSilent for any other failure of the engine."""
+    runtime.get(Connections).count_call()
     try:
         yield
     except PynamoDBException as error:
@@ -118,20 +152,20 @@ def told() -> Iterator[None]:
 
 
 def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Repeat a read-and-write that met another writer, at most ROUNDS times."""
+    """Repeat a read-and-write that met another writer, at most ATTEMPTS times."""
 
     @wraps(change)
-    def repeated(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for round_ in range(ROUNDS):
+    def retry(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for attempt in range(ATTEMPTS):
             try:
                 return change(*args, **kwargs)
             except Conflict:
-                if round_ == ROUNDS - 1:
+                if attempt == ATTEMPTS - 1:
                     raise
-                time.sleep(0.01 * (round_ + 1))
+                time.sleep(0.01 * (attempt + 1))
         raise AssertionError("unreachable")
 
-    return repeated
+    return retry
 
 
 def transaction(model: type[Model]) -> TransactWrite:

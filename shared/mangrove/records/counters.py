@@ -1,7 +1,8 @@
-"""Numbers that many processes raise together: ids, the configuration's version, failures with an end."""
+"""Numbers that many processes raise together: ids, the configuration's version, failures that expire."""
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 
+from mangrove import runtime
 from mangrove.records.base import Conflict, Record, TableMeta, table_name, told
 
 
@@ -24,7 +26,20 @@ class Counter(Record):
     expires = TTLAttribute(null=True)
 
 
-def _raised(key: str) -> int:
+class ConfigurationWrites:
+    """How many writes of the configuration this process has made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self) -> None:
+        """One more, which is stored by now."""
+        with self._lock:
+            self.count += 1
+
+
+def _increment(key: str) -> int:
     counter = Counter(key)
     with told():
         counter.update(actions=[Counter.value.add(1)])
@@ -33,10 +48,10 @@ def _raised(key: str) -> int:
 
 def next_id(kind: str) -> int:
     """An id no other caller gets, rising from 1."""
-    return _raised(f"id#{kind}")
+    return _increment(f"id#{kind}")
 
 
-def configuration_version() -> int:
+def get_configuration_version() -> int:
     """The version of the configuration; 0 before the first change."""
     with told():
         try:
@@ -46,11 +61,16 @@ def configuration_version() -> int:
 
 
 def bump_configuration() -> int:
-    """Tell every process that the configuration changed; the new version."""
-    return _raised("configuration")
+    """Raise the version of the configuration after a write to it; the new version.
+
+    Other processes see it when they next ask, `site.snapshot` of this one at once.
+    """
+    version = _increment("configuration")
+    runtime.get(ConfigurationWrites).add()
+    return version
 
 
-def failures(key: str) -> int:
+def count_failures(key: str) -> int:
     """Failures counted under `key` that have not expired."""
     with told():
         try:
@@ -61,23 +81,23 @@ def failures(key: str) -> int:
 
 
 def add_failure(key: str, seconds: int) -> int:
-    """One more failure under `key`; the count ends `seconds` after the last one. Answers the count."""
+    """One more failure under `key`; the count ends `seconds` after the last one. Returns the count."""
     now = time.time()
     counter = Counter(f"failure#{key}")
     try:
         with told():
-            counter.update(actions=[Counter.value.add(1), *_ends(now, seconds)], condition=Counter.until > now)
+            counter.update(actions=[Counter.value.add(1), *_make_end(now, seconds)], condition=Counter.until > now)
     except Conflict:
         try:
             with told():
                 ended = Counter.until.does_not_exist() | (Counter.until <= now)
-                counter.update(actions=[Counter.value.set(1), *_ends(now, seconds)], condition=ended)
+                counter.update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=ended)
         except Conflict:
-            return add_failure(key, seconds)  # somebody else began the count at this moment
+            return add_failure(key, seconds)  # another process began the count at this moment
     return int(counter.value)
 
 
-def _ends(now: float, seconds: int) -> list[Action]:
+def _make_end(now: float, seconds: int) -> list[Action]:
     return [Counter.until.set(now + seconds), Counter.expires.set(datetime.fromtimestamp(now + seconds + 1, UTC))]
 
 
@@ -99,13 +119,13 @@ def sweep() -> None:
                 pass  # counted anew meanwhile
 
 
-def once(key: str, seconds: int) -> bool:
+def claim_once(key: str, seconds: int) -> bool:
     """Whether this is the first call for `key` within `seconds`."""
     now = time.time()
     free = Counter.key.does_not_exist() | (Counter.until < now)
     try:
         with told():
-            Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_ends(now, seconds)], condition=free)
+            Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)
     except Conflict:
         return False
     return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from functools import cache
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Problem
 
@@ -17,8 +17,24 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 
 
-@cache
-def _master() -> bytes:
+class Keyring:
+    """The master key, read when it is first needed, and the keys derived from it."""
+
+    def __init__(self) -> None:
+        self._master = b""
+        self._derived: dict[str, bytes] = {}
+
+    def derive(self, purpose: str) -> bytes:
+        """32 bytes that belong to `purpose` alone."""
+        key = self._derived.get(purpose)
+        if key is None:
+            self._master = self._master or _read_master_key()
+            hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode())
+            key = self._derived[purpose] = hkdf.derive(self._master)
+        return key
+
+
+def _read_master_key() -> bytes:
     """From the 0600 file on a machine, from Secrets Manager in the cloud."""
     settings = config()
     if settings.key_file is not None:
@@ -31,10 +47,9 @@ def _master() -> bytes:
     raise Problem("no master key: set MANGROVE_KEY_FILE or MANGROVE_KEY_SECRET")
 
 
-@cache
 def derive(purpose: str) -> bytes:
     """32 bytes that belong to `purpose` alone."""
-    return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode()).derive(_master())
+    return runtime.get(Keyring).derive(purpose)
 
 
 def seal(text: str) -> bytes:
@@ -44,7 +59,7 @@ def seal(text: str) -> bytes:
 
 
 def unseal(sealed: bytes) -> str:
-    """What was sealed; Problem when the key is another one."""
+    """The text that was sealed; Problem when the key is another one."""
     try:
         return AESGCM(derive("records")).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None).decode()
     except InvalidTag:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
 
 from mangrove.records.base import Sealed, TableMeta, Versioned, table_name
-from mangrove.records.repository import Repository
+from mangrove.records.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +55,6 @@ class MetaRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_meta.path (2067)"
-_kind = Repository("metas", MetaRecord, Meta, "path", TAKEN)
-all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete
+_repository = ConfigurationRepository("metas", MetaRecord, Meta, "path", TAKEN)
+all, get, create = _repository.all, _repository.get, _repository.create
+change, delete = _repository.change, _repository.delete

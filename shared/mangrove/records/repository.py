@@ -1,4 +1,4 @@
-"""The four operations of a kind of record that has an integer id and a unique name, written once."""
+"""The operations of a kind of record that has an integer id and a unique name, written once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.problems import Problem
 from mangrove.records import counters
-from mangrove.records.base import Conflict, RecordMissing, Versioned, retry_on_conflict, told, transaction
+from mangrove.records.base import (
+    Conflict,
+    NameTaken,
+    RecordMissing,
+    Versioned,
+    retry_on_conflict,
+    told,
+    transaction,
+)
 from mangrove.records.unique import claim, release
 
 Value = TypeVar("Value")
 
 
 class Repository(Generic[Value]):
-    """Records of one table as values of one dataclass. `unique` is the field whose value no two may share."""
+    """Records of one table as values of one dataclass.
+
+    `unique` is the field whose value no two records may share, `taken` what NameTaken says when they would.
+    """
 
     def __init__(self, name: str, model: type[Versioned], value: type[Value], unique: str, taken: str) -> None:
         self.name = name
@@ -27,16 +37,16 @@ class Repository(Generic[Value]):
         self.taken = taken
         self._fields = [field.name for field in fields_of(value)]  # type: ignore[arg-type]
 
-    def value_of(self, record: Any) -> Value:
+    def to_value(self, record: Any) -> Value:
         """A record of the table as a value."""
         return self.value(**{name: getattr(record, name) for name in self._fields})
 
     def all(self) -> list[Value]:
         """Every record, by id."""
         with told():
-            return [self.value_of(record) for record in sorted(self.model.scan(consistent_read=True), key=_id)]
+            return [self.to_value(record) for record in sorted(self.model.scan(consistent_read=True), key=_get_id)]
 
-    def record(self, id: int) -> Any:
+    def get_record(self, id: int) -> Any:
         """One record of the table; RecordMissing."""
         with told():
             try:
@@ -46,19 +56,19 @@ class Repository(Generic[Value]):
 
     def get(self, id: int) -> Value:
         """One record; RecordMissing."""
-        return self.value_of(self.record(id))
+        return self.to_value(self.get_record(id))
 
     @retry_on_conflict
     def create(self, **fields: Any) -> Value:
-        """A new record with the next id; Problem when its unique name is taken."""
+        """A new record with the next id; NameTaken."""
         record = self.model(counters.next_id(self.name), **fields)
-        self._claimed(lambda write: claim(write, self.name, fields[self.unique], _id(record)), record)
-        return self.get(_id(record))
+        self._save_with_name(record, lambda write: claim(write, self.name, fields[self.unique], _get_id(record)))
+        return self.get(_get_id(record))
 
     @retry_on_conflict
     def change(self, id: int, **fields: Any) -> Value:
-        """Set fields of a record; RecordMissing, or Problem when its new unique name is taken."""
-        record = self.record(id)
+        """Set fields of a record; RecordMissing, NameTaken."""
+        record = self.get_record(id)
         before = getattr(record, self.unique)
         for name, value in fields.items():
             setattr(record, name, value)
@@ -67,35 +77,56 @@ class Repository(Generic[Value]):
             with told():
                 record.save()
         else:
-            self._moved(record, before, after)
-        return self.value_of(record)
+            self._rename(record, before, after)
+        return self.to_value(record)
 
-    def _moved(self, record: Any, before: str, after: str) -> None:
-        def names(write: Any) -> None:
+    def _rename(self, record: Any, before: str, after: str) -> None:
+        def replace_name(write: Any) -> None:
             release(write, self.name, before)
-            claim(write, self.name, after, _id(record))
+            claim(write, self.name, after, _get_id(record))
 
-        self._claimed(names, record)
+        self._save_with_name(record, replace_name)
 
-    def _claimed(self, names: Callable[[Any], None], record: Any) -> None:
+    def _save_with_name(self, record: Any, write_names: Callable[[Any], None]) -> None:
         try:
             with told(), transaction(self.model) as write:
-                names(write)
+                write_names(write)
                 write.save(record)
         except Conflict as conflict:
             others = any(conflict.failed[:-1]) and not conflict.failed[-1]  # the record is written after its name
             if others or not conflict.failed:
-                raise Problem(self.taken) from None
+                raise NameTaken(self.taken) from None
             raise
 
     @retry_on_conflict
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
-        record = self.record(id)
+        record = self.get_record(id)
         with told(), transaction(self.model) as write:
             release(write, self.name, getattr(record, self.unique))
             write.delete(record)
 
 
-def _id(record: Any) -> int:
+class ConfigurationRepository(Repository[Value]):
+    """Records that belong to the configuration: every write of one raises its version, so that snapshots follow."""
+
+    def create(self, **fields: Any) -> Value:
+        """As Repository; raises the configuration's version."""
+        value = super().create(**fields)
+        counters.bump_configuration()
+        return value
+
+    def change(self, id: int, **fields: Any) -> Value:
+        """As Repository; raises the configuration's version."""
+        value = super().change(id, **fields)
+        counters.bump_configuration()
+        return value
+
+    def delete(self, id: int) -> None:
+        """As Repository; raises the configuration's version."""
+        super().delete(id)
+        counters.bump_configuration()
+
+
+def _get_id(record: Any) -> int:
     return int(record.id)

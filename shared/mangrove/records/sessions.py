@@ -32,7 +32,7 @@ def sweep() -> None:
             record.delete()
 
 
-def revoked(jti: str) -> bool:
+def is_revoked(jti: str) -> bool:
     """Whether the token was logged out."""
     with told():
         try:

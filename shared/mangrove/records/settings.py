@@ -1,4 +1,4 @@
-"""Setting values; what a key means is known in `mangrove.site.settings`. All values are sealed, some are secret."""
+"""Setting values; `mangrove.site.settings` knows what a key means. All values are sealed, since some are secret."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from pynamodb.attributes import UnicodeAttribute
 
+from mangrove.records import counters
 from mangrove.records.base import Record, Sealed, TableMeta, table_name, told, transaction
 
-IN_ONE = 50  # writes in one transaction; DynamoDB allows 100
+MAX_WRITES = 50  # in one transaction; DynamoDB allows 100
 
 
 class SettingRecord(Record):
@@ -26,15 +27,18 @@ def all() -> dict[str, str]:
 
 
 def save(values: Mapping[str, str]) -> None:
-    """Store values; up to IN_ONE of them at once or not at all."""
+    """Store values; up to MAX_WRITES of them at once or not at all."""
     rows = list(values.items())
-    for start in range(0, len(rows), IN_ONE):
+    for start in range(0, len(rows), MAX_WRITES):
         with told(), transaction(SettingRecord) as write:
-            for key, value in rows[start : start + IN_ONE]:
+            for key, value in rows[start : start + MAX_WRITES]:
                 write.save(SettingRecord(key, value=value))
+    if rows:
+        counters.bump_configuration()
 
 
 def delete(key: str) -> None:
     """Forget a key."""
     with told():
         SettingRecord(key).delete()
+    counters.bump_configuration()

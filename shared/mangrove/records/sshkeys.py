@@ -40,10 +40,11 @@ class SshKeyRecord(Versioned):
 
 
 TAKEN = "key with the same title already exists"
-_kind = Repository("sshkeys", SshKeyRecord, SshKey, "name", TAKEN)
-all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete
+_repository = Repository("sshkeys", SshKeyRecord, SshKey, "name", TAKEN)
+all, get, create = _repository.all, _repository.get, _repository.create
+change, delete = _repository.change, _repository.delete
 
 
-def of_user(user_id: int) -> list[SshKey]:
+def find_by_user(user_id: int) -> list[SshKey]:
     """A user's keys, by id."""
     return [key for key in all() if key.user_id == user_id]

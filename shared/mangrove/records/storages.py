@@ -7,8 +7,9 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
+from mangrove.records import counters
 from mangrove.records.base import Conflict, Sealed, TableMeta, Versioned, retry_on_conflict, table_name, told
-from mangrove.records.repository import Repository
+from mangrove.records.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +67,33 @@ class StorageRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_storages.mount_path (2067)"
-_kind = Repository("storages", StorageRecord, Storage, "mount_path", TAKEN)
-get, create, change, delete = _kind.get, _kind.create, _kind.change, _kind.delete
+_repository = ConfigurationRepository("storages", StorageRecord, Storage, "mount_path", TAKEN)
+get, create, change, delete = _repository.get, _repository.create, _repository.change, _repository.delete
 
 
 @retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
-    """Set the addition if it is still `old`; Conflict when somebody else has changed it, RecordMissing."""
-    record = _kind.record(id)
+    """Set the addition if it is still `old`; Conflict when it was changed meanwhile, RecordMissing."""
+    record = _repository.get_record(id)
     if record.addition != old:
         raise Conflict
     record.addition = new
     with told():
         record.save()
-    return _kind.value_of(record)
+    counters.bump_configuration()
+    return _repository.to_value(record)
+
+
+@retry_on_conflict
+def set_status(id: int, status: str) -> Storage:
+    """Keep how the driver does; RecordMissing. A status is no configuration: no snapshot is loaded anew for it."""
+    record = _repository.get_record(id)
+    record.status = status
+    with told():
+        record.save()
+    return _repository.to_value(record)
 
 
 def all() -> list[Storage]:
     """Every storage, by order, then id."""
-    return sorted(_kind.all(), key=lambda storage: (storage.order, storage.id))
+    return sorted(_repository.all(), key=lambda storage: (storage.order, storage.id))

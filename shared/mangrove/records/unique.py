@@ -8,7 +8,7 @@ from pynamodb.transactions import TransactWrite
 from mangrove.problems import BadRequest
 from mangrove.records.base import Record, TableMeta, table_name
 
-LONGEST = 2048  # bytes of a key
+MAX_KEY_BYTES = 2048
 
 
 class Claim(Record):
@@ -24,11 +24,11 @@ class Claim(Record):
 def claim(write: TransactWrite, kind: str, text: str, owner: int) -> None:
     """Take a name within a transaction, which fails as a whole when it is taken; BadRequest for one too long."""
     name = f"{kind}#{text}"
-    if len(name.encode()) > LONGEST:
+    if len(name.encode()) > MAX_KEY_BYTES:
         raise BadRequest("the name or path is too long")
     write.save(Claim(name, owner=owner), condition=Claim.name.does_not_exist())
 
 
 def release(write: TransactWrite, kind: str, text: str) -> None:
-    """Give a name back within a transaction."""
+    """Free a name within a transaction."""
     write.delete(Claim(f"{kind}#{text}"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
 from mangrove.records.base import Sealed, TableMeta, Versioned, table_name
-from mangrove.records.repository import Repository
+from mangrove.records.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,6 @@ class UserRecord(Versioned):
 
 
 TAKEN = "constraint failed: UNIQUE constraint failed: x_users.username (2067)"
-_kind = Repository("users", UserRecord, User, "username", TAKEN)
-all, get, create, change, delete = _kind.all, _kind.get, _kind.create, _kind.change, _kind.delete
+_repository = ConfigurationRepository("users", UserRecord, User, "username", TAKEN)
+all, get, create = _repository.all, _repository.get, _repository.create
+change, delete = _repository.change, _repository.delete

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-import re2
-
 from mangrove.paths import TreePath
+from mangrove.patterns import InvalidPattern, compile_pattern
 from mangrove.problems import BadRequest, Problem
 from mangrove.records import metas as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.metas import Meta
-from mangrove.site import snapshot
 
 
 def get(id: int) -> Meta:
@@ -22,37 +21,30 @@ def get(id: int) -> Meta:
         raise Problem("failed get old meta: record not found") from None
 
 
-def create(fields: dict[str, Any]) -> Meta:
-    """A new rule; `path` is cleaned, every hide line must compile."""
-    meta = records.create(**_checked(fields))
-    snapshot.changed()
-    return meta
+def create(meta: Meta) -> Meta:
+    """A new rule, whatever id it comes with; `path` is cleaned, every hide line must compile."""
+    return records.create(**_clean(meta))
 
 
-def update(id: int, fields: dict[str, Any]) -> Meta:
+def update(meta: Meta) -> Meta:
     """Replace all of a rule."""
-    get(id)
-    meta = records.change(id, **_checked(fields))
-    snapshot.changed()
-    return meta
+    get(meta.id)
+    return records.change(meta.id, **_clean(meta))
 
 
 def delete(id: int) -> None:
     """Remove a rule."""
     get(id)
     records.delete(id)
-    snapshot.changed()
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    for line in filter(str.strip, fields["hide"].splitlines()):
+def _clean(meta: Meta) -> dict[str, Any]:
+    """The fields of the record beside its id; BadRequest."""
+    for line in filter(str.strip, meta.hide.splitlines()):
         try:
-            re2.compile(line)
-        except re2.error as error:
-            raise BadRequest(f"{line} is illegal: {_text(error)}") from None
-    return fields | {"path": str(TreePath(fields["path"]))}
-
-
-def _text(error: Exception) -> str:
-    first = error.args[0] if error.args else error
-    return f"error parsing regexp: {first.decode(errors='replace') if isinstance(first, bytes) else first}"
+            compile_pattern(line)
+        except InvalidPattern as error:
+            raise BadRequest(f"{line} is illegal: error parsing regexp: {error}") from None
+    fields = asdict(meta) | {"path": str(TreePath(meta.path))}
+    del fields["id"]
+    return fields

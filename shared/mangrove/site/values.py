@@ -92,12 +92,12 @@ class Settings(Mapping[str, str]):
 
     @cached_property
     def ignore_direct_link_params(self) -> frozenset[str]:
-        """Names of query parameters that are never handed on."""
+        """Names of query parameters that are never passed on."""
         return frozenset(name.strip() for name in self._values["ignore_direct_link_params"].split(","))
 
     @cached_property
     def privacy_regs(self) -> str:
-        """RE2 patterns, one a line, of what failure messages must not show."""
+        """RE2 patterns, one a line, of texts that failure messages must not show."""
         return self._values["privacy_regs"]
 
     @cached_property
@@ -168,27 +168,27 @@ class Settings(Mapping[str, str]):
         """How many tasks run at once, by the key of a `…_task_threads_num` setting; 0 pauses."""
         return self.number(setting)
 
-    def public(self) -> dict[str, str]:
-        """What anybody may see."""
+    def get_public(self) -> dict[str, str]:
+        """The values that everybody may see."""
         shown = (PUBLIC, READONLY)
         return {setting.key: self._values[setting.key] for setting in TABLE if setting.flag in shown}
 
-    def records(self, groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
+    def make_records(self, groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
         """The wire records, of some groups or all, in the order of the table; unknown keys last."""
-        rows = [self.record(key) for key in self._values]
+        rows = [self.make_record(key) for key in self._values]
         return rows if groups is None else [row for row in rows if row["group"] in groups]
 
-    def record(self, key: str) -> dict[str, Any]:
+    def make_record(self, key: str) -> dict[str, Any]:
         """One wire record; BadRequest for an unknown key."""
         if key not in self._values:
             raise BadRequest("record not found")
-        return wire_record(key, self._values[key])
+        return make_record(key, self._values[key])
 
 
-_index = {setting.key: index for index, setting in enumerate(TABLE)}
+_POSITIONS = {setting.key: index for index, setting in enumerate(TABLE)}
 
 
-def wire_record(key: str, value: str) -> dict[str, Any]:
+def make_record(key: str, value: str) -> dict[str, Any]:
     """The record of a key; one this version does not know is shown as deprecated."""
     setting = BY_KEY.get(key)
     if setting is None:
@@ -198,16 +198,16 @@ def wire_record(key: str, value: str) -> dict[str, Any]:
         }  # fmt: skip
     return {
         "key": key, "value": value, "help": setting.help, "type": setting.type, "options": setting.options,
-        "group": setting.group, "flag": setting.flag, "index": _index[key],
+        "group": setting.group, "flag": setting.flag, "index": _POSITIONS[key],
     }  # fmt: skip
 
 
-def defaults(groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
+def make_default_records(groups: frozenset[int] | None = None) -> list[dict[str, Any]]:
     """The table's own records, with a fresh token each time."""
-    rows = [wire_record(one.key, new_token() if one.key == "token" else one.default) for one in TABLE]
+    rows = [make_record(one.key, make_token() if one.key == "token" else one.default) for one in TABLE]
     return rows if groups is None else [row for row in rows if row["group"] in groups]
 
 
-def new_token() -> str:
+def make_token() -> str:
     """A permanent token: `mangrove-`, a UUID, 64 letters and digits."""
     return f"mangrove-{uuid.uuid4()}{''.join(secrets.choice(_LETTERS) for _ in range(64))}"

@@ -14,7 +14,7 @@ from mangrove.tasks.file_copy import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
-from mangrove.tree.mounts import Mount
+from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.rules import Rule
 
 
@@ -60,9 +60,9 @@ class Goal:
         path, who, rules = self.folder.path, self.folder.caller.user, self.folder.rules
         if parent is not None:
             path = TreePath(f"{path}/{self.name}/{parent}")
-        there, _ = self.folder.with_path(path).mount()
-        may = rules.may_write(who, path) and rules.admits(who, path) and there.path == self.mount.path
-        return may, rules.hiding(who, path)  # what is put below another mount would be seen nowhere
+        there, _ = self.folder.with_path(path).find_mount()
+        may = rules.may_write(who, path) and rules.is_reader(who, path) and there.path == self.mount.path
+        return may, rules.find_hide_rule(who, path)  # what is put below another mount would be seen nowhere
 
 
 async def prepare(goal: Goal) -> None:
@@ -78,12 +78,13 @@ async def prepare(goal: Goal) -> None:
         raise NotSupported
     if inner != "/":
         await driver.makedirs(inner)
-    forget_upwards(goal.mount, inner)
+    forget_upwards(Located(driver, inner, goal.mount))
 
 
 async def goal(who: Caller, folder: str, name: str) -> Goal:
     """Where a task's bytes go, as the caller may put them there; Denied when he may not."""
     into = await place(who, folder)
     into.require(who.declared_right)
-    driver, inner, mount = await into.driver()
-    return Goal(into, name, Endpoint(driver, inner / name if name else inner), mount)
+    located = await into.locate()
+    end = located.child(name) if name else located
+    return Goal(into, name, Endpoint(end.driver, end.path), end.mount)

@@ -66,12 +66,12 @@ async def _source(run: Run) -> tuple[Endpoint, Entry]:
     who = await authorization.caller(run.task, Right.DECOMPRESS)
     await authorization.goal(who, spec["target"], spec["name"])
     place = (await authorization.place(who, spec["source"], spec["password"])).require_read()
-    driver, inner, _ = await place.driver()
-    end = Endpoint(driver, inner)
-    entry = await driver.stat(inner)
+    located = await place.locate()
+    end = Endpoint(located.driver, located.path)
+    entry = await end.driver.stat(end.path)
     if entry.is_dir:
         raise StorageProblem("not a file")
-    was = run.cursor.setdefault("archive", [entry.size, entry.modified, entry.etag])
+    was = run.cursor.setdefault("archive", [entry.size or 0, entry.modified, entry.etag])
     if not SourceVersion(*was).same(entry):
         raise StorageProblem("the source changed since the task began")
     return end, entry
@@ -82,7 +82,7 @@ async def _cache(run: Run, end: Endpoint, entry: Entry) -> None:
     target = Endpoint(store, staging.place(queue.stage(run.task), CACHED))
     assert isinstance(store, MakesDirectories)
     await store.makedirs(target.path.parent)
-    file = SourceVersion(entry.size, entry.modified, entry.etag)
+    file = SourceVersion(entry.size or 0, entry.modified, entry.etag)
     await file_copy.copy_file(run, end, target, file, TargetListing(store), overwrite=True, leave=False)
     reached("unpack.cached")
     run.cursor["cached"] = True
@@ -95,7 +95,7 @@ async def _opened(run: Run) -> AsyncIterator[Archive]:
         end = Endpoint(await staging.driver(), staging.place(queue.stage(run.task), CACHED))
     settings = (await snapshot.fresh()).settings
     name = TreePath(run.spec["source"]).name
-    packed, limits = Packed(end.driver, end.path, entry.size), tree_archives.limits(settings)
+    packed, limits = Packed(end.driver, end.path, entry.size or 0), tree_archives.make_limits(settings)
     encoding, password = settings["non_efs_zip_encoding"], run.spec["archive_pass"]
     async with archives.opened(name, packed, password, encoding, limits) as archive:
         yield archive
@@ -213,7 +213,7 @@ async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:
 
 async def _counted(run: Run, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The blocks, while all slices together stay within what an archive may unpack to."""
-    have, most = run.cursor["bytes"], tree_archives.limits(snapshot.current().settings).size
+    have, most = run.cursor["bytes"], tree_archives.make_limits(snapshot.current().settings).size
     async for block in blocks:
         have += len(block)
         if most and have > most:

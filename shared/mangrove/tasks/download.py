@@ -167,7 +167,7 @@ async def _hand_on(run: Run, policy: str) -> None:
         "policy": policy,
     }
     name = kinds.brought_name(TreePath("/") / (single or staging.BODY), goal.mount.path, goal.end.path)
-    size = sum(entry.size for entry in arrived)
+    size = sum(entry.size or 0 for entry in arrived)
     if run.spec["tool"] != SIMPLE_HTTP:
         run.view["status"] = "offline download completed, maybe transferring"
     await asyncio.to_thread(queue.chain, "offline_download_transfer", run.task, name, spec, size)

@@ -73,7 +73,7 @@ class SourceVersion:
         return (
             entry is not None
             and not entry.is_dir
-            and entry.size == self.size
+            and (entry.size or 0) == self.size
             and (entry.etag == self.etag if self.etag or entry.etag else entry.modified == self.modified)
         )
 
@@ -146,7 +146,7 @@ async def copy_file(
 
 async def _withdraw(target: Endpoint, stored: Entry) -> None:
     """Remove what was stored and is not the source, unless it is another file by now."""
-    ours = SourceVersion(stored.size, stored.modified, stored.etag).same(await target.entry())
+    ours = SourceVersion(stored.size or 0, stored.modified, stored.etag).same(await target.entry())
     if ours and isinstance(target.driver, Removes):
         await target.driver.remove(target.path)
 
@@ -163,7 +163,7 @@ async def _sums_agree(source: Endpoint, target: Endpoint) -> None:
 async def alike(source: Endpoint, target: Endpoint) -> bool:
     """Whether two files hold the same bytes."""
     one, other = await source.entry(), await target.entry()
-    if one is None or other is None or one.is_dir or other.is_dir or one.size != other.size:
+    if one is None or other is None or one.is_dir or other.is_dir or one.size is None or one.size != other.size:
         return False
     for offset in range(0, one.size, PART):
         length = min(PART, one.size - offset)

@@ -14,15 +14,16 @@ from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, existing_name
-from mangrove.problems import BadRequest, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tools import names as names_of
 from mangrove.tools import registry
 from mangrove.tools import urls as addresses
 from mangrove.tree import transfers, uploads
-from mangrove.tree.access import PathAccess, look
-from mangrove.tree.changes import forget_upwards, running, source
+from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.changes import check_source, forget_upwards, locate
+from mangrove.tree.mounts import Located
 from mangrove.tree.transfers import Item, OnConflict
 
 KEEP_FOR_RETRY = "delete_on_upload_succeed"
@@ -67,7 +68,7 @@ async def _opened(
 ) -> Task:
     place, into = source_dir.child(item.name), target_dir.child(item.name)
     name = kinds.transfer_name(
-        word, source_dir.mount()[0].path, item.path, target_dir.mount()[0].path, item.target.parent
+        word, source_dir.find_mount()[0].path, item.path, target_dir.find_mount()[0].path, item.target.parent
     )
     spec = {
         "source": place.path,
@@ -96,14 +97,16 @@ async def decompress(
 
 
 async def _unpacked(place: PathAccess, target_dir: PathAccess, wanted: DecompressOptions) -> Task:
-    driver, inner, mount = await running(place.require_read(), "src")
-    await source(place, driver, inner, mount)
-    target, into, target_mount = await running(target_dir, "dst")
-    if mount.path == target_mount.path:
-        await transfers.folder(target, into, target_mount)
-    _takes_files(target)
+    source = await locate(place.require_read(), "src")
+    await check_source(place, source)
+    target = await locate(target_dir, "dst")
+    if source.mount.path == target.mount.path:
+        await transfers.check_target_folder(target)
+    _takes_files(target.driver)
     within = TreePath(wanted.inner or "/")
-    name = kinds.decompress_name(mount.path, inner, within, target_mount.path, into, wanted.password)
+    name = kinds.decompress_name(
+        source.mount.path, source.path, within, target.mount.path, target.path, wanted.password
+    )
     spec = {
         "source": place.path,
         "password": place.password,
@@ -146,12 +149,13 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
 
 async def _receiving(target: PathAccess, tool: str) -> Driver:
     """The storage that downloads go to; a folder that is missing is made later."""
-    driver, inner, mount = await running(target)
+    located = await locate(target)
+    driver = located.driver
     if not (tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls)):
         _takes_files(driver)
     try:
-        if not (await look(driver, inner, mount)).is_dir:
-            raise NotSupported("not a folder")
+        if not (await lookup(located)).is_dir:
+            raise NotAFolder
     except NotFound:
         pass
     return driver
@@ -169,14 +173,14 @@ async def _referred(target: PathAccess, urls: Sequence[str]) -> list[Task]:
     await authorization.prepare(goal)
     for url in urls:
         await driver.put_url(inner / names_of.of(httpx.URL(url), ""), url)
-        forget_upwards(mount, inner)
+        forget_upwards(Located(driver, inner, mount))
     return []
 
 
 def _apart(one: PathAccess, other: PathAccess) -> bool:
     """Whether two places are in different storages, so that every item takes a task."""
     try:
-        return one.mount()[0].path != other.mount()[0].path
+        return one.find_mount()[0].path != other.find_mount()[0].path
     except StorageProblem:
         return False  # there is no storage: for others to say
 
@@ -190,10 +194,10 @@ async def upload(
     access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
 ) -> Task:
     """Receive a body whole, then store it in the background. What can be refused is refused before it is read."""
-    _, inner, mount = await uploads.admitted(access, overwrite)
+    located = await uploads.prepare(access, overwrite)
     id = queue.new_id()
     try:
-        size = await staging.keep(id, staging.BODY, uploads.checked(body, hashes), sent)
+        size = await staging.keep(id, staging.BODY, uploads.verify_hashes(body, hashes), sent)
         reached("upload.staged")
     except BaseException:
         await asyncio.shield(staging.clear(id))
@@ -208,7 +212,7 @@ async def upload(
         "leave": False,
         "policy": KEEP_FOR_RETRY,
     }
-    name = kinds.upload_name(access.path.name, mount.path, inner.parent)
+    name = kinds.upload_name(access.path.name, located.mount.path, located.path.parent)
     opened = partial(queue.open, "upload", access.caller.user, name, spec, size, "uploading", id)
     try:
         return await asyncio.to_thread(opened)

@@ -69,7 +69,7 @@ async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Uplo
     path = TreePath(f"/{task_id}/{name}")
     assert isinstance(store, MakesDirectories)
     await store.makedirs(path.parent)
-    return (await store.write(path, body, upload)).size
+    return (await store.write(path, body, upload)).size or 0
 
 
 async def pin(task_id: str) -> None:

@@ -25,7 +25,7 @@ from mangrove.tasks.steps import Run
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
-from mangrove.tree.mounts import pick
+from mangrove.tree.mounts import Located, select_mount
 
 RIGHTS = {
     "copy": Right.COPY,
@@ -70,10 +70,10 @@ async def _route(run: Run) -> TransferRoute:
     if who.declared_right is Right.MOVE:
         place.with_path(place.path.parent).require(Right.MOVE)
     place.require_export(who.declared_right is Right.MOVE)
-    reading, path, _ = await place.driver()
-    if who.declared_right is Right.MOVE and not isinstance(reading, Removes):
+    located = await place.locate()
+    if who.declared_right is Right.MOVE and not isinstance(located.driver, Removes):
         raise NotSupported
-    return TransferRoute(Endpoint(reading, path), goal, place)
+    return TransferRoute(Endpoint(located.driver, located.path), goal, place)
 
 
 async def plan(run: Run) -> bool:
@@ -135,23 +135,23 @@ async def _first(run: Run, route: TransferRoute, entries: Manifest, folders: Man
 
 async def _note(name: str, entry: Entry, entries: Manifest, folders: Manifest) -> int:
     """Write an entry down; its bytes."""
-    await entries.append([name, entry.size, entry.modified, entry.is_dir, entry.etag])
+    await entries.append([name, entry.size or 0, entry.modified, entry.is_dir, entry.etag])
     if entry.is_dir:
         await folders.append(name)
         return 0
-    return entry.size
+    return entry.size or 0
 
 
 async def _walk(route: TransferRoute, name: str, entries: Manifest, folders: Manifest) -> int:
     """Write down what a folder holds; its bytes."""
     total = 0
     place = route.place.child(name) if route.place is not None and name else route.place
-    visible = place.visible()[1] if place is not None else None
+    visibility = place.make_visibility_filter() if place is not None else None
     if place is not None and name and place.is_mount_or_ancestor():
         return 0
     async for batch in route.source.driver.list((route.source / name).path):
         for entry in batch:
-            if not entry.is_link and (visible is None or visible(entry)):
+            if not entry.is_link and (visibility is None or visibility.passes(entry)):
                 total += await _note(f"{name}/{entry.name}".lstrip("/"), entry, entries, folders)
     return total
 
@@ -170,7 +170,7 @@ async def move(run: Run) -> bool:
             try:
                 await _carry(run, route, batch, failed, near)
             except file_copy.OutOfTime:
-                forget_upwards(route.goal.mount, route.target.path)
+                forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
                 return True
             reached("move.batch")
             cursor["at"] += len(batch)
@@ -178,10 +178,10 @@ async def move(run: Run) -> bool:
                 await _saved(run)
                 saved = time.monotonic()
             if not run.has_time():
-                forget_upwards(route.goal.mount, route.target.path)
+                forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
                 return True
     await _saved(run)
-    forget_upwards(route.goal.mount, route.target.path)
+    forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
     if cursor["failed"]:
         raise StorageProblem(_summary(run))
     if run.task.kind == "move":
@@ -288,7 +288,7 @@ async def _item(run: Run, route: TransferRoute, row: Any, near: TargetListing) -
         file = SourceVersion(size, modified, etag)
         if run.cursor["round"]:  # what failed is tried again with the file as it is now
             found = await source.driver.stat(source.path)
-            file = SourceVersion(found.size, found.modified, found.etag)
+            file = SourceVersion(found.size or 0, found.modified, found.etag)
         ours = await file_copy.copy_file(
             run, source, target, file, near, overwrite=spec["overwrite"], leave=spec["leave"]
         )
@@ -326,8 +326,7 @@ async def _tidy(run: Run, route: TransferRoute) -> bool:
             if not run.has_time():
                 return True
     if route.place is not None:
-        _, inner, mount = await route.place.driver()
-        forget_upwards(mount, inner)
+        forget_upwards(await route.place.locate())
     return False
 
 
@@ -348,8 +347,8 @@ async def _remove_empty(driver: Driver, path: TreePath) -> None:
 async def clean(run: Run, state: State) -> None:
     """Drop the parts of an unfinished file; what is staged goes when its policy says so, or nobody can ask for more."""
     if "file" in run.cursor:
-        mount, _ = pick(await mounts.ready(), TreePath(run.spec["target"]))  # whatever rights are left
-        await file_copy.drop(run, await mount.running())
+        mount, _ = select_mount(await mounts.ready(), TreePath(run.spec["target"]))  # whatever rights are left
+        await file_copy.drop(run, await mount.get_driver())
     if run.task.gone or state in STAGED_GOES.get(run.spec["policy"], ()):
         for id in {run.task.id, run.spec["staged"].split("/")[1]} if run.spec["staged"] else {run.task.id}:
             await staging.clear(id)

@@ -1,6 +1,6 @@
 """Storages as an administrator changes them: record first, then the driver (behaviour 8.3).
 
-A storage whose driver does not start keeps its record, with the reason as `status`; the others do not notice.
+A storage whose driver does not start keeps its record, with the reason as `status`; the others go on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
 from mangrove.site import snapshot
 from mangrove.tree import mounts, objects
-from mangrove.tree.listing import cache
+from mangrove.tree.listing import listings
 
 _CHOICES = {
     "order_by": ("", "name", "size", "modified"),
@@ -29,20 +29,20 @@ _CHOICES = {
 }
 
 
-async def listed(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[str, Any]], int]:
+async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[str, Any]], int]:
     """The records of one page, by order, then id, and how many there are; with capacities where they are wanted."""
     found = await asyncio.to_thread(storages.all)
     rows = cut([asdict(storage) for storage in found])
-    if not snapshot.current().settings.on("hide_storage_details_in_manage_page"):
+    if not snapshot.current().settings.hide_storage_details_in_manage_page:
         await asyncio.gather(*(_add_details(row) for row in rows))
     return rows, len(found)
 
 
 async def _add_details(row: dict[str, Any]) -> None:
-    mount = next((one for one in (await mounts.ready()).mounts if one.storage.id == row["id"]), None)
-    space = await mounts.details(mount) if mount is not None else None
+    mount = next((mount for mount in (await mounts.ready()).mounts if mount.storage.id == row["id"]), None)
+    space = await mounts.get_capacity(mount) if mount is not None else None
     if space is not None:
-        row["mount_details"] = objects.capacity(space)
+        row["mount_details"] = objects.make_capacity_row(space)
 
 
 def get(id: int) -> Storage:
@@ -53,21 +53,22 @@ def get(id: int) -> Storage:
         raise Problem("record not found") from None
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+def _validate(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record, cleaned; BadRequest for what is none of the choices."""
     for name, choices in _CHOICES.items():
         if fields[name] not in choices:
             raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}, not [{fields[name][:40]}]")
     path = str(TreePath(fields["mount_path"]))
-    return fields | {"mount_path": path, "addition": _whole(fields), "modified": datetime.now(UTC)}
+    return fields | {"mount_path": path, "addition": _complete_addition(fields), "modified": datetime.now(UTC)}
 
 
-def _whole(fields: dict[str, Any]) -> str:
-    """The addition with all keys of the driver; as it was given when it cannot be read."""
+def _complete_addition(fields: dict[str, Any]) -> str:
+    """The addition with all keys of the driver; unchanged when it cannot be parsed."""
     addition: str = fields["addition"]
     try:
         return registry.load(fields["driver"]).Options.parse(addition).model_dump_json()
     except BadRequest:
-        return addition  # the driver's start says what is wrong with it
+        return addition  # the reason becomes the status when the driver starts
 
 
 async def create(fields: dict[str, Any]) -> int:
@@ -78,12 +79,11 @@ async def create(fields: dict[str, Any]) -> int:
         text = f"failed get driver new: no driver named: {fields['driver'][:100]}"
         raise Problem(text, data={"id": 0}) from None
     status = mounts.DISABLED if fields["disabled"] else ""
-    checked = _checked(fields) | {"status": status}
+    record = _validate(fields) | {"status": status}
     try:
-        storage = await asyncio.to_thread(lambda: storages.create(**checked))
+        storage = await asyncio.to_thread(lambda: storages.create(**record))
     except Problem as problem:
         raise Problem(f"failed create storage in database: {problem.message}", data={"id": 0}) from None
-    await asyncio.to_thread(snapshot.changed)
     if storage.disabled:
         return storage.id
     status = await mounts.start(storage.id)
@@ -95,30 +95,29 @@ async def create(fields: dict[str, Any]) -> int:
 
 async def update(id: int, fields: dict[str, Any]) -> int:
     """Replace all of a storage and start it anew; its id."""
-    old = await _found(id, "failed get old storage")
+    old = await _get_record(id, "failed get old storage")
     if old.driver != fields["driver"]:
         raise Problem("driver cannot be changed")
-    checked = _checked(fields)
+    record = _validate(fields)
     if fields["disabled"]:
-        checked["status"] = mounts.DISABLED
+        record["status"] = mounts.DISABLED
     try:
-        await asyncio.to_thread(lambda: storages.change(id, **checked))
+        await asyncio.to_thread(lambda: storages.change(id, **record))
     except Problem as problem:
         raise Problem(f"failed update storage in database: {problem.message}") from None
-    await _restarted(id, fields["disabled"], "failed init storage")
+    await _restart(id, fields["disabled"], "failed init storage")
     return id
 
 
-async def _found(id: int, complaint: str) -> Storage:
+async def _get_record(id: int, complaint: str) -> Storage:
     try:
         return await asyncio.to_thread(storages.get, id)
     except RecordMissing:
         raise Problem(f"{complaint}: record not found") from None
 
 
-async def _restarted(id: int, disabled: bool, complaint: str) -> None:
-    await asyncio.to_thread(snapshot.changed)
-    cache.forget_below(id)
+async def _restart(id: int, disabled: bool, complaint: str) -> None:
+    listings().forget_below(id)
     if disabled:
         await mounts.ready()
         return
@@ -128,30 +127,30 @@ async def _restarted(id: int, disabled: bool, complaint: str) -> None:
 
 
 async def delete(id: int) -> None:
-    """Unmount a storage and forget it; what it holds stays where it is."""
-    await _found(id, "failed get storage")
+    """Unmount a storage and delete its record; the files stay in the storage."""
+    await _get_record(id, "failed get storage")
     await asyncio.to_thread(storages.delete, id)
-    await _restarted(id, True, "")
+    await _restart(id, True, "")
 
 
 async def enable(id: int) -> None:
     """Mount a disabled storage again."""
-    if not (await _found(id, "failed get storage")).disabled:
+    if not (await _get_record(id, "failed get storage")).disabled:
         raise Problem("this storage have enabled")
     await asyncio.to_thread(lambda: storages.change(id, disabled=False))
-    await _restarted(id, False, "failed load storage: failed init storage")
+    await _restart(id, False, "failed load storage: failed init storage")
 
 
 async def disable(id: int) -> None:
     """Unmount a storage and keep its record."""
-    if (await _found(id, "failed get storage")).disabled:
+    if (await _get_record(id, "failed get storage")).disabled:
         raise Problem("this storage have disabled")
     await asyncio.to_thread(lambda: storages.change(id, disabled=True, status=mounts.DISABLED))
-    await _restarted(id, True, "")
+    await _restart(id, True, "")
 
 
 async def load_all() -> None:
     """Start every enabled storage anew, at once."""
     await mounts.close()
-    cache.clear()
+    listings().clear()
     await mounts.load()

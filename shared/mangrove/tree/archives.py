@@ -1,4 +1,4 @@
-"""Archives looked into: their tree, one folder of it, the bytes of one file (behaviour 5.19)."""
+"""What is inside archives: their tree, one folder of it, the bytes of one file (behaviour 5.19)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,60 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mangrove import archives
+from mangrove import archives, runtime
 from mangrove.archives import Archive, Limits, Member
 from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotFound, NotSupported, StorageProblem, TooMany
+from mangrove.problems import (
+    ArchiveTooLarge,
+    BrokenArchive,
+    Denied,
+    NotAFile,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    TooMany,
+)
 from mangrove.records.storages import Storage
 from mangrove.site.values import Settings
 from mangrove.tree import links, objects
-from mangrove.tree.access import PathAccess, look
+from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.browse import Slice
 from mangrove.tree.downloads import Download
-from mangrove.tree.listing import arranged
-from mangrove.tree.mounts import Mount
+from mangrove.tree.listing import sort_entries
+from mangrove.tree.mounts import Located
 
 LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
 DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
-MIB = 20
-LOOK_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
-AT_ONCE = 2  # archives that one user looks into: each may need a quarter of a GiB, and a core
-SENT_AT_ONCE = 16  # files of archives: who reads one slowly keeps its memory for as long
-PATIENCE = 10.0  # seconds until a place among them is free
-_places = asyncio.Semaphore(SENT_AT_ONCE)
-_turns: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()  # by user
+LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
+LOOKUPS_PER_USER = 2  # at once: each may need a quarter of a GiB, and a core
+OPEN_MEMBERS = 16  # files of archives that are sent at once: a slow reader holds its memory for as long
+WAIT_SECONDS = 10.0  # until another file of an archive may be sent
+
+
+class ArchiveConcurrency:
+    """How many archives are read at once."""
+
+    def __init__(self) -> None:
+        self._members = asyncio.Semaphore(OPEN_MEMBERS)
+        self._lookups: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()  # by user
+
+    def get_lookup_semaphore(self, user_id: int) -> asyncio.Semaphore:
+        """To be held while a user looks into an archive."""
+        return self._lookups.setdefault(user_id, asyncio.Semaphore(LOOKUPS_PER_USER))
+
+    @asynccontextmanager
+    async def hold_member(self) -> AsyncIterator[None]:
+        """One of OPEN_MEMBERS while the context lasts; TooMany when none is free within WAIT_SECONDS."""
+        try:
+            await asyncio.wait_for(self._members.acquire(), WAIT_SECONDS)
+        except TimeoutError:
+            raise TooMany("too many files of archives are sent at once, try again later") from None
+        try:
+            yield
+        finally:
+            self._members.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +74,7 @@ class Packed:
     size: int
 
     async def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`, fewer only at the end."""
         blocks: Any = await self.driver.read(self.path, offset, length)
         async with aclosing(blocks):
             return b"".join([block async for block in blocks])
@@ -57,36 +88,32 @@ class Node:
     children: dict[str, Node] = field(default_factory=dict)
 
 
-def limits(settings: Settings) -> Limits:
+def make_limits(settings: Settings) -> Limits:
     """What the settings let an archive hold."""
-    return Limits(
-        settings.number("archive_max_members"),
-        settings.number("archive_max_size") << MIB,
-        settings.number("archive_max_ratio"),
-    )
+    return Limits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
 
 
-async def meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
+async def get_meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
     """The answer of `fs/archive/meta`; `base` is the address clients reach us at."""
-    driver, inner, mount = await _place(access)
-    signed = links.signed(access.settings, access.rules, mount, access.path)
+    located = await _locate(access)
+    must_sign = links.requires_signature(access.settings, access.rules, located.mount, access.path)
     found = {
         "comment": "",
         "encrypted": False,
         "content": None,
-        "raw_url": f"{base}/ae{links.encoded(access.path)}",
-        "sign": links.archive_signature(access.settings, access.path) if signed else "",
+        "raw_url": f"{base}/ae{links.encode_path(access.path)}",
+        "sign": links.make_archive_signature(access.settings, access.path) if must_sign else "",
     }
     try:
-        entry = await _file(driver, inner, mount)
-        async with _turn(access), _in_time(), _opened(driver, inner, entry, access.settings, password) as archive:
-            tree = await _tree(archive, entry.modified)
+        entry = await _stat_archive(located)
+        async with _look_into(access, located, entry, password) as archive:
+            tree = await _build_tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.prefixed(f"failed to get {inner} archive met") from None
+        raise problem.prefixed(f"failed to get {located.path} archive met") from None
     if tree is not None:
-        storage = mount.storage
-        found["content"] = _rows(tree, access.settings.type_codes, storage)
+        storage = located.mount.storage
+        found["content"] = _make_tree_rows(tree, access.settings.type_codes, storage)
         found["sort"] = {
             "order_by": storage.order_by,
             "order_direction": storage.order_direction,
@@ -95,28 +122,28 @@ async def meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
     return found
 
 
-async def listing(access: PathAccess, password: str, inside: str, part: Slice) -> dict[str, Any]:
+async def list_folder(access: PathAccess, password: str, inside: str, part: Slice) -> dict[str, Any]:
     """The answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
-    driver, inner, mount = await _place(access)
+    located = await _locate(access)
     try:
-        entry = await _file(driver, inner, mount)
-        async with _turn(access), _in_time(), _opened(driver, inner, entry, access.settings, password) as archive:
-            found = await _folder(archive, folder, entry.modified)
+        entry = await _stat_archive(located)
+        async with _look_into(access, located, entry, password) as archive:
+            found = await _read_folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
-        raise type(problem)(f"failed to list archive [{inner}]{folder}: {problem.message}{repeated}") from None
-    rows = arranged(found, mount.storage)
-    start, stop = part.bounds(len(rows))
+        raise type(problem)(f"failed to list archive [{located.path}]{folder}: {problem.message}{repeated}") from None
+    rows = sort_entries(found, located.mount.storage)
+    start, stop = part.indices(len(rows))
     codes = access.settings.type_codes
-    return {"content": [objects.row(codes, one) for one in rows[start:stop]], "total": len(rows)}
+    return {"content": [objects.make_row(codes, row) for row in rows[start:stop]], "total": len(rows)}
 
 
 class MemberStream:
-    """The bytes of one member, `found`; to be closed."""
+    """The bytes of one member of an archive; to be closed."""
 
-    def __init__(self, stream: AsyncGenerator[Member | bytes, None], found: Member, first: bytes) -> None:
-        self.member = found
+    def __init__(self, stream: AsyncGenerator[Member | bytes, None], member: Member, first: bytes) -> None:
+        self.member = member
         self._stream = stream
         self._first = first
 
@@ -132,14 +159,15 @@ class MemberStream:
         return following
 
     async def aclose(self) -> None:
+        """Close the archive."""
         await self._stream.aclose()
 
 
-async def member(file: Download, inside: str, password: str) -> MemberStream:
-    """One file of an archive. Whatever shows before or in its first block is raised here; NotFound when it is none."""
-    stream = _member(file, TreePath(inside)[1:], password)
+async def open_member(file: Download, inside: str, password: str) -> MemberStream:
+    """One file of an archive; NotFound when there is none. A failure up to its first block is raised here."""
+    stream = _stream_member(file, TreePath(inside)[1:], password)
     try:
-        async with _in_time():
+        async with _limit_time():
             found = await anext(stream, None)
             first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
@@ -149,89 +177,81 @@ async def member(file: Download, inside: str, password: str) -> MemberStream:
     return MemberStream(stream, found, first)
 
 
-async def _member(file: Download, path: str, password: str) -> AsyncGenerator[Member | bytes, None]:
+async def _stream_member(file: Download, path: str, password: str) -> AsyncGenerator[Member | bytes, None]:
     """The member, then its blocks; nothing when there is none."""
-    entry = await _file(file.driver, file.inner, file.mount)
+    entry = await _stat_archive(file.located)
     async with (
-        _place_to_send(),
-        _opened(file.driver, file.inner, entry, file.settings, password) as archive,
-        aclosing(archive.contents(lambda _, one: one.path == path)) as contents,
+        runtime.get(ArchiveConcurrency).hold_member(),
+        _open(file.located, entry, file.settings, password) as archive,
+        aclosing(archive.contents(lambda _, member: member.path == path)) as contents,
     ):
-        async for _, found, blocks in contents:
-            yield found
+        async for _, member, blocks in contents:
+            yield member
             async for block in blocks:
                 yield block
             return
 
 
-async def _place(access: PathAccess) -> tuple[Driver, TreePath, Mount]:
+async def _locate(access: PathAccess) -> Located:
     """Where the archive is, if the caller may look into archives and read here."""
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
         raise Denied
     access.require_read()
     try:
-        return await access.driver()
+        return await access.locate()
     except StorageProblem as problem:
         raise problem.prefixed("failed get storage") from None
 
 
-async def _file(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
-    entry = await look(driver, inner, mount)
+async def _stat_archive(located: Located) -> Entry:
+    """The archive's entry; NotSupported for what is none, or when its size is not known: its end is read first."""
+    entry = await lookup(located)
     if entry.is_dir:
-        raise NotSupported("not a file")
-    if not archives.supported(inner.name):
+        raise NotAFile
+    if not archives.supported(located.path.name):
         raise NotSupported("failed get archive tool: the obj does not have an extension.")
+    if entry.size is None:
+        raise NotSupported("the size of the archive is not known")
     return entry
 
 
-def _turn(access: PathAccess) -> asyncio.Semaphore:
-    """To be held while a user looks into an archive."""
-    return _turns.setdefault(access.caller.user.id, asyncio.Semaphore(AT_ONCE))
-
-
 @asynccontextmanager
-async def _place_to_send() -> AsyncIterator[None]:
+async def _limit_time() -> AsyncIterator[None]:
     try:
-        await asyncio.wait_for(_places.acquire(), PATIENCE)
-    except TimeoutError:
-        raise TooMany("too many files of archives are sent at once, try again later") from None
-    try:
-        yield
-    finally:
-        _places.release()
-
-
-@asynccontextmanager
-async def _in_time() -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(LOOKUP_SECONDS):
             yield
     except TimeoutError:
         raise ArchiveTooLarge("the archive takes too long to be looked into") from None
 
 
 @asynccontextmanager
-async def _opened(
-    driver: Driver, inner: TreePath, entry: Entry, settings: Settings, password: str
-) -> AsyncIterator[Archive]:
-    source = Packed(driver, inner, entry.size)
-    encoding = settings["non_efs_zip_encoding"]
-    async with archives.opened(inner.name, source, password, encoding, limits(settings)) as archive:
+async def _look_into(access: PathAccess, located: Located, entry: Entry, password: str) -> AsyncIterator[Archive]:
+    """The archive, open for LOOKUP_SECONDS; a user has LOOKUPS_PER_USER of them at once."""
+    semaphore = runtime.get(ArchiveConcurrency).get_lookup_semaphore(access.caller.user.id)
+    async with semaphore, _limit_time(), _open(located, entry, access.settings, password) as archive:
         yield archive
 
 
-async def _tree(archive: Archive, modified: float) -> Node | None:
+@asynccontextmanager
+async def _open(located: Located, entry: Entry, settings: Settings, password: str) -> AsyncIterator[Archive]:
+    source = Packed(located.driver, located.path, entry.size or 0)
+    encoding = settings.non_efs_zip_encoding
+    async with archives.opened(located.path.name, source, password, encoding, make_limits(settings)) as archive:
+        yield archive
+
+
+async def _build_tree(archive: Archive, modified: float) -> Node | None:
     """All that can be unpacked, with the folders above it; None when there is more than LARGEST_TREE of it, or it is
     deeper than DEEPEST_TREE."""
     root = Node(Entry("", 0, modified, True))
     count = 0
     async with aclosing(archive.members()) as members:
-        async for one in members:
-            if one.refused:
+        async for member in members:
+            if member.refused:
                 continue
             node = root
-            *above, name = one.path.split("/")
+            *above, name = member.path.split("/")
             if len(above) > DEEPEST_TREE:
                 return None
             for part in above:
@@ -240,42 +260,42 @@ async def _tree(archive: Archive, modified: float) -> Node | None:
                     count += 1
                 node = node.children[part]
             known = node.children.get(name)
-            node.children[name] = Node(_entry(name, one, modified), known.children if known else {})
+            node.children[name] = Node(_make_entry(name, member, modified), known.children if known else {})
             count += known is None
             if count > LARGEST_TREE:
                 return None
     return root
 
 
-def _entry(name: str, one: Member, modified: float) -> Entry:
-    return Entry(name, max(one.size, 0), one.modified or modified, one.is_dir)
+def _make_entry(name: str, member: Member, modified: float) -> Entry:
+    return Entry(name, max(member.size or 0, 0), member.modified or modified, member.is_dir)
 
 
-def _rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
+def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
     rows = []
-    for entry in arranged([node.entry for node in folder.children.values()], storage):
-        children = _rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
-        rows.append(objects.row(codes, entry) | {"children": children or None})
+    for entry in sort_entries([node.entry for node in folder.children.values()], storage):
+        children = _make_tree_rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
+        rows.append(objects.make_row(codes, entry) | {"children": children or None})
     return rows
 
 
-async def _folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
+async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
     """The entries of one folder; NotFound when it is none."""
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     found: dict[str, Entry] = {}
-    there = not prefix
+    is_known = not prefix
     async with aclosing(archive.members()) as members:
-        async for one in members:
-            if one.refused or not (one.path + "/").startswith(prefix):
+        async for member in members:
+            if member.refused or not (member.path + "/").startswith(prefix):
                 continue
-            name, deeper, _ = one.path[len(prefix) :].partition("/")
-            there = there or one.is_dir or bool(name)
+            name, deeper, _ = member.path[len(prefix) :].partition("/")
+            is_known = is_known or member.is_dir or bool(name)
             if not name:
                 continue
             if deeper:
                 found.setdefault(name, Entry(name, 0, modified, True))
             else:
-                found[name] = _entry(name, one, modified)
-    if not there:
+                found[name] = _make_entry(name, member, modified)
+    if not is_known:
         raise NotFound
     return list(found.values())

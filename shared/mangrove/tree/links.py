@@ -1,4 +1,4 @@
-"""Signed download links: who signs, what must be signed, and what a file's `raw_url` is (behaviour 9.2, 5.2)."""
+"""Signed download links: what must be signed, signatures, and the addresses of files (behaviour 9.2, 5.2)."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ def verify(key: str, path: str, signature: str) -> None:
         raise Unauthorized("sign invalid")
 
 
-def archive_key(token: str) -> str:
+def make_archive_key(token: str) -> str:
     """The key of links into archives; `""` when there is no token."""
     return f"{token}-archive" if token else ""
 
 
-def expiry(settings: Settings) -> int:
+def compute_expiry(settings: Settings) -> int:
     """When a link made now ends, in unix seconds; 0 for never."""
     hours = settings.link_expiration
     return 0 if hours <= 0 else (int(time.time() + hours * 3600) // BUCKET + 1) * BUCKET
 
 
-def signed(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
+def requires_signature(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
     """Whether links to files at (or, for a folder, in) `path` carry a signature and need one."""
-    return settings.sign_all or mount.storage.enable_sign or rules.wants_signature(path)
+    return settings.sign_all or mount.storage.enable_sign or rules.has_password(path)
 
 
-def signature(settings: Settings, path: TreePath) -> str:
+def make_signature(settings: Settings, path: TreePath) -> str:
     """The signature of a link made now; `""` when there is no key to sign with."""
-    return sign(settings.token, path, expiry(settings)) if settings.token else ""
+    return sign(settings.token, path, compute_expiry(settings)) if settings.token else ""
 
 
-def archive_signature(settings: Settings, path: TreePath) -> str:
+def make_archive_signature(settings: Settings, path: TreePath) -> str:
     """The signature of a link into an archive made now; `""` when there is no key to sign with."""
-    key = archive_key(settings.token)
-    return sign(key, path, expiry(settings)) if key else ""
+    key = make_archive_key(settings.token)
+    return sign(key, path, compute_expiry(settings)) if key else ""
 
 
-def encoded(path: str) -> str:
+def encode_path(path: str) -> str:
     """`path` percent-encoded for a URL, slashes kept."""
     return quote(path, safe="/~!$&'()*+,;=:@-._")
 
 
-def proxy_url(settings: Settings, mount: Mount, path: TreePath, base: str, must_sign: bool) -> str:
+def make_proxy_url(settings: Settings, mount: Mount, path: TreePath, base: str, must_sign: bool) -> str:
     """The address under which the service, or the storage's download proxy, serves the bytes."""
     down = mount.storage.down_proxy_url.partition("\n")[0].strip()
     if down:
-        query = "" if mount.storage.disable_proxy_sign else f"?sign={signature(settings, path)}"
-        return f"{down}{encoded(path)}{query}"
-    query = f"?sign={signature(settings, path)}" if must_sign else ""
-    return f"{base}/p{encoded(path)}{query}"
+        query = "" if mount.storage.disable_proxy_sign else f"?sign={make_signature(settings, path)}"
+        return f"{down}{encode_path(path)}{query}"
+    query = f"?sign={make_signature(settings, path)}" if must_sign else ""
+    return f"{base}/p{encode_path(path)}{query}"

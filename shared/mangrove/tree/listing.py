@@ -1,85 +1,99 @@
-"""Folders as listed: read once, kept sorted, encoded row by row when a page asks, bounded in bytes.
+"""Listings of folders: read once, kept sorted, encoded row by row when a page asks, bounded in bytes.
 
-A folder stays for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
-not want a cache but can tell cheaply that a folder changed (`Stamps`), as long as its stamp is the same, and never
-longer than TRUST times the time it took to read. Every write through this process drops what it touches.
+A folder is kept for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
+not want a cache but can tell cheaply that a folder changed (`ChangeToken`), as long as its token is the same, and never
+longer than MAX_AGE_FACTOR times the time it took to read. Every write through this process drops what it touches.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from fnmatch import translate
-from functools import lru_cache
+from fnmatch import fnmatchcase
+from functools import partial
 
-import orjson
-
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.drivers import base
-from mangrove.drivers.base import ChangeToken, Driver, Entry
+from mangrove.drivers.base import ChangeToken, Entry
 from mangrove.paths import TreePath
-from mangrove.problems import NotFound, Problem, StorageProblem
+from mangrove.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable
 from mangrove.records.storages import Storage
-from mangrove.tree.mounts import Mount
+from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.shared_reads import SharedReads
 
 LARGEST_CACHE = 96 << 20  # bytes, estimated
 ENTRY_BYTES = 320  # what one entry weighs besides its encoded row
-STAMP_SECONDS = 0.05  # how long a stamp is trusted unasked
-TRUST = 20.0
+ROW_BYTES = 40  # what an encoded row weighs besides its bytes
+TOKEN_SECONDS = 0.05  # how long a folder is fresh without asking for its change token
+TOKEN_MAX_AGE = 30.0  # seconds that a listing is kept at most while its change token is the same
+MAX_AGE_FACTOR = 20.0
 RACY_NS = 20_000_000  # a folder changed this shortly before it was read may have changed again unseen
 VIEWS = 8  # encoded forms kept of one folder
-SINGLES = 4096  # entries that were asked for by themselves and are trusted for STAMP_SECONDS
+MAX_ENTRIES = 4096  # single entries kept, each for TOKEN_SECONDS
 
 Encode = Callable[[Entry], bytes]
+Key = tuple[int, str]
 
 
 class View:
-    """A folder as one kind of caller sees it: the visible entries and their rows, encoded on demand."""
+    """A folder as callers with the same rights see it: the visible entries and their rows, encoded on demand.
+
+    `weight`: bytes of the encoded rows.
+    """
 
     def __init__(self, visible: Sequence[Entry], encode: Encode) -> None:
         self.visible = visible
+        self.weight = 0
         self._encode = encode
         self._rows: list[bytes | None] = [None] * len(visible)
 
-    def rows(self, start: int, stop: int) -> tuple[list[bytes], int]:
-        """The encoded rows of a slice, and how many bytes of them are new."""
-        grown = 0
-        chosen = self._rows[start:stop]
-        for index, encoded in enumerate(chosen):
-            if encoded is None:
-                encoded = self._encode(self.visible[start + index])
-                self._rows[start + index] = chosen[index] = encoded
-                grown += len(encoded) + 40
-        return chosen, grown  # type: ignore[return-value]  # no None is left
+    def get_rows(self, start: int, stop: int) -> list[bytes]:
+        """The encoded rows of a slice."""
+        rows = self._rows[start:stop]
+        for index, row in enumerate(rows):
+            if row is None:
+                row = self._encode(self.visible[start + index])
+                self._rows[start + index] = rows[index] = row
+                self.weight += len(row) + ROW_BYTES
+        return rows  # type: ignore[return-value]  # no None is left
 
 
-class Folder:
-    """One listing, sorted as its storage wants it."""
+class CachedFolder:
+    """One listing, sorted in its storage's order.
 
-    def __init__(self, found: list[Entry], mount: Mount, stamp: int | None, seconds: float) -> None:
-        self.entries = arranged(found, mount.storage)
+    `token`: the change token it was read under; None when it cannot be trusted. `max_age`: seconds for which an
+    unchanged token is believed. `counted`: the weight in bytes that the cache has accounted for.
+    """
+
+    def __init__(self, found: list[Entry], mount: Mount, token: int | None, seconds: float) -> None:
+        self.entries = sort_entries(found, mount.storage)
         self.mount = mount
-        self.kept = False
-        self.thumbs = any(entry.thumb for entry in found)
-        self.stamp = stamp
-        self.asked = self.read = time.monotonic()
-        self.trust = min(30.0, max(1.0, TRUST * seconds))
-        self.weight = 200 + ENTRY_BYTES * len(found)
+        self.is_cached = False
+        self.has_thumbs = any(entry.thumb for entry in found)
+        self.token = token
+        self.checked_at = self.read_at = time.monotonic()
+        self.max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * seconds))
+        self.counted = 0
         self._views: OrderedDict[Hashable, View] = OrderedDict()
         self._by_name: dict[str, Entry] | None = None
         self._names: list[str] | None = None
 
-    def named(self, name: str) -> Entry | None:
+    @property
+    def weight(self) -> int:
+        """Bytes, estimated."""
+        return 200 + ENTRY_BYTES * len(self.entries) + sum(view.weight for view in self._views.values())
+
+    def find(self, name: str) -> Entry | None:
         """The entry of that name."""
         if self._by_name is None:
             self._by_name = {entry.name: entry for entry in self.entries}
         return self._by_name.get(name)
 
-    def beginning(self, prefix: str) -> list[Entry]:
+    def find_by_prefix(self, prefix: str) -> list[Entry]:
         """The entries whose names start with `prefix`, by name."""
         if self._names is None:
             self._names = sorted(entry.name for entry in self.entries)
@@ -87,28 +101,27 @@ class Folder:
         for name in self._names[bisect_left(self._names, prefix) :]:
             if not name.startswith(prefix):
                 break
-            entry = self.named(name)
+            entry = self.find(name)
             if entry is not None:
                 found.append(entry)
         return found
 
-    def view(self, key: Hashable, visible: Callable[[Entry], bool] | None, encode: Encode) -> View:
-        """The view kept under `key`, made on first use; the least used of VIEWS goes."""
+    def get_view(self, key: Hashable, select: Callable[[Sequence[Entry]], Sequence[Entry]], encode: Encode) -> View:
+        """The view kept under `key`, made of what `select` leaves at first use; the least used beyond VIEWS goes."""
         view = self._views.get(key)
         if view is None:
-            shown = self.entries if visible is None else [entry for entry in self.entries if visible(entry)]
-            view = self._views[key] = View(shown, encode)
+            view = self._views[key] = View(select(self.entries), encode)
             if len(self._views) > VIEWS:
                 self._views.popitem(last=False)
         self._views.move_to_end(key)
         return view
 
 
-def arranged(found: list[Entry], storage: Storage) -> list[Entry]:
+def sort_entries(found: list[Entry], storage: Storage) -> list[Entry]:
     """Sorted by the storage's order_by, if any, then with folders in front or at the back, if wanted."""
     keys: dict[str, Callable[[Entry], object]] = {
-        "name": lambda entry: natural(entry.name),
-        "size": lambda entry: entry.size,
+        "name": lambda entry: make_natural_key(entry.name),
+        "size": lambda entry: entry.size or 0,
         "modified": lambda entry: entry.modified,
     }
     if storage.order_by in keys:
@@ -122,7 +135,7 @@ def arranged(found: list[Entry], storage: Storage) -> list[Entry]:
 _digits = re.compile(r"(\d+)")
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
+def make_natural_key(name: str) -> list[tuple[int, int, str]]:
     """A key under which `a2` comes before `a10`; letters compare with case."""
     return [
         (0, int(part), part) if part.isdecimal() and len(part) < 4000 else (1, 0, part)
@@ -131,170 +144,159 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
-class _Reading:
-    """One folder that several wait for: what was `found` serves all who asked before it was begun to be read."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.found: Folder | None = None
-        self.began = 0.0
-
-
 class Listings:
     """The cache: least recently used folders go when the estimate passes LARGEST_CACHE."""
 
     def __init__(self, largest: int = LARGEST_CACHE) -> None:
         self._largest = largest
-        self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
-        self._reading: dict[tuple[int, str], _Reading] = {}
-        self._singles: dict[tuple[int, str], tuple[Mount, Entry, float]] = {}
+        self._folders: OrderedDict[Key, CachedFolder] = OrderedDict()
+        self._reads: SharedReads[CachedFolder] = SharedReads()
+        self._entries: dict[Key, tuple[Mount, Entry, float]] = {}
         self._changes = 0
         self.weight = 0
 
-    async def get(self, mount: Mount, driver: Driver, inner: TreePath, refresh: bool = False) -> Folder:
-        """The folder, from the cache when it is still good; the driver's StorageProblem when it cannot be read."""
-        key = (mount.storage.id, str(inner))
-        if not refresh and (folder := self._folders.get(key)) and await _good(folder, mount, driver, inner):
-            self._folders.move_to_end(key)
-            return folder
-        reading = self._reading.setdefault(key, _Reading())
-        asked = time.monotonic()
-        try:
-            async with reading.turn:
-                folder = self._folders.get(key)
-                if folder is not None and folder.read >= asked:
-                    return folder
-                if reading.found is None or reading.found.mount is not mount or reading.began < asked:
-                    began = time.monotonic()
-                    reading.found, reading.began = await self._read(key, mount, driver, inner), began
-                return reading.found
-        finally:
-            if not reading.turn.locked():
-                self._reading.pop(key, None)
+    async def get(self, located: Located, *, refresh: bool = False) -> CachedFolder:
+        """The folder, from the cache while it is fresh; the driver's StorageProblem when it cannot be read.
 
-    async def single(self, mount: Mount, driver: Driver, inner: TreePath) -> Entry:
-        """What the driver says of one entry; asked at most every STAMP_SECONDS."""
-        key, asked, changes = (mount.storage.id, str(inner)), time.monotonic(), self._changes
-        kept = self._singles.get(key)
-        if kept is not None and kept[0] is mount and asked - kept[2] < STAMP_SECONDS:
+        One read serves all that asked before it began; if it is kept, also those that asked while it went on.
+        With `refresh` nothing serves that began to be read before this call.
+        """
+        key = _make_key(located)
+        if not refresh:
+            folder = self._folders.get(key)
+            if folder is not None and await _is_fresh(folder, located) and self._folders.get(key) is folder:
+                self._folders.move_to_end(key)
+                return folder
+        return await self._reads.get(
+            (located.mount, located.path),
+            partial(self._read, key, located),
+            lambda folder: folder.is_cached and not refresh,
+        )
+
+    async def stat(self, located: Located) -> Entry:
+        """One entry as the driver describes it; asked at most every TOKEN_SECONDS."""
+        key, now, changes = _make_key(located), time.monotonic(), self._changes
+        kept = self._entries.get(key)
+        if kept is not None and kept[0] is located.mount and now - kept[2] < TOKEN_SECONDS:
             return kept[1]
-        entry = await driver.stat(inner)
-        if len(self._singles) >= SINGLES:
-            self._singles.clear()
+        entry = await located.driver.stat(located.path)
+        if len(self._entries) >= MAX_ENTRIES:
+            self._entries.clear()
         if changes == self._changes:
-            self._singles[key] = (mount, entry, asked)
+            self._entries[key] = (located.mount, entry, now)
         return entry
 
-    async def _read(self, key: tuple[int, str], mount: Mount, driver: Driver, inner: TreePath) -> Folder:
+    async def _read(self, key: Key, located: Located) -> CachedFolder:
+        driver = located.driver
         began = time.monotonic()
         before = time.time_ns()
         changes = self._changes
-        stamp = await driver.get_change_token(inner) if isinstance(driver, ChangeToken) else None
-        found = await base.list_all(driver, inner)
-        folder = Folder(found, mount, stamp, time.monotonic() - began)
-        if stamp is not None and before - stamp < RACY_NS:
-            folder.stamp = None
+        token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
+        found = await base.list_all(driver, located.path)
+        folder = CachedFolder(found, located.mount, token, time.monotonic() - began)
+        if token is not None and before - token < RACY_NS:
+            folder.token = None
         self._drop(key)
-        if _lifetime(mount, driver, inner) > 0 and found and changes == self._changes:
+        if _get_max_age(located) > 0 and found and changes == self._changes:
             self._folders[key] = folder
-            folder.kept = True
-            self.weight += folder.weight
-            self._shrink()
+            folder.is_cached = True
+            self.update_weight(folder)
         return folder
 
-    def weigh(self, folder: Folder, grown: int) -> None:
-        """Account for `grown` more bytes in `folder` and let the oldest go."""
-        if folder.kept:
-            folder.weight += grown
-            self.weight += grown
-            self._shrink()
+    def update_weight(self, folder: CachedFolder) -> None:
+        """Account for what `folder` weighs now and drop the oldest while all weigh too much."""
+        if folder.is_cached:
+            weight = folder.weight
+            self.weight += weight - folder.counted
+            folder.counted = weight
+            while self.weight > self._largest and len(self._folders) > 1:
+                self._drop(next(iter(self._folders)))
 
-    def _shrink(self) -> None:
-        while self.weight > self._largest and len(self._folders) > 1:
-            self._drop(next(iter(self._folders)))
-
-    def _drop(self, key: tuple[int, str]) -> None:
+    def _drop(self, key: Key) -> None:
         folder = self._folders.pop(key, None)
         if folder is not None:
-            folder.kept = False
-            self.weight -= folder.weight
+            folder.is_cached = False
+            self.weight -= folder.counted
+            folder.counted = 0
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
+        """What is being read right now is not kept."""
         self._changes += 1
-        self._singles.clear()
+        self._entries.clear()
 
-    def forget(self, storage_id: int, inner: TreePath) -> None:
-        """Something in the folder `inner` changed; what is being read right now is not kept either."""
-        self._changed()
-        self._drop((storage_id, str(inner)))
+    def forget(self, storage_id: int, path: TreePath) -> None:
+        """Drop the folder `path`, in which something changed."""
+        self._note_change()
+        self._drop((storage_id, str(path)))
 
-    def forget_below(self, storage_id: int, inner: TreePath | None = None) -> None:
-        """The folder `inner` (None: the storage) and everything below it changed."""
-        self._changed()
-        below = "/" if inner is None or inner == "/" else f"{inner}/"
-        for key in [key for key in self._folders if key[0] == storage_id and f"{key[1]}/".startswith(below)]:
+    def forget_below(self, storage_id: int, path: TreePath | None = None) -> None:
+        """Drop the folder `path` (None: the whole storage) and everything below it."""
+        self._note_change()
+        prefix = "/" if path is None or path == "/" else f"{path}/"
+        for key in [key for key in self._folders if key[0] == storage_id and f"{key[1]}/".startswith(prefix)]:
             self._drop(key)
 
     def clear(self) -> None:
-        """Forget every folder."""
-        self._changed()
+        """Drop every folder."""
+        self._note_change()
         for key in list(self._folders):
             self._drop(key)
 
 
-cache = Listings()
+def listings() -> Listings:
+    """The cache of this process."""
+    return runtime.get(Listings)
 
 
-async def _good(folder: Folder, mount: Mount, driver: Driver, inner: TreePath) -> bool:
+def _make_key(located: Located) -> Key:
+    return located.mount.storage.id, str(located.path)
+
+
+async def _is_fresh(folder: CachedFolder, located: Located) -> bool:
     now = time.monotonic()
-    if folder.mount is not mount:
+    if folder.mount is not located.mount:
         return False
+    driver = located.driver
     if not isinstance(driver, ChangeToken):
-        return now - folder.read < _lifetime(mount, driver, inner)
-    if now - folder.asked < STAMP_SECONDS:
+        return now - folder.read_at < _get_max_age(located)
+    if now - folder.checked_at < TOKEN_SECONDS:
         return True
-    if folder.stamp is None or now - folder.read > folder.trust:
+    if folder.token is None or now - folder.read_at > folder.max_age:
         return False
     try:
-        if await driver.get_change_token(inner) != folder.stamp:
+        if await driver.get_change_token(located.path) != folder.token:
             return False
     except Problem:
         return False
-    folder.asked = now
+    folder.checked_at = now
     return True
 
 
-def _lifetime(mount: Mount, driver: Driver, inner: TreePath) -> float:
+def _get_max_age(located: Located) -> float:
     """Seconds for which a listing may be kept; 0 for not at all."""
-    if isinstance(driver, ChangeToken):
-        return 30.0
-    if driver.config.no_cache:
+    if isinstance(located.driver, ChangeToken):
+        return TOKEN_MAX_AGE
+    if located.driver.config.no_cache:
         return 0.0
-    policies = _policies(mount.storage.custom_cache_policies)
-    minutes = next((one for pattern, one in policies if pattern.match(str(inner))), mount.storage.cache_expiration)
-    trusted = config().snapshot_seconds  # in the cloud other functions write without our hearing of it
-    return minutes * 60.0 if trusted is None or config().on_one_machine else min(minutes * 60.0, trusted)
+    seconds = _get_cache_minutes(located.mount.storage, located.path) * 60.0
+    trusted = config().snapshot_seconds  # in the cloud other functions write, and nothing reports that here
+    return seconds if trusted is None or config().on_one_machine else min(seconds, trusted)
 
 
-@lru_cache(maxsize=64)
-def _policies(lines: str) -> tuple[tuple[re.Pattern[str], float], ...]:
-    found: list[tuple[re.Pattern[str], float]] = []
-    for line in lines.splitlines():
+def _get_cache_minutes(storage: Storage, path: TreePath) -> float:
+    """What the first of the storage's `glob:minutes` lines that matches says, else its cache_expiration."""
+    for line in storage.custom_cache_policies.splitlines():
         glob, _, minutes = line.strip().rpartition(":")
-        if glob and minutes.isdecimal():
-            found.append((re.compile(translate(glob)), float(minutes)))
-    return tuple(found)
+        if glob and minutes.isdecimal() and fnmatchcase(str(path), glob):
+            return float(minutes)
+    return float(storage.cache_expiration)
 
 
-def explained(problem: StorageProblem, direct_lookup: bool) -> Problem:
+def explain_list_failure(problem: StorageProblem, direct_lookup: bool) -> Problem:
     """A listing's failure in the words clients know (behaviour 1.4)."""
+    explained: Problem = problem
     if isinstance(problem, NotFound):
-        problem = problem.prefixed("failed get dir: failed to get obj" if direct_lookup else "failed get dir")  # type: ignore[assignment]
-    elif problem.message != "not a folder" and not problem.message.startswith("storage status"):
-        problem = problem.prefixed("failed to list objs")  # type: ignore[assignment]
-    return problem.prefixed("failed get objs")
-
-
-def joined(rows: list[bytes]) -> orjson.Fragment:
-    """Rows as one JSON array, ready to be put into an answer."""
-    return orjson.Fragment(b"[" + b",".join(rows) + b"]")
+        explained = problem.prefixed("failed get dir: failed to get obj" if direct_lookup else "failed get dir")
+    elif not isinstance(problem, NotAFolder | StorageUnavailable):
+        explained = problem.prefixed("failed to list objs")
+    return explained.prefixed("failed get objs")

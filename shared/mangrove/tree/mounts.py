@@ -1,4 +1,4 @@
-"""The storages as mounted: which one holds a path, and the drivers that run for them.
+"""The mounted storages: which one serves a path, and the drivers that run for them.
 
 The table follows the snapshot: `ready()` compares the two and starts or stops what differs, so a change made
 by another function or process reaches this one with its next snapshot.
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import count
 
+from mangrove import runtime
 from mangrove.drivers import registry
 from mangrove.drivers.base import Capacity, Driver, DriverContext, Options, Space
 from mangrove.paths import TreePath
-from mangrove.problems import Problem, StorageProblem
+from mangrove.problems import Problem, StorageProblem, StorageUnavailable
 from mangrove.records import storages
 from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
@@ -28,44 +29,52 @@ SPACE_SECONDS = 1.0
 BALANCE = ".balance"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Mount:
-    """One enabled storage in the tree. `path` is where it is seen: the mount path without `.balance…`."""
+    """One enabled storage in the tree. `path` is the mount path without `.balance…`."""
 
     storage: Storage
-    path: TreePath
+    path: TreePath = field(init=False)
     driver: Driver | None = None
     status: str = ""
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def running(self) -> Driver:
-        """The driver, started at the first call. Problem when it cannot run."""
+    def __post_init__(self) -> None:
+        self.path = TreePath(self.storage.mount_path.partition(BALANCE)[0])
+
+    async def get_driver(self) -> Driver:
+        """The running driver, started at the first call; a Problem when it cannot run."""
         if self.driver is None:
             async with self.starting:
                 if self.driver is None:
                     await self._start()
         assert self.driver is not None
         if self.status != WORKING and self.driver.config.check_status:
-            raise StorageProblem(f"storage status: {self.status}: storage not init")
+            raise self._make_unavailable()
         return self.driver
 
     async def _start(self) -> None:
         try:
             kind = registry.load(self.storage.driver)
-            driver = kind(kind.Options.parse(self.storage.addition), _mounting(self))
+            driver = kind(kind.Options.parse(self.storage.addition), _make_context(self))
         except Problem as problem:
             self.status = escape(problem.message, quote=False)
-            raise StorageProblem(f"storage status: {self.status}: storage not init") from None
-        self.status = await _started(driver)
+            raise self._make_unavailable() from None
+        self.status = await _start_driver(driver)
         self.driver = driver
 
+    def _make_unavailable(self) -> StorageUnavailable:
+        return StorageUnavailable(f"storage status: {self.status}: storage not init")
+
     async def stop(self) -> None:
+        """Stop the driver; the next use starts it anew."""
         if self.driver is not None:
             driver, self.driver = self.driver, None
             await driver.stop()
 
 
-async def _started(driver: Driver) -> str:
+async def _start_driver(driver: Driver) -> str:
+    """Start a driver; the status text."""
     try:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
@@ -73,20 +82,19 @@ async def _started(driver: Driver) -> str:
         return escape(problem.message, quote=False)  # clients show a status as HTML
     except TimeoutError:
         return f"the storage did not answer within {START_SECONDS:.0f} s"
-    except Exception:  # a library's surprise must not take the other storages along
+    except Exception:  # an unexpected error of a library must not keep the other storages from starting
         crash("driver failed to start", driver=driver.name)
         return "the driver failed to start, see the log"
     return WORKING
 
 
-def _mounting(mount: Mount) -> DriverContext:
-    def stored(addition: str) -> None:
+def _make_context(mount: Mount) -> DriverContext:
+    def store(addition: str) -> None:
         mount.storage = storages.replace_addition(mount.storage.id, mount.storage.addition, addition)
-        snapshot.changed()
 
     async def save_options(options: Options) -> None:
-        await asyncio.to_thread(stored, options.model_dump_json())
-        await ready()  # before the driver's next change: a table that follows later would take this one for another's
+        await asyncio.to_thread(store, options.model_dump_json())
+        await ready()  # before the driver saves again: a table that follows later would see a change made elsewhere
 
     return DriverContext(
         mount_path=mount.path,
@@ -96,8 +104,33 @@ def _mounting(mount: Mount) -> DriverContext:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A path inside one mounted storage, whose driver runs."""
+
+    driver: Driver
+    path: TreePath
+    mount: Mount
+
+    @property
+    def parent(self) -> Located:
+        """The folder above; the storage's root is its own parent."""
+        return self.with_path(self.path.parent)
+
+    def child(self, name: str) -> Located:
+        """The entry `name` of this folder."""
+        return self.with_path(self.path / name)
+
+    def with_path(self, path: TreePath) -> Located:
+        """Another path inside the same storage."""
+        return Located(self.driver, path, self.mount)
+
+
 class MountTable:
-    """All mounts of one snapshot version, in the order of `order`, then mount path."""
+    """All mounts of one snapshot version, in the order of `order`, then mount path.
+
+    `by_path`: the mounts at a path, several when they are balanced. `ancestors`: the folders above any mount.
+    """
 
     def __init__(self, version: int, mounts: Sequence[Mount]) -> None:
         self.version = version
@@ -105,19 +138,19 @@ class MountTable:
         self.by_path: dict[str, list[Mount]] = {}
         for mount in sorted(mounts, key=lambda mount: mount.storage.mount_path):
             self.by_path.setdefault(mount.path, []).append(mount)
-        self.above: set[str] = {folder for path in self.by_path for folder in TreePath(path).ancestors()[1:]}
+        self.ancestors: set[str] = {folder for path in self.by_path for folder in TreePath(path).ancestors()[1:]}
 
-    def group(self, path: TreePath) -> list[Mount]:
+    def find_mounts(self, path: TreePath) -> list[Mount]:
         """The mounts with the longest path that holds `path`; empty when none does."""
         for folder in path.ancestors():
             if folder in self.by_path:
                 return self.by_path[folder]
         return []
 
-    def folders(self, path: TreePath) -> dict[str, Mount]:
+    def find_virtual_folders(self, path: TreePath) -> dict[str, Mount]:
         """The virtual folders right below `path`: name → the first storage mounted at or below it."""
         found: dict[str, Mount] = {}
-        if path not in self.above:
+        if path not in self.ancestors:
             return found
         for mount in self.mounts:
             if mount.path != path and mount.path.within(path):
@@ -125,42 +158,47 @@ class MountTable:
         return found
 
 
-_table = MountTable(-1, ())
-_turn = count()
-_syncing = asyncio.Lock()
+class Mounts:
+    """The table in use, and the counter by which balanced mounts alternate."""
+
+    def __init__(self) -> None:
+        self.table = MountTable(-1, ())
+        self._selections = count()
+        self._syncing = asyncio.Lock()
+
+    def get_next_selection(self) -> int:
+        """A number that grows with every call."""
+        return next(self._selections)
+
+    async def sync(self) -> MountTable:
+        """The table of the present snapshot."""
+        now = await snapshot.fresh()
+        if now.version != self.table.version:
+            async with self._syncing:
+                now = snapshot.current()  # the one read before the lock may be older than the table by now
+                if now.version != self.table.version:
+                    await self._apply(now)
+        return self.table
+
+    async def _apply(self, now: snapshot.Snapshot) -> None:
+        running = {mount.storage.id: mount for mount in self.table.mounts}
+        mounts: list[Mount] = []
+        for storage in now.storages:
+            if storage.disabled:
+                continue
+            mount = running.get(storage.id)
+            if mount is not None and _is_unchanged(mount.storage, storage):
+                mount.storage = storage
+                running.pop(storage.id)
+            else:
+                mount = Mount(storage)
+            mounts.append(mount)
+        self.table = MountTable(now.version, mounts)
+        for removed in running.values():
+            await removed.stop()
 
 
-async def ready() -> MountTable:
-    """The table of the present snapshot."""
-    now = await snapshot.fresh()
-    if now.version != _table.version:
-        async with _syncing:
-            now = snapshot.current()  # the one we came with may be behind the table by now
-            if now.version != _table.version:
-                await _follow(now)
-    return _table
-
-
-async def _follow(now: snapshot.Snapshot) -> None:
-    global _table
-    running = {mount.storage.id: mount for mount in _table.mounts}
-    mounts: list[Mount] = []
-    for storage in now.storages:
-        if storage.disabled:
-            continue
-        mount = running.get(storage.id)
-        if mount is not None and _same(mount.storage, storage):
-            mount.storage = storage
-            running.pop(storage.id)
-        else:
-            mount = Mount(storage, _shown(storage.mount_path))
-        mounts.append(mount)
-    _table = MountTable(now.version, mounts)
-    for gone in running.values():
-        await gone.stop()
-
-
-def _same(old: Storage, new: Storage) -> bool:
+def _is_unchanged(old: Storage, new: Storage) -> bool:
     """Whether a running driver serves the new record too."""
     return (old.driver, old.addition, old.mount_path, old.modified) == (
         new.driver,
@@ -170,8 +208,9 @@ def _same(old: Storage, new: Storage) -> bool:
     )
 
 
-def _shown(mount_path: str) -> TreePath:
-    return TreePath(mount_path.partition(BALANCE)[0])
+async def ready() -> MountTable:
+    """The table of the present snapshot."""
+    return await runtime.get(Mounts).sync()
 
 
 async def start(storage_id: int) -> str:
@@ -185,8 +224,8 @@ async def start(storage_id: int) -> str:
 
 
 async def stop(storage_id: int) -> None:
-    """Let go of a storage's driver; the next use starts it anew."""
-    for mount in _table.mounts:
+    """Stop a storage's driver; the next use starts it anew."""
+    for mount in runtime.get(Mounts).table.mounts:
         if mount.storage.id == storage_id:
             await mount.stop()
 
@@ -199,48 +238,50 @@ async def load() -> None:
 
 async def _load(mount: Mount) -> None:
     try:
-        await mount.running()
+        await mount.get_driver()
     except Problem:
-        pass  # the status says it
+        pass  # the reason is in the status
     if mount.status != mount.storage.status:
         try:
-            mount.storage = await asyncio.to_thread(storages.change, mount.storage.id, status=mount.status)
+            mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
         except RecordMissing:
             pass  # removed meanwhile
 
 
 async def close() -> None:
     """Stop every driver."""
-    for mount in _table.mounts:
+    for mount in runtime.get(Mounts).table.mounts:
         await mount.stop()
 
 
-def pick(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
-    """The mount that serves `path` this time (balanced ones take turns) and the path inside it."""
-    group = table.group(path)
-    if not group:
-        where = "please add a storage first" if path == "/" else f"rawPath: {path}"
-        raise StorageProblem(f"storage not found; {where}")
-    mount = group[0] if len(group) == 1 else group[next(_turn) % len(group)]
+def select_mount(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
+    """The mount that serves `path` this time (balanced ones alternate) and the path inside it."""
+    candidates = table.find_mounts(path)
+    if not candidates:
+        reason = "please add a storage first" if path == "/" else f"rawPath: {path}"
+        raise StorageProblem(f"storage not found; {reason}")
+    mount = candidates[0]
+    if len(candidates) > 1:
+        mount = candidates[runtime.get(Mounts).get_next_selection() % len(candidates)]
     return mount, path.below(mount.path)
 
 
 class MountResolver:
-    """The opener of Alias and Crypt."""
+    """The `Resolver` that Alias and Crypt are given."""
 
     async def resolve(self, path: TreePath) -> tuple[Driver, TreePath]:
-        mount, inner = pick(_table, path)
-        return await mount.running(), inner
+        mount, inner = select_mount(runtime.get(Mounts).table, path)
+        return await mount.get_driver(), inner
 
     def folders(self, path: TreePath) -> Sequence[str]:
-        return list(_table.folders(path))
+        return list(runtime.get(Mounts).table.find_virtual_folders(path))
 
 
-async def details(mount: Mount) -> Capacity | None:
-    """How full a mounted storage is; None when it cannot say so in SPACE_SECONDS."""
+async def get_capacity(mount: Mount) -> Capacity | None:
+    """How full a mounted storage is; None when that is not known within SPACE_SECONDS."""
     try:
         async with asyncio.timeout(SPACE_SECONDS):
-            driver = await mount.running()
+            driver = await mount.get_driver()
             return await driver.get_space() if isinstance(driver, Space) else None
     except (Problem, TimeoutError):
         return None

@@ -14,12 +14,12 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 FOLDER = 1
 
 
-def kind(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
+def get_type_code(codes: Mapping[str, int], name: str, is_dir: bool) -> int:
     """The type code of an entry: 1 for a folder, else by extension, 0 when unknown."""
     return FOLDER if is_dir else codes.get(name.rpartition(".")[2].lower(), 0)
 
 
-def moment(seconds: float) -> datetime | str:
+def format_time(seconds: float) -> datetime | str:
     """A time for the wire; the zero time when it is not known, or before the year 1 or after 9999."""
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else ZERO_TIME
@@ -27,23 +27,23 @@ def moment(seconds: float) -> datetime | str:
         return ZERO_TIME
 
 
-def row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "") -> dict[str, Any]:
-    """The object record of an entry."""
+def make_row(codes: Mapping[str, int], entry: Entry, sign: str = "", thumb: str = "") -> dict[str, Any]:
+    """The object record of an entry; a size that is not known is 0."""
     hashes = dict(entry.hashes) if entry.hashes else None
     return {
         "name": entry.name,
-        "size": entry.size,
+        "size": entry.size or 0,
         "is_dir": entry.is_dir,
-        "modified": moment(entry.modified),
-        "created": moment(entry.created or entry.modified),
+        "modified": format_time(entry.modified),
+        "created": format_time(entry.created or entry.modified),
         "sign": sign,
         "thumb": thumb,
-        "type": kind(codes, entry.name, entry.is_dir),
+        "type": get_type_code(codes, entry.name, entry.is_dir),
         "hashinfo": orjson.dumps(hashes).decode(),
         "hash_info": hashes,
     }
 
 
-def capacity(space: Capacity) -> dict[str, int]:
+def make_capacity_row(space: Capacity) -> dict[str, int]:
     """The `mount_details` of a storage."""
     return {"total_space": space.total, "used_space": space.used, "free_space": space.free}

@@ -1,4 +1,4 @@
-"""Per-path rules (metas): the nearest one to a path says who may read and write there, and what is hidden."""
+"""Per-path rules (metas): the nearest one to a path decides who may read and write there, and what is hidden."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import re2
-
+from mangrove import runtime
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
+from mangrove.patterns import compile_pattern
 from mangrove.records.metas import Meta
 from mangrove.records.users import User
 from mangrove.site import snapshot
@@ -28,6 +28,7 @@ class Rule:
         return sub or path == self.path
 
     def hides_name(self, name: str) -> bool:
+        """Whether one of the hide lines matches."""
         return any(pattern.search(name) for pattern in self.hides)
 
 
@@ -35,26 +36,26 @@ class Rules:
     """The rules of one snapshot."""
 
     def __init__(self, metas: Mapping[str, Meta]) -> None:
-        self._by_path = {TreePath(meta.path): _compiled(meta) for meta in metas.values()}
-        self.any_readers = any(meta.read_users for meta in metas.values())
+        self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
+        self.has_reader_lists = any(meta.read_users for meta in metas.values())
 
-    def nearest(self, path: TreePath) -> Rule | None:
+    def find_nearest(self, path: TreePath) -> Rule | None:
         """The rule at `path` or at the closest folder above; it shadows all farther ones."""
         if not self._by_path:
             return None
         return next((self._by_path[folder] for folder in path.ancestors() if folder in self._by_path), None)
 
-    def hiding(self, user: User, folder: TreePath) -> Rule | None:
+    def find_hide_rule(self, user: User, folder: TreePath) -> Rule | None:
         """The rule that hides names from this user in the listing of `folder`, if there is one."""
-        rule = self.nearest(folder)
+        rule = self.find_nearest(folder)
         if rule and rule.hides and not user.permission & Right.SEE_HIDDEN and rule.covers(folder, rule.meta.h_sub):
             return rule
         return None
 
-    def hidden(self, user: User, path: TreePath) -> bool:
+    def is_hidden(self, user: User, path: TreePath) -> bool:
         """Whether `path`, or a folder on the way to it, is hidden from this user."""
         return any(
-            (rule := self.hiding(user, step.parent)) is not None and rule.hides_name(step.name)
+            (rule := self.find_hide_rule(user, step.parent)) is not None and rule.hides_name(step.name)
             for step in path.ancestors()[:-1]
         )
 
@@ -62,31 +63,31 @@ class Rules:
         """Behaviour 4.2, in its order: hidden, readers, the bit that skips passwords, the password."""
         if not self._by_path:
             return True
-        if self.hidden(user, path) or not self.admits(user, path):
+        if self.is_hidden(user, path) or not self.is_reader(user, path):
             return False
-        rule = self.nearest(path)
+        rule = self.find_nearest(path)
         if rule is None or user.permission & Right.SKIP_PASSWORD or not rule.meta.password:
             return True
         return not rule.covers(path, rule.meta.p_sub) or password == rule.meta.password
 
-    def admits(self, user: User, path: TreePath) -> bool:
-        """Whether the nearest rule's list of readers, if it has one, names this user."""
-        rule = self.nearest(path)
+    def is_reader(self, user: User, path: TreePath) -> bool:
+        """Whether the nearest rule has no list of readers, or one with this user."""
+        rule = self.find_nearest(path)
         if rule is None or not rule.meta.read_users:
             return True
         return user.id in rule.meta.read_users or not rule.covers(path, rule.meta.read_users_sub)
 
     def may_write(self, user: User, folder: TreePath) -> bool:
-        """Whether the nearest rule's list of writers, if it has one, names this user."""
-        rule = self.nearest(folder)
+        """Whether the nearest rule has no list of writers, or one with this user."""
+        rule = self.find_nearest(folder)
         if rule is None or not rule.meta.write_users:
             return True
         return user.id in rule.meta.write_users or not rule.covers(folder, rule.meta.write_users_sub)
 
-    def keeps(self, user: User, path: TreePath, password: str, changes: bool) -> bool:
-        """Whether a rule at or below `path` keeps something from this user that a copy would bring into the open.
+    def is_restricted_below(self, user: User, path: TreePath, password: str, changes: bool) -> bool:
+        """Whether a rule at or below `path` keeps something from this user that a copy would disclose.
 
-        With `changes`, whether one keeps him from taking it away, too.
+        With `changes`, also whether one denies them writing, so that the original may not be taken away.
         """
         return any(
             rule.path.within(path)
@@ -98,19 +99,19 @@ class Rules:
             for rule in self._by_path.values()
         )
 
-    def opens_writing(self, folder: TreePath) -> bool:
-        """Whether the rule lets everybody put new things into `folder`."""
-        rule = self.nearest(folder)
+    def is_open_for_writing(self, folder: TreePath) -> bool:
+        """Whether the rule lets every user put new things into `folder`."""
+        rule = self.find_nearest(folder)
         return rule is not None and rule.meta.write and rule.covers(folder, rule.meta.w_sub)
 
-    def wants_signature(self, path: TreePath) -> bool:
+    def has_password(self, path: TreePath) -> bool:
         """Whether a password rule covers `path`, so that its download links must be signed."""
-        rule = self.nearest(path)
+        rule = self.find_nearest(path)
         return rule is not None and bool(rule.meta.password) and rule.covers(path, rule.meta.p_sub)
 
-    def texts(self, path: TreePath) -> tuple[str, str]:
+    def get_texts(self, path: TreePath) -> tuple[str, str]:
         """The readme and the header shown at `path`."""
-        rule = self.nearest(path)
+        rule = self.find_nearest(path)
         if rule is None:
             return "", ""
         meta = rule.meta
@@ -120,17 +121,24 @@ class Rules:
         )
 
 
-def _compiled(meta: Meta) -> Rule:
+def _compile_rule(meta: Meta) -> Rule:
     lines = (line for line in meta.hide.splitlines() if line.strip())
-    return Rule(meta, TreePath(meta.path), tuple(re2.compile(line) for line in lines))
+    return Rule(meta, TreePath(meta.path), tuple(compile_pattern(line) for line in lines))
 
 
-_of: tuple[snapshot.Snapshot | None, Rules] = (None, Rules({}))
+class RulesCache:
+    """The compiled rules of the last snapshot that was asked for."""
+
+    def __init__(self) -> None:
+        self._snapshot: snapshot.Snapshot | None = None
+        self._rules = Rules({})
+
+    def get(self, now: snapshot.Snapshot) -> Rules:
+        if self._snapshot is not now:
+            self._snapshot, self._rules = now, Rules(now.metas)
+        return self._rules
 
 
-def of(now: snapshot.Snapshot) -> Rules:
+def get_rules(now: snapshot.Snapshot) -> Rules:
     """The compiled rules of a snapshot, made once for each."""
-    global _of
-    if _of[0] is not now:
-        _of = (now, Rules(now.metas))
-    return _of[1]
+    return runtime.get(RulesCache).get(now)

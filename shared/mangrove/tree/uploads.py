@@ -10,9 +10,9 @@ from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, checked_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
-from mangrove.tree.access import PathAccess, look
-from mangrove.tree.changes import check_missing, forget_upwards
-from mangrove.tree.mounts import Mount
+from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.changes import check_missing_folders, forget_upwards
+from mangrove.tree.mounts import Located, Mount
 
 SYSTEM_FILES = {".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"}
 
@@ -20,15 +20,15 @@ SYSTEM_FILES = {".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"}
 async def write(
     access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
 ) -> None:
-    """Store `body` at the spot, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
+    """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
 
     Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
     not fit its hashes leaves no file and the old one as it was.
     """
-    driver, inner, mount = await admitted(access, overwrite)
-    assert isinstance(driver, Writes)
+    located = await prepare(access, overwrite)
+    assert isinstance(located.driver, Writes)
     try:
-        await driver.write(inner, checked(body, hashes), replace(upload, exclusive=not overwrite))
+        await located.driver.write(located.path, verify_hashes(body, hashes), replace(upload, exclusive=not overwrite))
     except Exists:
         if overwrite:
             raise
@@ -36,70 +36,75 @@ async def write(
     except StorageProblem as problem:
         raise problem.prefixed(f"failed to store [{access.path.name}]") from problem
     finally:
-        forget_upwards(mount, inner)
+        forget_upwards(located)
 
 
-async def admitted(access: PathAccess, overwrite: bool) -> tuple[Driver, TreePath, Mount]:
-    """The driver, path and mount of an upload that is allowed; its folder exists afterwards."""
+async def prepare(access: PathAccess, overwrite: bool) -> Located:
+    """Where an upload goes that is allowed; its folder exists afterwards."""
     access.require(Right.WRITE, access.path.parent)
-    mount, inner = _storage(access)
+    mount, inner = _find_mount(access)
     checked_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise Denied("system file upload ignored")
-    driver = await mount.running()
-    if driver.config.no_upload or not isinstance(driver, Writes):
+    located = Located(await mount.get_driver(), inner, mount)
+    if not is_writable(located.driver):
         raise StorageProblem("upload not supported")
     try:
-        found = await look(driver, inner, mount)
+        found = await lookup(located)
     except NotFound:
-        await _parents(access.with_path(access.path.parent), driver, inner.parent, mount)
+        await _make_folder(access.parent, located.parent)
     else:
-        if not overwrite or access.rules.hidden(access.caller.user, access.path):
+        if not overwrite or access.is_hidden():
             raise Collision
         if found.is_dir:
             raise Exists
-    return driver, inner, mount
+    return located
 
 
-def _storage(access: PathAccess) -> tuple[Mount, TreePath]:
+def is_writable(driver: Driver) -> bool:
+    """Whether bodies can be stored in that storage."""
+    return isinstance(driver, Writes) and not driver.config.no_upload
+
+
+def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
     if access.is_mount_or_ancestor() or access.path == access.base:
         raise StorageProblem(f"failed get storage: storage not found; rawPath: {access.path}")
     try:
-        return access.mount()
+        return access.find_mount()
     except StorageProblem as problem:
         raise problem.prefixed("failed get storage") from None
 
 
-async def _parents(access: PathAccess, driver: Driver, folder: TreePath, mount: Mount) -> None:
-    if folder == "/":
+async def _make_folder(access: PathAccess, located: Located) -> None:
+    """Make the folder and its missing parents, where the storage has folders."""
+    if located.path == "/":
         return
     try:
-        if (await look(driver, folder, mount)).is_dir:
+        if (await lookup(located)).is_dir:
             return
-        raise Exists(f"failed to make dir [{folder}]: file exists")
+        raise Exists(f"failed to make dir [{located.path}]: file exists")
     except NotFound:
         pass
-    if isinstance(driver, MakesDirectories):
-        await check_missing(access, driver, folder, mount)
+    if isinstance(located.driver, MakesDirectories):
+        await check_missing_folders(access, located)
         try:
-            await driver.makedirs(folder)
+            await located.driver.makedirs(located.path)
         except StorageProblem as problem:
-            raise problem.prefixed(f"failed to make dir [{folder}]") from problem
-        forget_upwards(mount, folder)
+            raise problem.prefixed(f"failed to make dir [{located.path}]") from problem
+        forget_upwards(located)
 
 
 async def refuse_form(access: PathAccess) -> None:
     """The two refusals that only the form upload words in its own way."""
     try:
-        mount, _ = access.mount()
+        mount, _ = access.find_mount()
     except StorageProblem as problem:
         raise BadRequest(problem.message) from None
-    driver = await mount.running()
-    if driver.config.no_upload or not isinstance(driver, Writes):
+    if not is_writable(await mount.get_driver()):
         raise UploadRefused
 
 
-async def checked(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
+async def verify_hashes(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
     """The body as it is; BadRequest at its end when a hash does not fit, so that nothing is stored."""
     sums = {kind: hashlib.new(kind) for kind in hashes}
     async for chunk in body:

@@ -45,12 +45,12 @@ def etag_of(entry: Entry) -> str:
     """A strong validator, with quotes."""
     if entry.etag or entry.hashes:
         return f'"{entry.etag or max((entry.hashes or {}).values())}"'
-    return f'"{int(entry.modified * 1e9):x}-{entry.size:x}"'
+    return f'"{int(entry.modified * 1e9):x}-{entry.size or 0:x}"'
 
 
 async def served(request: Request, driver: Driver, inner: TreePath, entry: Entry, name: str) -> Response:
     """The answer to GET or HEAD of a file. The storage is opened before the first header is sent."""
-    etag = etag_of(entry)
+    etag, size = etag_of(entry), entry.size or 0
     headers = {"etag": etag, "accept-ranges": "bytes", "content-disposition": disposition(name), **CONTAINED}
     if entry.modified:
         headers["last-modified"] = http_date(entry.modified)
@@ -60,16 +60,16 @@ async def served(request: Request, driver: Driver, inner: TreePath, entry: Entry
     if status is not None:
         return Response(status_code=status, headers=headers)
     try:
-        parts = spans(request.headers, entry.size, etag, entry.modified)
+        parts = spans(request.headers, size, etag, entry.modified)
     except Unsatisfiable as reason:
-        return Response(str(reason), 416, {"content-range": f"bytes */{entry.size}"}, "text/plain")
-    _fits(sum(part.length for part in parts) or entry.size, request)
+        return Response(str(reason), 416, {"content-range": f"bytes */{size}"}, "text/plain")
+    _fits(sum(part.length for part in parts) or size, request)
     kind = mime_of(name)
     if len(parts) > 1:
-        return await _multipart(request, driver, inner, entry.size, parts, headers, kind)
-    span = parts[0] if parts else Span(0, entry.size)
+        return await _multipart(request, driver, inner, size, parts, headers, kind)
+    span = parts[0] if parts else Span(0, size)
     if parts:
-        headers["content-range"] = span.header(entry.size)
+        headers["content-range"] = span.header(size)
     headers |= {"content-length": str(span.length), "content-type": kind}
     status = 206 if parts else 200
     if request.method == "HEAD" or not span.length:

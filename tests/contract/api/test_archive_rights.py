@@ -78,6 +78,6 @@ def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, 
 
 
 def test_the_vector_of_the_reference_is_signed_the_same() -> None:
-    key = links.archive_key("dev_token")
+    key = links.make_archive_key("dev_token")
     assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
-    assert links.archive_key("") == ""
+    assert links.make_archive_key("") == ""

@@ -11,13 +11,14 @@ import pytest
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.paths import TreePath
-from tests import servers, suite
+from tests import servers
+from tests.contract.drivers import suite
 
 Start = Callable[[], Awaitable[Driver]]
 NOT_ON_MOTO = {"parts_that_are_not_known_are_not_found"}  # it breaks with an error of its own; rclone's S3 answers
 
 
-async def started(name: str, options: dict[str, object], context: DriverContext | None = None) -> Driver:
+async def start_driver(name: str, options: dict[str, object], context: DriverContext | None = None) -> Driver:
     kind = registry.load(name)
     driver = kind(kind.Options.parse(json.dumps(options)), context or DriverContext())
     await driver.start()
@@ -46,13 +47,13 @@ class MountResolver:
 @pytest.fixture(params=["Local", "S3-v1", "S3-v2", "Alias"])
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
     async def local() -> Driver:
-        return await started("Local", {"root_folder_path": str(tmp_path), "show_hidden": True})
+        return await start_driver("Local", {"root_folder_path": str(tmp_path), "show_hidden": True})
 
     async def s3() -> Driver:
         endpoint = request.getfixturevalue("moto")
         bucket = servers.make_bucket(endpoint)
         version = request.param.partition("-")[2]
-        return await started(
+        return await start_driver(
             "S3", servers.s3_options(endpoint, bucket, list_object_version=version, root_folder_path="/in/side")
         )
 
@@ -60,7 +61,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
         options = {"paths": "/real", "write_conflict_policy": "first", "put_conflict_policy": "first"}
         inner = await local()
         await inner.makedirs(TreePath("/real"))  # type: ignore[attr-defined]
-        return await started(
+        return await start_driver(
             "Alias", options, DriverContext(mount_path=TreePath("/alias"), resolver=MountResolver(inner))
         )
 

@@ -19,7 +19,7 @@ CONFIG = {
 
 def text() -> str:
     """Every template as it is committed."""
-    return json.dumps({name: registry.template(name) for name in registry.names()}, indent=2) + "\n"
+    return json.dumps({name: registry.build_template(name) for name in registry.list_names()}, indent=2) + "\n"
 
 
 def test_templates_are_as_committed() -> None:
@@ -27,9 +27,9 @@ def test_templates_are_as_committed() -> None:
     assert text() == GOLDEN.read_text(), again
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.list_names())
 def test_a_template_has_every_field_with_its_type(name: str) -> None:
-    template = registry.template(name)
+    template = registry.build_template(name)
     assert set(template) == {"common", "additional", "config"}
     assert {key: type(value) for key, value in template["config"].items()} == CONFIG
     for item in template["common"] + template["additional"]:
@@ -52,19 +52,17 @@ def test_a_template_has_every_field_with_its_type(name: str) -> None:
     ],
 )  # fmt: skip
 def test_config_objects(name: str, only_proxy: bool, no_cache: bool, default_root: str, others: set[str]) -> None:
-    config = registry.template(name)["config"]
+    config = registry.build_template(name)["config"]
     assert (config["name"], config["alert"], config["default_root"]) == (name, "", default_root)
     wanted = {"local_sort"} | others | {key for key in ("only_proxy", "no_cache") if locals()[key]}
     assert {key for key, value in config.items() if value is True} == wanted
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.list_names())
 def test_the_defaults_of_a_form_are_options_the_driver_takes(name: str) -> None:
     kind = registry.load(name).Options
     read = {"number": int, "bool": lambda text: text == "true"}
-    typed = {
-        item["name"]: read.get(item["type"], str)(item["default"] or 0) for item in kind.items() if item["default"]
-    }
+    typed = {item.name: read.get(item.type, str)(item.default or 0) for item in kind.list_form_items() if item.default}
     assert {key: getattr(kind.parse(json.dumps(typed)), key) for key in typed} == typed
 
 

@@ -52,7 +52,7 @@ def test_options_that_do_not_fit_are_refused_by_name_and_without_their_value(add
 
 
 def test_descriptors_show_type_default_and_choices_as_text() -> None:
-    rows = [tuple(item.values()) for item in Some.items()]
+    rows = [tuple(item) for item in Some.list_form_items()]
     assert rows == [
         ("text", "string", "form default", "", True, ""), ("number", "number", "4", "", False, ""),
         ("flag", "bool", "true", "", False, ""), ("choice", "select", "one", "one,two", False, "which"),
@@ -69,4 +69,4 @@ def test_descriptors_show_type_default_and_choices_as_text() -> None:
     ],
 )  # fmt: skip
 def test_every_secret_of_a_driver_is_marked(name: str, secrets: set[str]) -> None:
-    assert registry.load(name).Options.secrets() == secrets
+    assert registry.load(name).Options.list_secrets() == secrets

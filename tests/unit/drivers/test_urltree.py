@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Options, Writes
-from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, parse, written
+from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, format, parse
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, Problem, StorageProblem
 
 P = TreePath
 URL = "https://example.org/file.bin"
+
+
+@contextmanager
+def origin(files: Mapping[str, bytes]) -> Iterator[str]:
+    """A server of these files that tells the size of /known alone; its address."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            if self.path == "/known":
+                self.send_header("Content-Length", str(len(files[self.path])))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(files[self.path])
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 def names(node: Node) -> dict[str, object]:
@@ -39,15 +68,16 @@ def test_a_text_is_a_tree(text: str, tree: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "facts"),
+    ("line", "expected"),
     [
-        (URL, ("file.bin", 0, 0)), (f"a:{URL}", ("a", 0, 0)), (f"a:5:{URL}", ("a", 5, 0)),
-        (f"a:5:1700000000:{URL}", ("a", 5, 1700000000)), (f"a::17:{URL}", ("a", 0, 17)),
+        (URL, ("file.bin", None, 0)), (f"a:{URL}", ("a", None, 0)), (f"a:5:{URL}", ("a", 5, 0)),
+        (f"a:5:1700000000:{URL}", ("a", 5, 1700000000)), (f"a::17:{URL}", ("a", None, 17)),
+        (f"a:0:{URL}", ("a", None, 0)), (f"a:0:17:{URL}", ("a", None, 17)),
     ],
 )  # fmt: skip
-def test_name_size_and_time_stand_before_the_address(line: str, facts: tuple[str, int, int]) -> None:
+def test_name_size_and_time_stand_before_the_address(line: str, expected: tuple[str, int | None, int]) -> None:
     (node,) = parse(line).children.values()
-    assert (node.name, node.size, node.modified, node.url) == (*facts, URL)
+    assert (node.name, node.size, node.modified, node.url) == (*expected, URL)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +109,51 @@ def test_a_line_that_does_not_fit_is_named_with_the_reason(text: str, message: s
 )
 def test_what_is_written_reads_as_the_same_tree(text: str) -> None:
     tree = parse(text)
-    assert parse(written(tree)) == tree
-    assert written(parse(written(tree))) == written(tree)
+    assert parse(format(tree)) == tree
+    assert format(parse(format(tree))) == format(tree)
+
+
+@pytest.mark.parametrize(
+    ("line", "formatted"),
+    [
+        (URL, URL), (f"a:{URL}", f"a:{URL}"), (f"a:0:{URL}", f"a:{URL}"), (f"a::17:{URL}", f"a::17:{URL}"),
+        (f"a:0:17:{URL}", f"a::17:{URL}"), (f"a:5:{URL}", f"a:5:0:{URL}"), (f"a:5:17:{URL}", f"a:5:17:{URL}"),
+    ],
+)  # fmt: skip
+def test_an_unknown_size_stays_out_of_the_text(line: str, formatted: str) -> None:
+    assert format(parse(line)) == formatted
 
 
 def test_a_folder_is_as_large_as_its_files() -> None:
-    assert parse(f"one:\n  a:5:{URL}\n  two:\n    b:7:{URL}\nc:1:{URL}").total() == 13
+    assert parse(f"one:\n  a:5:{URL}\n  two:\n    b:7:{URL}\n  d:{URL}\nc:1:{URL}").total() == 13
 
 
-def driven(work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable: bool = True) -> list[str]:
+def test_a_size_that_is_not_given_is_unknown_and_never_zero() -> None:
+    async def work(driver: UrlTree) -> None:
+        assert {entry.name: entry.size for entry in await base.list_all(driver, P("/"))} == {"a": None, "b": 5, "d": 0}
+        assert (await driver.stat(P("/a"))).size is None
+        assert (await driver.stat(P("/d/c"))).size is None
+
+    driven(work, f"a:{URL}\nb:5:{URL}\nd:\n  c::17:{URL}")
+
+
+@pytest.mark.parametrize("head_size", [False, True])
+def test_the_bytes_of_a_file_without_a_size_are_all_read(head_size: bool) -> None:
+    with origin({"/known": b"known", "/silent": b"silent"}) as address:
+        text = f"known:{address}/known\nsilent:{address}/silent"
+
+        async def work(driver: UrlTree) -> None:
+            sizes = {entry.name: entry.size for entry in await base.list_all(driver, P("/"))}
+            assert sizes == {"known": 5 if head_size else None, "silent": None}
+            for name in sizes:
+                assert b"".join([block async for block in await driver.read(P(f"/{name}"))]) == name.encode()
+
+        driven(work, text, head_size=head_size)
+
+
+def driven(
+    work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable: bool = True, head_size: bool = False
+) -> list[str]:
     """Run changes on a started tree; every text it wanted to be kept."""
     kept: list[str] = []
 
@@ -96,7 +162,7 @@ def driven(work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable:
         kept.append(options.url_structure)
 
     async def go() -> None:
-        options = UrlTreeOptions(url_structure=text, head_size=False, writable=writable)
+        options = UrlTreeOptions(url_structure=text, head_size=head_size, writable=writable)
         driver = UrlTree(options, DriverContext(save_options=save_options))
         await driver.start()
         await work(driver)
@@ -165,7 +231,7 @@ def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
         for kind, change in cases:
             with pytest.raises(kind):
                 await change
-        assert names(driver._root) == {"d": {"a": URL}}
+        assert names(driver.root) == {"d": {"a": URL}}
 
     assert driven(work, f"d:\n  a:{URL}") == []
 
@@ -174,9 +240,9 @@ def test_a_folder_is_not_moved_or_copied_into_itself() -> None:
     async def work(driver: UrlTree) -> None:
         with pytest.raises(StorageProblem):
             await driver.move(P("/d"), P("/d/e/d"))
-        assert names(driver._root) == {"d": {"e": {}}}
+        assert names(driver.root) == {"d": {"e": {}}}
         await driver.copy(P("/d"), P("/d/e/d"))
-        assert names(driver._root) == {"d": {"e": {"d": {"e": {}}}}}
+        assert names(driver.root) == {"d": {"e": {"d": {"e": {}}}}}
 
     driven(work, "d:\n  e:")
 

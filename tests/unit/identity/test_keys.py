@@ -30,7 +30,7 @@ def test_fingerprints_are_those_the_hosts_publish(records: None, text: str, fing
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ssh-ed25519", "ssh-ed25519 nonsense", f"{ED25519}\n{ECDSA}", f"{ED25519} {'x' * keys.LONGEST}",
+    ["", "ssh-ed25519", "ssh-ed25519 nonsense", f"{ED25519}\n{ECDSA}", f"{ED25519} {'x' * keys.MAX_LENGTH}",
      ED25519.replace("ssh-ed25519", "ssh-rsa"), ED25519[:-8], "-----BEGIN OPENSSH PRIVATE KEY-----"],
 )  # fmt: skip
 def test_what_is_no_public_key_is_refused(records: None, text: str) -> None:
@@ -51,9 +51,9 @@ def test_only_the_owner_removes_a_key(records: None) -> None:
     key = keys.add(7, "mine", ED25519)
     with pytest.raises(Missing, match="failed to get public key"):
         keys.delete_own(8, key.id)
-    assert [one.id for one in sshkeys.of_user(7)] == [key.id]
+    assert [one.id for one in sshkeys.find_by_user(7)] == [key.id]
     keys.delete_own(7, key.id)
     with pytest.raises(Missing, match="failed to get public key"):
         keys.delete_own(7, key.id)
     keys.delete(key.id)
-    assert sshkeys.of_user(7) == []
+    assert sshkeys.find_by_user(7) == []

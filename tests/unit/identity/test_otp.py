@@ -18,7 +18,7 @@ RFC_SECRET = base64.b32encode(b"12345678901234567890").decode()  # RFC 6238, app
 @pytest.mark.parametrize(("moment", "code"), [(59, "287082"), (1111111109, "081804"), (20000000000, "353130")])
 def test_codes_are_those_of_the_standard(monkeypatch: pytest.MonkeyPatch, moment: int, code: str) -> None:
     monkeypatch.setattr(time, "time", lambda: float(moment))
-    assert otp.step_of(RFC_SECRET, code) == moment // 30
+    assert otp.find_step(RFC_SECRET, code) == moment // 30
 
 
 @pytest.mark.parametrize(("steps", "good"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
@@ -28,12 +28,12 @@ def test_a_code_is_good_one_step_before_and_after_its_own(
     now = 1_700_000_010.0
     monkeypatch.setattr(time, "time", lambda: now)
     code = pyotp.TOTP(RFC_SECRET).at(int(now) + 30 * steps)
-    assert (otp.step_of(RFC_SECRET, code) is not None) == good
+    assert (otp.find_step(RFC_SECRET, code) is not None) == good
 
 
 @pytest.mark.parametrize("code", ["", "12345", "1234567", "12345a", "٢٨٧٠٨٢", "-28708", " 28708", "28 082"])
 def test_what_is_no_code_fits_nothing(code: str) -> None:
-    assert otp.step_of(RFC_SECRET, code) is None
+    assert otp.find_step(RFC_SECRET, code) is None
 
 
 @pytest.mark.parametrize("secret", ["", "short", "not base32 at all! 189", "A" * 200, "٣" * 20])
@@ -65,7 +65,7 @@ def test_a_code_is_good_once_and_for_its_user_only(records: None) -> None:
     first = users.create(username="a", password_hash="x", otp_secret=RFC_SECRET)
     second = users.create(username="b", password_hash="x", otp_secret=RFC_SECRET)
     code = pyotp.TOTP(RFC_SECRET).now()
-    assert not otp.spend(first, "000000" if code != "000000" else "000001")
-    assert otp.spend(first, code)
-    assert not otp.spend(first, code)
-    assert otp.spend(second, code)
+    assert not otp.use_code(first, "000000" if code != "000000" else "000001")
+    assert otp.use_code(first, code)
+    assert not otp.use_code(first, code)
+    assert otp.use_code(second, code)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
+import pytest
+from argon2 import PasswordHasher
+
+from mangrove import runtime
 from mangrove.identity import passwords
-from mangrove.identity.rights import ADMIN_PERMISSION, Right
+from mangrove.identity.passwords import Hasher
 from mangrove.problems import BadRequest
 
 
@@ -17,35 +24,74 @@ from mangrove.problems import BadRequest
     ],
 )
 def test_the_static_hash_is_that_of_existing_clients(password: str, static: str) -> None:
-    assert passwords.static(password) == static
+    assert passwords.make_static_hash(password) == static
 
 
 def test_a_stored_hash_is_salted_slow_and_fits_its_password_alone() -> None:
-    static = passwords.static("pass")
-    first, second = passwords.stored(static), passwords.stored(static)
+    static = passwords.make_static_hash("pass")
+    first, second = passwords.hash_password("pass"), passwords.hash_password("pass")
     assert first != second
     assert first.startswith("$argon2id$")
     assert static not in first
-    assert passwords.matches(first, static)
-    assert not passwords.matches(first, passwords.static("Pass"))
-    assert not passwords.matches(first, "pass")
-    assert not passwords.matches(first, "")
+    assert passwords.verify(first, static)
+    assert not passwords.verify(first, passwords.make_static_hash("Pass"))
+    assert not passwords.verify(first, "pass")
+    assert not passwords.verify(first, "")
 
 
 @pytest.mark.parametrize("stored", [None, "", "nonsense", "$argon2id$v=19$m=1"])
-def test_nobody_and_a_broken_record_match_nothing(stored: str | None) -> None:
-    assert not passwords.matches(stored, passwords.static("nobody"))
-    assert not passwords.matches(stored, "nobody")
+def test_an_unknown_user_and_a_broken_record_match_nothing(stored: str | None) -> None:
+    assert not passwords.verify(stored, passwords.make_static_hash("no account"))
+    assert not passwords.verify(stored, "no account")
 
 
 def test_a_password_is_bounded() -> None:
-    assert passwords.static("x" * passwords.LONGEST)
+    assert passwords.make_static_hash("x" * passwords.MAX_LENGTH)
     with pytest.raises(BadRequest):
-        passwords.static("x" * (passwords.LONGEST + 1))
+        passwords.make_static_hash("x" * (passwords.MAX_LENGTH + 1))
 
 
-def test_the_administrators_permission_is_all_but_the_three_rights_of_later_protocols() -> None:
-    assert ADMIN_PERMISSION == 29183
-    assert [right.name for right in Right if not right & ADMIN_PERMISSION] == [
-        "WEBDAV_MANAGE", "FTP_READ", "FTP_MANAGE", "CUSTOM_SHARE_ID",
-    ]  # fmt: skip
+class CountingArgon2(PasswordHasher):
+    """Notes what it compares with, and how many comparisons there are at once."""
+
+    def __init__(self) -> None:
+        super().__init__(time_cost=1, memory_cost=64, parallelism=1)
+        self.compared: list[str] = []
+        self.most = self._now = 0
+        self._lock = threading.Lock()
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+            self.compared.append(str(hash))
+        time.sleep(0.005)
+        try:
+            return super().verify(hash, password)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+
+@pytest.fixture
+def argon2() -> CountingArgon2:
+    hasher, argon2 = Hasher(), CountingArgon2()
+    hasher.argon2 = argon2
+    runtime.put(Hasher, hasher)
+    return argon2
+
+
+def test_for_an_unknown_user_a_hash_is_compared_too(argon2: CountingArgon2) -> None:
+    for _ in range(2):
+        assert not passwords.verify(None, passwords.make_static_hash("x"))
+    assert len(argon2.compared) == 2
+    assert len(set(argon2.compared)) == 1
+    assert argon2.compared[0].startswith("$argon2id$")
+
+
+def test_only_so_many_are_hashed_at_once(argon2: CountingArgon2) -> None:
+    stored = passwords.hash_password("pass")
+    static = passwords.make_static_hash("pass")
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(lambda _: passwords.verify(stored, static), range(32)))
+    assert 1 < argon2.most <= passwords.MAX_CONCURRENT

@@ -1,32 +1,25 @@
-"""Records on the real engine: names are unique under a race, changes do not get lost, secrets are not readable."""
+"""Repositories on the real engine: names are unique under a race, changes do not get lost."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import boto3
 import pytest
 
+from mangrove import runtime
 from mangrove.problems import Problem
+from mangrove.records import counters, metas, sshkeys, users
+from mangrove.records.base import NameTaken, RecordMissing
+from mangrove.records.counters import ConfigurationWrites
 
 pytestmark = pytest.mark.usefixtures("records")
 
 
-def test_ids_are_never_given_twice() -> None:
-    from mangrove.records import counters
-
-    with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda _: counters.next_id("x"), range(100)))
-    assert sorted(ids) == list(range(1, 101))
-
-
 def test_of_many_creates_with_one_name_one_wins() -> None:
-    from mangrove.records import users
-
     def create(_: int) -> bool:
         try:
             users.create(username="same", password_hash="x")
-        except Problem as problem:
+        except NameTaken as problem:
             assert problem.message == users.TAKEN
             return False
         return True
@@ -37,8 +30,6 @@ def test_of_many_creates_with_one_name_one_wins() -> None:
 
 
 def test_a_name_moves_with_its_record_and_is_free_after_delete() -> None:
-    from mangrove.records import users
-
     first = users.create(username="a", password_hash="x")
     users.change(first.id, username="b")
     second = users.create(username="a", password_hash="x")
@@ -51,8 +42,6 @@ def test_a_name_moves_with_its_record_and_is_free_after_delete() -> None:
 
 
 def test_concurrent_changes_of_one_record_all_count() -> None:
-    from mangrove.records import users
-
     user = users.create(username="u", password_hash="x")
     fields = [{"sso_id": "s"}, {"permission": 7}, {"base_path": "/b"}, {"role": 0}]
     with ThreadPoolExecutor(4) as pool:
@@ -61,104 +50,51 @@ def test_concurrent_changes_of_one_record_all_count() -> None:
     assert (after.sso_id, after.permission, after.base_path) == ("s", 7, "/b")
 
 
-def test_secrets_are_sealed_in_the_table(engine: str) -> None:
-    from mangrove.records import metas, settings, users
-
-    users.create(username="u", password_hash="hash-in-clear", otp_secret="otp-in-clear")
-    metas.create(path="/x", password="folder-in-clear")
-    settings.save({"token": "token-in-clear"})
-    client = boto3.client("dynamodb", endpoint_url=engine)
-    for kind in ("users", "metas", "settings"):
-        items = client.scan(TableName=f"mangrove-{kind}")["Items"]
-        assert items
-        assert "in-clear" not in str(items)
-    assert users.all()[0].otp_secret == "otp-in-clear"
-    assert settings.all() == {"token": "token-in-clear"}
+def test_a_name_that_is_taken_is_a_failure_of_its_own() -> None:
+    metas.create(path="/a")
+    other = metas.create(path="/b")
+    for work in (lambda: metas.create(path="/a"), lambda: metas.change(other.id, path="/a")):
+        with pytest.raises(NameTaken) as caught:
+            work()
+        assert caught.value.message == metas.TAKEN
 
 
-def test_failures_count_up_and_end() -> None:
-    from mangrove.records import counters
-
-    assert counters.failures("k") == 0
-    assert [counters.add_failure("k", 60) for _ in range(3)] == [1, 2, 3]
-    assert counters.failures("k") == 3
-    counters.clear_failures("k")
-    assert counters.failures("k") == 0
-    counters.add_failure("past", -1)
-    assert counters.failures("past") == 0
-    assert counters.add_failure("past", 60) == 1
-
-
-def test_once_is_once() -> None:
-    from mangrove.records import counters
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(lambda _: counters.once("code", 60), range(16))) == 1
-    assert counters.once("other", -1)
-    assert counters.once("other", 60)
+def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_does_not() -> None:
+    versions = [counters.get_configuration_version()]
+    user = users.create(username="a", password_hash="x")
+    versions.append(counters.get_configuration_version())
+    users.change(user.id, permission=1)
+    versions.append(counters.get_configuration_version())
+    with pytest.raises(NameTaken):
+        users.create(username="a", password_hash="x")
+    with pytest.raises(RecordMissing):
+        users.change(user.id + 100, permission=1)
+    with pytest.raises(RecordMissing):
+        users.delete(user.id + 100)
+    users.delete(user.id)
+    versions.append(counters.get_configuration_version())
+    assert versions == [0, 1, 2, 3]
+    assert runtime.get(ConfigurationWrites).count == 3
 
 
-def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
-    from mangrove.records import unique, users
-
-    for number in range(15):
-        user = users.create(username=f"u{number}", password_hash="x")
-        with ThreadPoolExecutor(2) as pool:
-            renamed = pool.submit(users.change, user.id, username=f"v{number}")
-            for done in (renamed, pool.submit(users.delete, user.id)):
-                if done.exception() is not None:
-                    assert str(done.exception()) in ("record not found", users.TAKEN)
-    names = {f"users#{user.username}" for user in users.all()}
-    assert {claim.name for claim in unique.Claim.scan()} == names
+def test_the_version_is_that_of_the_record_when_it_rises() -> None:
+    """A process that reads the new version finds the new record."""
+    user = users.create(username="a", password_hash="x")
+    seen: list[tuple[int, int]] = []
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [users.change(user.id, permission=number) for number in range(1, 20)])
+        while not writing.done():
+            version = counters.get_configuration_version()
+            seen.append((version, users.get(user.id).permission))
+    assert all(permission >= version - 1 for version, permission in seen)
 
 
-def test_of_two_changes_that_start_from_one_addition_the_second_is_refused() -> None:
+def test_keys_are_no_configuration() -> None:
     from datetime import UTC, datetime
 
-    from mangrove.records import storages
-    from mangrove.records.base import Conflict
-
-    made = storages.create(mount_path="/x", driver="UrlTree", addition="{}", modified=datetime.now(UTC))
-    assert storages.replace_addition(made.id, "{}", '{"a": 1}').addition == '{"a": 1}'
-    with pytest.raises(Conflict):
-        storages.replace_addition(made.id, "{}", '{"b": 1}')
-    assert storages.get(made.id).addition == '{"a": 1}'
-
-
-def test_what_has_ended_is_swept_and_nothing_else() -> None:
-    import time
-
-    from mangrove.records import counters, sessions
-
-    counters.add_failure("ended", -10)
-    counters.add_failure("lasting", 60)
-    counters.once("ended", -10)
-    counters.next_id("kind")
-    sessions.revoke("ended", int(time.time()) - 10)
-    sessions.revoke("lasting", int(time.time()) + 60)
-    counters.sweep()
-    sessions.sweep()
-    assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
-    assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
-    assert counters.failures("lasting") == 1
-    assert sessions.revoked("lasting")
-
-
-def test_new_names_given_at_once_to_one_record_all_count() -> None:
-    from mangrove.records import unique, users
-
-    user = users.create(username="u", password_hash="x")
-    for number in range(6):
-        names = [f"{number}-{one}" for one in range(3)]
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda name: users.change(user.id, username=name), names))
-        assert users.get(user.id).username in names
-    assert [claim.owner for claim in unique.Claim.scan()] == [user.id]
-
-
-def test_a_name_that_no_key_can_hold_is_refused_as_too_long() -> None:
-    from mangrove.records import metas
-
-    with pytest.raises(Problem, match="too long"):
-        metas.create(path="/" + "a" * 2048)
-    assert metas.create(path="/" + "a" * 2000).id
+    now = datetime.now(UTC)
+    fields = {"user_id": 1, "title": "t", "text": "x", "fingerprint": "f", "added": now, "last_used": now}
+    key = sshkeys.create(name="1#t", **fields)
+    sshkeys.change(key.id, last_used=now)
+    sshkeys.delete(key.id)
+    assert counters.get_configuration_version() == 0

@@ -1,85 +1,22 @@
-"""The table of settings, its values, and what may be saved."""
+"""What may be saved as a setting."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 import pytest
 
-from mangrove.problems import BadRequest, Problem
-from mangrove.site import values
-from mangrove.site.settings import _fits
-from mangrove.site.table import BY_KEY, DEPRECATED, PRIVATE, PUBLIC, READONLY, TABLE
-from mangrove.site.values import Settings
+from mangrove.problems import Problem
+from mangrove.records import settings as records
+from mangrove.site import settings, snapshot
+from mangrove.site.settings import HOOKS
+from mangrove.site.table import BY_KEY
 
-SHOWN = (
-    "allow_indexed allow_mounted announcement audio_autoplay audio_cover auto_update_index default_page_size "
-    "external_previews favicon filename_char_mapping forward_direct_link_params hide_files home_container home_icon "
-    "iframe_previews logo main_color ocr_api package_download pagination_type robots_txt search_index settings_layout "
-    "site_title sso_login_enabled sso_login_platform version video_autoplay"
-)  # the document, "Public site settings"
+pytestmark = pytest.mark.usefixtures("records")
 
 
-def test_the_tables_defaults_are_values_it_would_take() -> None:
-    assert len(BY_KEY) == len(TABLE)
-    for setting in TABLE:
-        assert setting.type in ("string", "number", "bool", "select", "text"), setting.key
-        assert setting.flag in (PUBLIC, PRIVATE, READONLY), setting.key
-        assert bool(setting.options) == (setting.type == "select"), setting.key
-        _fits(setting.type, setting.options, setting.default)
-
-
-def test_everybody_sees_what_the_document_lists_and_no_secret() -> None:
-    public = Settings({"token": "mangrove-secret", "announcement": "hello"}).public()
-    assert set(SHOWN.split()) <= set(public)
-    assert public["announcement"] == "hello"
-    assert all(isinstance(value, str) for value in public.values())
-    assert not {key for key in public if re.search("token|secret|password", key)}
-    assert "mangrove-secret" not in public.values()
-
-
-def test_stored_values_cover_defaults_except_for_the_version() -> None:
-    found = Settings({"site_title": "Mine", "version": "v999", "unknown": "x"})
-    assert found["site_title"] == "Mine"
-    assert found["version"] == BY_KEY["version"].default
-    assert found["default_page_size"] == "30"
-    assert len(found) == len(TABLE) + 1
-
-
-def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
-    rows = Settings({"unknown": "x"}).records()
-    assert [row["key"] for row in rows] == [*(setting.key for setting in TABLE), "unknown"]
-    assert rows[-1]["flag"] == DEPRECATED
-    assert [row["index"] for row in rows[:-1]] == list(range(len(TABLE)))
-    assert {tuple(row) for row in rows} == {("key", "value", "help", "type", "options", "group", "flag", "index")}
-    assert {row["group"] for row in Settings({}).records(frozenset({1, 3}))} == {1, 3}
-    with pytest.raises(BadRequest, match="record not found"):
-        Settings({}).record("nothing")
-
-
-def test_typed_values() -> None:
-    found = Settings({"sign_all": "1", "link_expiration": "", "audio_types": " MP3, ,flac ", "allow_mounted": "false"})
-    assert found.sign_all
-    assert not found.on("allow_mounted")
-    assert found.link_expiration == 0
-    assert found.extensions("audio_types") == {"mp3", "flac"}
-
-
-def test_every_new_token_is_another_one() -> None:
-    one, other = values.new_token(), values.new_token()
-    assert one != other
-    assert re.fullmatch(r"mangrove-[0-9a-f-]{36}[0-9A-Za-z]{64}", one)
-    tokens = [row["value"] for _ in range(2) for row in values.defaults() if row["key"] == "token"]
-    assert len({*tokens, one}) == 3
-
-
-@pytest.fixture
-def site(records: None) -> Iterator[None]:
-    from mangrove.site import snapshot
-
-    snapshot.refresh()
-    yield
+def test_the_keys_that_demand_more_than_their_type_are_in_the_table() -> None:
+    assert HOOKS.keys() <= BY_KEY.keys()
+    for key, check in HOOKS.items():
+        check(BY_KEY[key].default)
 
 
 @pytest.mark.parametrize(
@@ -98,51 +35,73 @@ def site(records: None) -> Iterator[None]:
         ("x" * 256, "x", "setting ["), ("site_title", "x" * 100_001, "setting [site_title]: "),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_stops_the_whole_save(site: None, key: str, value: str, message: str) -> None:
-    from mangrove.records import settings as stored
-    from mangrove.site import settings
-
+def test_a_value_that_does_not_fit_stops_the_whole_save(key: str, value: str, message: str) -> None:
     with pytest.raises(Problem) as refusal:
         settings.save({"announcement": "before", key: value})
     assert refusal.value.message.startswith(message)
     assert "\n" not in refusal.value.message
-    assert stored.all() == {}
+    assert records.all() == {}
 
 
-def test_what_is_saved_is_there_at_once_except_for_what_is_read_only(site: None) -> None:
-    from mangrove.records import settings as stored
-    from mangrove.site import settings, snapshot
-
-    before = snapshot.current()
+def test_what_is_saved_is_there_at_once_except_for_what_is_read_only() -> None:
+    before = snapshot.latest()
     settings.save({"site_title": "Mine", "version": "v9", "other": "kept", "allow_mounted": "false"})
-    now = snapshot.current()
+    now = snapshot.latest()
     assert now.version > before.version
     assert (now.settings["site_title"], now.settings.on("allow_mounted")) == ("Mine", False)
-    assert stored.all() == {"site_title": "Mine", "other": "kept", "allow_mounted": "false"}
+    assert records.all() == {"site_title": "Mine", "other": "kept", "allow_mounted": "false"}
 
 
-def test_only_a_deprecated_setting_can_be_deleted(site: None) -> None:
-    from mangrove.site import settings, snapshot
-
+def test_only_a_deprecated_setting_can_be_deleted() -> None:
     settings.save({"old_one": "x"})
     with pytest.raises(Problem, match=r"setting \[site_title\] is not deprecated"):
         settings.delete("site_title")
     with pytest.raises(Problem, match="failed to get settingItem: record not found"):
         settings.delete("never_there")
     settings.delete("old_one")
-    assert "old_one" not in snapshot.current().settings
+    assert "old_one" not in snapshot.latest().settings
 
 
-def test_nothing_to_save_is_an_error(site: None) -> None:
-    from mangrove.site import settings
-
+def test_nothing_to_save_is_an_error() -> None:
     with pytest.raises(Problem, match="failed save setting: empty slice found"):
         settings.save({})
 
 
-def test_a_new_token_ends_the_old_one(site: None) -> None:
-    from mangrove.site import settings, snapshot
-
+def test_a_new_token_ends_the_old_one() -> None:
     first = settings.reset_token()
     second = settings.reset_token()
-    assert first != second == snapshot.current().settings.token
+    assert first != second == snapshot.latest().settings.token
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("multipart_chunk_size", "1", "0"), ("multipart_chunk_size", "25", ""), ("archive_max_size", "0", "-1"),
+        ("archive_max_ratio", "9" * 15, "9" * 16), ("archive_max_members", "7", "\N{ARABIC-INDIC DIGIT SEVEN}"),
+        ("non_efs_zip_encoding", "cp437", "no such encoding"), ("non_efs_zip_encoding", "GBK", "base64"),
+        ("search_index", "none", ""), ("link_expiration", "0", "-1"),
+        ("link_expiration", str(settings.MAX_LINK_HOURS), str(settings.MAX_LINK_HOURS + 1)),
+        ("offline_download_allowed_hosts", "a.example, 10.0.0.0/8\n[::1]", "a.example/path"),
+        ("offline_download_allowed_hosts", "", "10.0.0.0/99"), ("token", "", "x" * 15), ("token", "x" * 16, "short"),
+        ("privacy_regs", "a+\n\n(b)", "a\n(?<=b)"), ("filename_char_mapping", "{}", "null"),
+        ("sign_all", "1", "on"), ("default_page_size", "", "1.5"),
+    ],
+)  # fmt: skip
+def test_the_bounds_of_a_value(key: str, good: str, bad: str) -> None:
+    settings.save({key: good})
+    with pytest.raises(Problem, match=f"failed to execute hook on {key}: "):
+        settings.save({key: bad})
+    assert records.all() == {key: good}
+
+
+def test_the_message_of_a_wrong_pattern_is_that_of_its_library() -> None:
+    with pytest.raises(Problem) as refusal:
+        settings.save({"privacy_regs": "("})
+    assert refusal.value.message == "failed to execute hook on privacy_regs: missing ): ("
+
+
+def test_a_key_that_was_saved_since_the_snapshot_can_be_deleted() -> None:
+    snapshot.latest()
+    records.save({"old_one": "x"})
+    settings.delete("old_one")
+    assert records.all() == {}

@@ -13,13 +13,13 @@ from mangrove.problems import Missing, Problem
 from mangrove.records.tasks import Task
 from mangrove.tasks import machines, queue
 from mangrove.tasks.kinds import State
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
 
-ANN = Caller(made.user(id=11, username="ann"))
-BOB = Caller(made.user(id=12, username="bob"))
-ADMIN = Caller(made.user(id=1, username="admin", role=2))
+ANN = Caller(builders.user(id=11, username="ann"))
+BOB = Caller(builders.user(id=12, username="bob"))
+ADMIN = Caller(builders.user(id=1, username="admin", role=2))
 FACTS = {"verb": "copy", "password": "open sesame"}
 
 

@@ -16,7 +16,7 @@ from mangrove.records.tasks import Task
 from mangrove.tasks import machines, queue, steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.steps import Busy, Cancelled, Run, Superseded
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
 BEAT = 0.02
@@ -28,7 +28,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that nobody works on."""
     monkeypatch.setattr(machines, "_starter", lambda task: None)
     monkeypatch.setattr(steps, "BEAT_SECONDS", BEAT)
-    return queue.open("copy", made.user(), "copy [/a](/b) to [/c](/d)", {"verb": "copy"}, 100)
+    return queue.open("copy", builders.user(), "copy [/a](/b) to [/c](/d)", {"verb": "copy"}, 100)
 
 
 def now(task: Task) -> Task:
@@ -228,7 +228,7 @@ def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
 def board_caller() -> Any:
     from mangrove.identity.rights import Caller
 
-    return Caller(made.user())
+    return Caller(builders.user())
 
 
 def test_saving_tells_of_a_cancel_mark_and_keeps_what_was_done(task: Task) -> None:

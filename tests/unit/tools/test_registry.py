@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mangrove import config
 from mangrove.problems import Problem
 from mangrove.site.values import Settings
 from mangrove.tools import registry
@@ -18,23 +16,15 @@ from tests import servers
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """This process is `mangrove serve`."""
     monkeypatch.setenv("MANGROVE_DATA", str(tmp_path))
-    config.config.cache_clear()
-    yield
-    monkeypatch.undo()
-    config.config.cache_clear()
 
 
 @pytest.fixture
-def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is a function in the cloud."""
     monkeypatch.delenv("MANGROVE_DATA", raising=False)
-    config.config.cache_clear()
-    yield
-    monkeypatch.undo()
-    config.config.cache_clear()
 
 
 def settings(**values: str) -> Settings:

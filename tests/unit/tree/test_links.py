@@ -49,18 +49,18 @@ def test_a_signature_that_is_not_good_is_refused_with_the_reason(signature: str,
 def test_without_a_key_nothing_is_signed_and_no_signature_is_good() -> None:
     from mangrove.paths import TreePath
 
-    assert links.signature(Settings({"token": ""}), TreePath(PATH)) == ""
+    assert links.make_signature(Settings({"token": ""}), TreePath(PATH)) == ""
     with pytest.raises(Unauthorized, match="sign invalid"):
         links.verify("", PATH, links.sign("", PATH))
 
 
 def test_links_end_after_the_hours_of_the_setting_rounded_up_to_a_common_moment() -> None:
-    assert links.expiry(Settings({})) == 0
-    assert links.expiry(Settings({"link_expiration": "-3"})) == 0
-    ends = links.expiry(Settings({"link_expiration": "2"}))
+    assert links.compute_expiry(Settings({})) == 0
+    assert links.compute_expiry(Settings({"link_expiration": "-3"})) == 0
+    ends = links.compute_expiry(Settings({"link_expiration": "2"}))
     assert ends % links.BUCKET == 0
     assert 0 < ends - time.time() - 7200 <= links.BUCKET
 
 
 def test_addresses_are_encoded_as_paths() -> None:
-    assert links.encoded("/a b/ä#?%&+'.txt") == "/a%20b/%C3%A4%23%3F%25&+'.txt"
+    assert links.encode_path("/a b/ä#?%&+'.txt") == "/a%20b/%C3%A4%23%3F%25&+'.txt"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry, Options
+from mangrove.drivers.base import Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.tree.listing import ENTRY_BYTES, Listings, arranged, natural
-from mangrove.tree.mounts import Mount
-from tests.unit.tree.made import mount, storage
+from mangrove.tree.listing import ENTRY_BYTES, VIEWS, Listings, make_natural_key, sort_entries
+from mangrove.tree.mounts import Located, Mount
+from tests.unit.tree.builders import mount, storage
+from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
 
 P = TreePath
 ROOT = P("/")
@@ -23,12 +23,12 @@ ROOT = P("/")
 def test_names_sort_naturally_and_with_case() -> None:
     wanted = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
     shuffled = random.sample(wanted, len(wanted))
-    assert sorted(shuffled, key=natural) == wanted
+    assert sorted(shuffled, key=make_natural_key) == wanted
 
 
 @pytest.mark.parametrize("names", [["٣", "2", "²", "1"], ["9" * 5000, "9" * 4999, "1"], ["", "a", "0"]])
 def test_any_names_can_be_compared(names: list[str]) -> None:
-    assert sorted(sorted(names, key=natural), key=natural) == sorted(names, key=natural)
+    assert sorted(sorted(names, key=make_natural_key), key=make_natural_key) == sorted(names, key=make_natural_key)
 
 
 ENTRIES = [
@@ -47,61 +47,16 @@ ENTRIES = [
         ("name", "desc", "front", "dir2 Dir1 b10 b9"), ("size", "desc", "back", "b9 b10 dir2 Dir1"),
     ],
 )  # fmt: skip
-def test_a_listing_is_arranged_as_its_storage_wants(order_by: str, direction: str, extract: str, names: str) -> None:
+def test_a_listing_is_sort_entries_as_its_storage_wants(
+    order_by: str, direction: str, extract: str, names: str
+) -> None:
     wish = storage(order_by=order_by, order_direction=direction, extract_folder=extract)
-    assert " ".join(entry.name for entry in arranged(ENTRIES, wish)) == names
-
-
-class Shelf(Driver):
-    """Folders in memory, whose listings can be held up."""
-
-    name = "Shelf"
-    Options = Options
-    config = DriverConfig()
-
-    def __init__(self) -> None:
-        super().__init__(Options(), DriverContext())
-        self.folders: dict[str, list[str]] = {}
-        self.reads = 0
-        self.go = asyncio.Event()
-        self.go.set()
-
-    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        return self._list(path)
-
-    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        self.reads += 1
-        found = [Entry(name, 1, 1.0, False) for name in self.folders.get(path, [])]
-        await self.go.wait()
-        if path not in self.folders:
-            raise NotFound
-        yield found
-
-    async def stat(self, path: TreePath) -> Entry:
-        raise NotFound
-
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        raise NotFound
-
-
-class Stamped(Shelf):
-    """Says when a folder changed."""
-
-    name = "Stamped"
-    config = DriverConfig(no_cache=True)
-    stamped = 1
-
-    async def get_change_token(self, path: TreePath) -> int:
-        return self.stamped
-
-
-async def names(cache: Listings, at: Mount, driver: Driver, path: str = "/", refresh: bool = False) -> list[str]:
-    return [entry.name for entry in (await cache.get(at, driver, P(path), refresh)).entries]
+    assert " ".join(entry.name for entry in sort_entries(ENTRIES, wish)) == names
 
 
 def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         assert [await names(cache, at, driver) for _ in range(3)] == [["a"]] * 3
         assert driver.reads == 1
@@ -116,66 +71,9 @@ def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
     asyncio.run(go())
 
 
-def test_many_who_ask_at_once_share_one_reading() -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
-        driver.folders["/"] = ["a"]
-        driver.go.clear()
-        asking = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.go.set()
-        assert await asyncio.gather(*asking) == [["a"]] * 20
-        assert driver.reads == 1
-
-    asyncio.run(go())
-
-
-def test_many_who_ask_for_what_is_not_kept_share_the_next_reading() -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(cache_expiration=0), Shelf()
-        driver.folders["/"] = ["a"]
-        driver.go.clear()
-        early = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.folders["/"] = ["a", "b"]
-        late = [asyncio.create_task(names(cache, at, driver)) for _ in range(20)]
-        await asyncio.sleep(0.01)
-        driver.go.set()
-        assert {tuple(found) for found in await asyncio.gather(*early)} <= {("a",), ("a", "b")}
-        assert await asyncio.gather(*late) == [["a", "b"]] * 20
-        assert driver.reads == 2
-        assert await names(cache, at, driver) == ["a", "b"]
-        assert driver.reads == 3
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize("change", ["forget", "forget_below", "clear"])
-def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
-        driver.folders["/"] = ["old"]
-        driver.go.clear()
-        asking = asyncio.create_task(names(cache, at, driver))
-        await asyncio.sleep(0.01)
-        driver.folders["/"] = ["new"]
-        changes: dict[str, Any] = {
-            "forget": lambda: cache.forget(at.storage.id, ROOT),
-            "forget_below": lambda: cache.forget_below(at.storage.id),
-            "clear": cache.clear,
-        }
-        changes[change]()
-        driver.go.set()
-        assert await asking == ["old"]
-        assert cache.weight == 0
-        assert await names(cache, at, driver) == ["new"]
-
-    asyncio.run(go())
-
-
 def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() -> None:
     async def go() -> None:
-        cache, at, other, driver = Listings(), mount(), mount("/o"), Shelf()
+        cache, at, other, driver = Listings(), mount(), mount("/o"), MemoryFolders()
         paths = ["/", "/a", "/a/b", "/ab"]
         driver.folders |= {path: ["x"] for path in paths}
         for path in paths:
@@ -196,7 +94,7 @@ def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() ->
 
 def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         with pytest.raises(NotFound):
             await names(cache, at, driver)
         driver.folders["/"] = []
@@ -211,7 +109,7 @@ def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
 def test_the_cache_stays_below_its_weight_and_keeps_what_is_used() -> None:
     async def go() -> None:
         largest = 12 * 10 * ENTRY_BYTES
-        cache, at, driver = Listings(largest), mount(), Shelf()
+        cache, at, driver = Listings(largest), mount(), MemoryFolders()
         driver.folders |= {f"/{number}": [f"{part}" for part in range(10)] for number in range(50)}
         for number in range(50):
             await names(cache, at, driver, f"/{number}")
@@ -226,21 +124,40 @@ def test_the_cache_stays_below_its_weight_and_keeps_what_is_used() -> None:
 
 def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a", "b", "c"]
-        folder = await cache.get(at, driver, ROOT)
+        folder = await cache.get(Located(driver, ROOT, at))
         before = cache.weight
-        view = folder.view("key", None, lambda entry: entry.name.encode() * 100)
-        rows, grown = view.rows(0, 2)
+        view = folder.get_view("key", list, lambda entry: entry.name.encode() * 100)
+        rows = view.get_rows(0, 2)
         assert rows == [b"a" * 100, b"b" * 100]
-        assert grown >= 200
-        cache.weigh(folder, grown)
-        assert cache.weight == before + grown
-        assert view.rows(0, 2) == (rows, 0)
-        assert folder.view("key", None, lambda entry: b"") is view
+        assert view.weight >= 200
+        cache.update_weight(folder)
+        assert cache.weight == before + view.weight
+        assert view.get_rows(0, 2) == rows
+        assert folder.get_view("key", list, lambda entry: b"") is view
+        cache.update_weight(folder)
+        assert cache.weight == before + view.weight
         cache.clear()
         assert cache.weight == 0
-        cache.weigh(folder, 1000)
+        cache.update_weight(folder)
+        assert cache.weight == 0
+
+    asyncio.run(go())
+
+
+def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
+    async def go() -> None:
+        cache, at, driver = Listings(), mount(), MemoryFolders()
+        driver.folders["/"] = ["a"]
+        folder = await cache.get(Located(driver, ROOT, at))
+        before = cache.weight
+        for number in range(10 * VIEWS):
+            view = folder.get_view(number, list, lambda entry: bytes(1000))
+            view.get_rows(0, 1)
+            cache.update_weight(folder)
+        assert cache.weight == before + VIEWS * view.weight
+        cache.clear()
         assert cache.weight == 0
 
     asyncio.run(go())
@@ -257,7 +174,7 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
 )  # fmt: skip
 def test_how_long_a_folder_is_kept_is_the_storages_word(fields: dict[str, Any], path: str, reads: int) -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(**fields), Shelf()
+        cache, at, driver = Listings(), mount(**fields), MemoryFolders()
         driver.folders[path] = ["x"]
         for _ in range(3):
             await names(cache, at, driver, path)
@@ -266,17 +183,17 @@ def test_how_long_a_folder_is_kept_is_the_storages_word(fields: dict[str, Any], 
     asyncio.run(go())
 
 
-def test_a_folder_with_a_stamp_is_good_while_the_stamp_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mangrove.tree.listing.STAMP_SECONDS", 0.0)
+def test_a_folder_with_a_change_token_is_fresh_while_the_token_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Stamped()
+        cache, at, driver = Listings(), mount(), WithToken()
         driver.folders["/"] = ["a"]
         assert [await names(cache, at, driver) for _ in range(3)] == [["a"]] * 3
         assert driver.reads == 1
         driver.folders["/"] = ["b"]
         assert await names(cache, at, driver) == ["a"]
-        driver.stamped = 2
+        driver.token = 2
         assert await names(cache, at, driver) == ["b"]
         assert driver.reads == 2
 
@@ -286,12 +203,12 @@ def test_a_folder_with_a_stamp_is_good_while_the_stamp_is_the_same(monkeypatch: 
 def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr("mangrove.tree.listing.STAMP_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Stamped()
+        cache, at, driver = Listings(), mount(), WithToken()
         driver.folders["/"] = ["a"]
-        driver.stamped = time.time_ns()
+        driver.token = time.time_ns()
         assert await names(cache, at, driver) == ["a"]
         driver.folders["/"] = ["a", "b"]
         assert await names(cache, at, driver) == ["a", "b"]
@@ -301,10 +218,10 @@ def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest
 
 def test_another_mount_of_the_same_storage_does_not_get_the_old_listing() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
         await names(cache, at, driver)
-        again = Mount(at.storage, at.path)
+        again = Mount(at.storage)
         driver.folders["/"] = ["b"]
         assert await names(cache, again, driver) == ["b"]
 
@@ -313,14 +230,14 @@ def test_another_mount_of_the_same_storage_does_not_get_the_old_listing() -> Non
 
 def test_entries_are_found_by_name_and_by_beginning() -> None:
     async def go() -> None:
-        cache, at, driver = Listings(), mount(), Shelf()
+        cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["b", "film.srt", "film", "film.mkv", "filmed", "a"]
-        folder = await cache.get(at, driver, ROOT)
-        found = folder.named("film")
+        folder = await cache.get(Located(driver, ROOT, at))
+        found = folder.find("film")
         assert found is not None
         assert found.name == "film"
-        assert folder.named("fil") is None
-        assert [entry.name for entry in folder.beginning("film.")] == ["film.mkv", "film.srt"]
-        assert folder.beginning("x") == []
+        assert folder.find("fil") is None
+        assert [entry.name for entry in folder.find_by_prefix("film.")] == ["film.mkv", "film.srt"]
+        assert folder.find_by_prefix("x") == []
 
     asyncio.run(go())

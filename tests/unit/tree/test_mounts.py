@@ -1,13 +1,18 @@
-"""Which storage holds a path."""
+"""Which storage holds a path, and how its driver runs."""
 
 from __future__ import annotations
 
 import pytest
 
+from mangrove import runtime
 from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
-from mangrove.tree.mounts import Mount, MountTable, pick
-from tests.unit.tree.made import mount
+from mangrove.problems import NotSupported, StorageProblem, StorageUnavailable
+from mangrove.records import storages
+from mangrove.tree import mounts
+from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
+from tests.unit.tree.builders import mount
+from tests.unit.tree.environment import TreeEnv
+from tests.unit.tree.memory_folders import MemoryFolders
 
 P = TreePath
 
@@ -24,46 +29,143 @@ def table(*mounts: Mount | str) -> MountTable:
     ],
 )  # fmt: skip
 def test_the_longest_mount_path_holds_a_path(path: str, mounted: str, inner: str) -> None:
-    found, rest = pick(table("/a", "/a/b", "/d/e"), P(path))
+    found, rest = select_mount(table("/a", "/a/b", "/d/e"), P(path))
     assert (found.storage.mount_path, rest) == (mounted, inner)
 
 
 def test_a_storage_at_the_root_holds_what_no_other_does() -> None:
     tree = table("/", "/a")
-    assert pick(tree, P("/x/y"))[1] == "/x/y"
-    assert pick(tree, P("/a/y"))[1] == "/y"
-    assert list(tree.folders(P("/"))) == ["a"]
+    assert select_mount(tree, P("/x/y"))[1] == "/x/y"
+    assert select_mount(tree, P("/a/y"))[1] == "/y"
+    assert list(tree.find_virtual_folders(P("/"))) == ["a"]
 
 
 @pytest.mark.parametrize("path", ["/x", "/ab", "/d", "/"])
 def test_where_nothing_is_mounted_there_is_no_storage(path: str) -> None:
     with pytest.raises(StorageProblem, match="storage not found"):
-        pick(table("/a", "/d/e"), P(path))
+        select_mount(table("/a", "/d/e"), P(path))
 
 
 def test_balanced_storages_are_one_folder_and_take_turns() -> None:
     tree = table("/disk.balance1", "/disk", "/disk.balance", "/other")
-    assert sorted(tree.folders(P("/"))) == ["disk", "other"]
-    chosen = [pick(tree, P("/disk/x")) for _ in range(6)]
+    assert sorted(tree.find_virtual_folders(P("/"))) == ["disk", "other"]
+    chosen = [select_mount(tree, P("/disk/x")) for _ in range(6)]
     assert {inner for _, inner in chosen} == {"/x"}
     names = [found.storage.mount_path for found, _ in chosen]
     assert names[:3] == names[3:]
     assert set(names) == {"/disk", "/disk.balance", "/disk.balance1"}
     with pytest.raises(StorageProblem):
-        pick(tree, P("/disk.balance1/x"))
+        select_mount(tree, P("/disk.balance1/x"))
 
 
 def test_virtual_folders_lead_to_mounts() -> None:
     tree = table("/a/b/c", "/a/b/d", "/a/e", "/f")
-    assert list(tree.folders(P("/"))) == ["a", "f"]
-    assert list(tree.folders(P("/a"))) == ["b", "e"]
-    assert list(tree.folders(P("/a/b"))) == ["c", "d"]
+    assert list(tree.find_virtual_folders(P("/"))) == ["a", "f"]
+    assert list(tree.find_virtual_folders(P("/a"))) == ["b", "e"]
+    assert list(tree.find_virtual_folders(P("/a/b"))) == ["c", "d"]
     for path in ("/a/b/c", "/f", "/x", "/a/bb"):
-        assert tree.folders(P(path)) == {}
-    assert tree.above == {"/", "/a", "/a/b"}
+        assert tree.find_virtual_folders(P(path)) == {}
+    assert tree.ancestors == {"/", "/a", "/a/b"}
 
 
 def test_virtual_folders_come_in_the_order_of_the_storages() -> None:
     tree = table(mount("/z", order=1), mount("/a", order=2), mount("/m/x", order=3), mount("/m/a", order=0))
-    assert list(tree.folders(P("/"))) == ["m", "z", "a"]
-    assert tree.folders(P("/"))["m"].storage.mount_path == "/m/a"
+    assert list(tree.find_virtual_folders(P("/"))) == ["m", "z", "a"]
+    assert tree.find_virtual_folders(P("/"))["m"].storage.mount_path == "/m/a"
+
+
+def test_a_location_moves_inside_its_storage() -> None:
+    located = Located(MemoryFolders(), P("/a/b"), mount())
+    assert located.child("c") == located.with_path(P("/a/b/c"))
+    assert located.child("c").parent == located
+    assert located.with_path(P("/")).parent.path == "/"
+
+
+def test_the_table_follows_the_records_and_keeps_drivers_that_serve_the_new_ones_too(tree: TreeEnv) -> None:
+    tree.mount_disk("/a", "file")
+    kept = tree.run(tree.access("/a").locate())
+    removed = tree.mount_disk("/b", "file")
+    stopped = tree.run(tree.access("/b").locate())
+    assert tree.run(tree.access("/a").locate()) == kept
+    storages.delete(tree.run(mounts.ready()).by_path["/b"][0].storage.id)
+    tree.set(site_title="x")
+    table = tree.run(mounts.ready())
+    assert list(table.by_path) == ["/a"]
+    assert tree.run(tree.access("/a").locate()) == kept
+    assert stopped.mount.driver is None
+    assert removed.exists()
+
+
+def test_a_changed_storage_gets_a_new_driver_and_a_disabled_one_none(tree: TreeEnv) -> None:
+    storage = tree.mount("/disk", options={"root_folder_path": str(tree.folder)})
+    before = tree.run(tree.access("/disk").locate())
+    storages.change(storage.id, addition=storage.addition.replace("}", ', "show_hidden": false}'))
+    tree.set(site_title="x")
+    after = tree.run(tree.access("/disk").locate())
+    assert after.mount is not before.mount
+    assert before.mount.driver is None
+    storages.change(storage.id, disabled=True)
+    tree.set(site_title="y")
+    assert tree.run(mounts.ready()).mounts == []
+    assert tree.run(mounts.start(storage.id)) == DISABLED
+
+
+def test_a_storage_that_does_not_start_says_why_and_the_others_work(tree: TreeEnv) -> None:
+    broken = tree.mount("/broken", options={"root_folder_path": str(tree.folder / "<none>")})
+    tree.mount_disk("/disk", "file")
+    tree.run(mounts.load())
+    assert tree.run(mounts.ready()).by_path["/disk"][0].status == WORKING
+    status = storages.get(broken.id).status
+    assert status not in ("", WORKING)
+    assert "<" not in status
+    (tree.folder / "<none>").mkdir()
+    assert tree.run(mounts.start(broken.id)) == WORKING
+    assert storages.get(broken.id).status == WORKING
+
+
+@pytest.mark.parametrize(("driver", "addition"), [("Nonsense", {}), ("UrlTree", {"url_structure": 5})])
+def test_a_storage_that_cannot_be_made_is_unavailable_under_a_class_of_its_own(
+    tree: TreeEnv, driver: str, addition: dict[str, object]
+) -> None:
+    tree.mount("/broken", driver, options=addition)
+    with pytest.raises(StorageUnavailable, match=r"^storage status: .+: storage not init$") as refusal:
+        tree.run(tree.access("/broken/x").locate())
+    assert not isinstance(refusal.value, NotSupported)
+    assert refusal.value.prefixed("failed").message.startswith("failed: storage status: ")
+
+
+def test_a_driver_that_checks_its_status_is_unavailable_until_it_works(tree: TreeEnv) -> None:
+    tree.mount("/links", "UrlTree", options={"url_structure": "nonsense"})
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            tree.run(tree.access("/links").locate())
+
+
+def test_drivers_reach_other_storages_through_the_resolver(tree: TreeEnv) -> None:
+    tree.mount_disk("/a/disk", "d/file")
+    tree.run(mounts.ready())
+    resolver = mounts.MountResolver()
+    driver, path = tree.run(resolver.resolve(P("/a/disk/d/file")))
+    assert (driver.name, path) == ("Local", "/d/file")
+    assert resolver.folders(P("/a")) == ["disk"]
+    with pytest.raises(StorageProblem):
+        tree.run(resolver.resolve(P("/b")))
+
+
+def test_capacity_is_asked_where_a_storage_knows_it(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk")
+    tree.mount("/links", "UrlTree", options={"url_structure": ""})
+    tree.mount("/broken", options={"root_folder_path": str(tree.folder / "none")})
+    found = {path: tree.run(mounts.get_capacity(here[0])) for path, here in tree.run(mounts.ready()).by_path.items()}
+    space = found.pop("/disk")
+    assert space is not None
+    assert space.total > 0
+    assert found == {"/links": None, "/broken": None}
+
+
+def test_a_runtime_of_its_own_has_mounts_of_its_own(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk")
+    tree.run(mounts.ready())
+    assert runtime.get(Mounts).table.version >= 0
+    with runtime.use(runtime.Runtime()):
+        assert runtime.get(Mounts).table.mounts == []

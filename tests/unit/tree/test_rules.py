@@ -9,7 +9,7 @@ import pytest
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.tree.rules import Rules
-from tests.unit.tree.made import meta, user
+from tests.unit.tree.builders import meta, user
 
 P = TreePath
 
@@ -26,13 +26,13 @@ def rules(**by_path: dict[str, Any]) -> Rules:
      ("/ab", "/"), ("/a/b/cd", "/a")],
 )  # fmt: skip
 def test_the_nearest_rule_above_counts_by_whole_segments(path: str, nearest: str) -> None:
-    found = rules(_={}, _a={}, _a_b_c={}).nearest(P(path))
+    found = rules(_={}, _a={}, _a_b_c={}).find_nearest(P(path))
     assert found is not None
     assert found.path == nearest
 
 
 def test_there_may_be_no_rule() -> None:
-    assert rules(_a={}).nearest(P("/b")) is None
+    assert rules(_a={}).find_nearest(P("/b")) is None
     assert Rules({}).may_read(user(), P("/b"), "")
 
 
@@ -41,13 +41,13 @@ def test_each_aspect_reaches_below_only_with_its_own_flag(sub: bool) -> None:
     at, below = P("/a"), P("/a/b")
     asked = [
         (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: not r.may_read(user(), path, "")),
-        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: r.wants_signature(path)),
+        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: r.has_password(path)),
         (rules(_a={"read_users": [1], "read_users_sub": sub}), lambda r, path: not r.may_read(user(), path, "")),
         (rules(_a={"write_users": [1], "write_users_sub": sub}), lambda r, path: not r.may_write(user(), path)),
-        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.opens_writing(path)),
-        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.hiding(user(), path) is not None),
-        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.texts(path)[0] == "x"),
-        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.texts(path)[1] == "x"),
+        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.is_open_for_writing(path)),
+        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.find_hide_rule(user(), path) is not None),
+        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.get_texts(path)[0] == "x"),
+        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.get_texts(path)[1] == "x"),
     ]
     assert [(test(found, at), test(found, below)) for found, test in asked] == [(True, sub)] * len(asked)
 
@@ -57,8 +57,8 @@ def test_a_nearer_rule_shadows_the_farther_one_in_every_aspect() -> None:
     found = rules(_a=all_of_it, _a_b={"header": "h"})
     assert not found.may_read(user(), P("/a/c"), "")
     assert found.may_read(user(), P("/a/b"), "")
-    assert found.hiding(user(), P("/a/b")) is None
-    assert found.texts(P("/a/b")) == ("", "h")
+    assert found.find_hide_rule(user(), P("/a/b")) is None
+    assert found.get_texts(P("/a/b")) == ("", "h")
 
 
 def test_the_password_opens_and_the_right_skips_it() -> None:
@@ -82,21 +82,21 @@ def test_a_list_of_writers_admits_them_alone() -> None:
     found = rules(_a={"write_users": [7], "write": True})
     assert found.may_write(user(id=7), P("/a"))
     assert not found.may_write(user(id=8), P("/a"))
-    assert found.opens_writing(P("/a"))
+    assert found.is_open_for_writing(P("/a"))
 
 
 def test_hidden_names_hide_everything_below_them() -> None:
     found = rules(_a={"hide": "^secret$\n\n\\.tmp$", "h_sub": True})
     for path in ("/a/secret", "/a/secret/x/y", "/a/b/secret", "/a/x.tmp"):
-        assert found.hidden(user(), P(path)), path
+        assert found.is_hidden(user(), P(path)), path
         assert not found.may_read(user(), P(path), ""), path
         assert found.may_read(user(Right.SEE_HIDDEN), P(path), ""), path
     for path in ("/a", "/secret", "/a/secrets", "/a/x.tmp.txt", "/b/secret"):
-        assert not found.hidden(user(), P(path)), path
+        assert not found.is_hidden(user(), P(path)), path
 
 
 def test_a_rule_hides_the_names_in_its_folder_not_the_folder_itself() -> None:
     found = rules(_a_b={"hide": "b"})
-    assert not found.hidden(user(), P("/a/b"))
-    assert found.hidden(user(), P("/a/b/b"))
-    assert not found.hidden(user(), P("/a/b/c/b"))
+    assert not found.is_hidden(user(), P("/a/b"))
+    assert found.is_hidden(user(), P("/a/b/b"))
+    assert not found.is_hidden(user(), P("/a/b/c/b"))

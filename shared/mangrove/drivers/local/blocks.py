@@ -5,34 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.base import BLOCK
-from mangrove.drivers.local.rooted import told
+from mangrove.drivers.local.rooted import translate_errors
 
 Result = TypeVar("Result")
-Arguments = ParamSpec("Arguments")
+Arguments = TypeVarTuple("Arguments")
 
 
-async def threaded(work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Run blocking work in a thread."""
-    if kwargs:
-        return await asyncio.to_thread(work, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(None, work, *args)
+def run_in_thread(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> asyncio.Future[Result]:
+    """Run a blocking function in a thread."""
+    return asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
-async def unbroken(work: Callable[..., Result], *args: Any) -> Result:
-    """As `threaded`; when cancelled, first waits for the work to end, so that what it uses may be closed."""
-    running = asyncio.get_running_loop().run_in_executor(None, work, *args)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+async def run_to_completion(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
+    """As `run_in_thread`; when cancelled, first waits for the function to end, so that what it uses may be closed."""
+    return await finish_despite_cancel(run_in_thread(function, *args))
 
 
-class Handle:
-    """An open file, closed at the latest when nobody knows it any more: iterators that never begin have no end."""
+class FileHandle:
+    """An open file, closed with its last reference: an async generator that is never iterated runs no `finally`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -45,15 +39,14 @@ class Handle:
     __del__ = close
 
 
-async def blocks(handle: Handle, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    """The file's bytes; closes the handle at the end, also of an iterator that is not read to it, or not at all."""
-    loop = asyncio.get_running_loop()
+async def read_blocks(handle: FileHandle, offset: int, length: int | None) -> AsyncIterator[bytes]:
+    """The file's bytes; closes the handle at the end or when the iterator is closed."""
     left = length
     try:
         while left is None or left > 0:
-            wanted = BLOCK if left is None else min(BLOCK, left)
-            with told():
-                block = await loop.run_in_executor(None, os.pread, handle.number, wanted, offset)
+            size = BLOCK if left is None else min(BLOCK, left)
+            with translate_errors():
+                block = await run_in_thread(os.pread, handle.number, size, offset)
             if not block:
                 return
             offset += len(block)
@@ -63,31 +56,30 @@ async def blocks(handle: Handle, offset: int, length: int | None) -> AsyncIterat
         handle.close()
 
 
-async def pour(body: AsyncIterator[bytes], handle: int) -> int:
-    """Write a body in blocks, the next one gathered while one is written; answers its size."""
-    size, waiting, held = 0, [], 0
+async def write_body(body: AsyncIterator[bytes], handle: int) -> int:
+    """Write a body in blocks, gathering the next one while one is written; its size in bytes."""
+    size, chunks, gathered = 0, list[bytes](), 0
     writing: asyncio.Future[Any] | None = None
-    loop = asyncio.get_running_loop()
     try:
         async for chunk in body:
-            waiting.append(chunk)
-            held += len(chunk)
-            if held >= BLOCK:
+            chunks.append(chunk)
+            gathered += len(chunk)
+            if gathered >= BLOCK:
                 if writing is not None:
                     await asyncio.shield(writing)
-                writing = loop.run_in_executor(None, _write, handle, waiting)
-                size, waiting, held = size + held, [], 0
+                writing = run_in_thread(_write_chunks, handle, chunks)
+                size, chunks, gathered = size + gathered, [], 0
     finally:
         if writing is not None:
             await asyncio.wait([writing])
     if writing is not None:
         await writing
-    await unbroken(_write, handle, waiting)
-    return size + held
+    await run_to_completion(_write_chunks, handle, chunks)
+    return size + gathered
 
 
-def _write(handle: int, chunks: Sequence[bytes]) -> None:
-    with told():
+def _write_chunks(handle: int, chunks: Sequence[bytes]) -> None:
+    with translate_errors():
         for chunk in [b"".join(chunks)] if len(chunks) > 1 else chunks:
             view = memoryview(chunk)
             while view:

@@ -1,28 +1,36 @@
-"""New files that have no name until they are whole: of a killed process nothing stays behind."""
+"""New files that have no name until they are whole: a killed process leaves nothing behind."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-_WITHOUT_NAME = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
-_CANNOT = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # what file systems without it say
+_TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
+_NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # what file systems without it answer
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def opened(folder: int, part: str, mode: int = 0o666) -> int:
-    """A handle for a new file in `folder`; it is named `part` where the file system needs a name."""
-    if _WITHOUT_NAME:
+def create(folder: int, part: str, mode: int = 0o666) -> int:
+    """A handle of a new file in `folder`; it is named `part` where the file system needs a name."""
+    if _TMPFILE:
         try:
-            return os.open(".", os.O_WRONLY | _WITHOUT_NAME | os.O_CLOEXEC, mode, dir_fd=folder)
+            return os.open(".", os.O_WRONLY | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
         except OSError as error:
-            if error.errno not in _CANNOT:
+            if error.errno not in _NO_TMPFILE:
                 raise
+    return create_named(folder, part, mode)
+
+
+def create_named(folder: int, part: str, mode: int = 0o666) -> int:
+    """A handle of a new file `part` in `folder`, which another process can continue."""
     return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
-def put(handle: int, folder: int, part: str, name: str, *, exclusive: bool = False) -> None:
-    """Give the file its name, replacing a file there; IsADirectoryError for a folder. FileExistsError for anything
-    there when it is to be `new`."""
+def commit(handle: int, folder: int, part: str, name: str, *, exclusive: bool = False) -> None:
+    """Give the file its name, replacing a file there; IsADirectoryError for a folder.
+
+    `exclusive`: FileExistsError when anything has that name.
+    """
     if os.fstat(handle).st_nlink == 0:
         source = f"/proc/self/fd/{handle}"
         try:
@@ -32,26 +40,26 @@ def put(handle: int, folder: int, part: str, name: str, *, exclusive: bool = Fal
             if exclusive:
                 raise
             os.link(source, part, dst_dir_fd=folder, follow_symlinks=True)
-    elif exclusive and _linked(part, name, folder):
+    elif exclusive and _link_and_unlink(part, name, folder):
         return
     os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _linked(part: str, name: str, folder: int) -> bool:
-    """Give a finished file its name unless that is taken; False where the file system has no hard links."""
+def _link_and_unlink(part: str, name: str, folder: int) -> bool:
+    """Rename a finished file unless the name is taken; False where the file system has no hard links."""
     try:
         os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
-        if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+        if error.errno in _NO_HARD_LINKS:
             return False
         raise
     os.unlink(part, dir_fd=folder)
     return True
 
 
-def abandon(folder: int, part: str) -> None:
-    """Remove the file if it has its first name."""
+def discard(folder: int, part: str) -> None:
+    """Remove the unfinished file if it has a name."""
     try:
         os.unlink(part, dir_fd=folder)
     except FileNotFoundError:
-        pass  # it never had a name
+        pass  # it never had one

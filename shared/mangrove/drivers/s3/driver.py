@@ -1,4 +1,4 @@
-"""S3: a bucket, or a prefix in one, on AWS or on anything that speaks its protocol."""
+"""S3: a bucket, or a prefix in one, on AWS or on any server of its protocol."""
 
 from __future__ import annotations
 
@@ -11,28 +11,25 @@ from typing import Any, TypeVar
 
 import boto3
 import httpx
-from botocore.config import Config as ClientConfig
 
 from mangrove.drivers.base import BLOCK, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
-from mangrove.drivers.s3 import copy as s3copy
-from mangrove.drivers.s3 import pages as s3pages
-from mangrove.drivers.s3 import upload as s3upload
-from mangrove.drivers.s3.errors import told
-from mangrove.drivers.s3.links import at_host, disposition, without_bucket
-from mangrove.drivers.s3.options import S3Options, address
-from mangrove.drivers.s3.upload import Store, aborted, begun
+from mangrove.drivers.s3 import copy, pages
+from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, THREADS, make_client
+from mangrove.drivers.s3.errors import translate_errors
+from mangrove.drivers.s3.links import remove_bucket, replace_host
+from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.drivers.s3.upload import StreamingUpload, abort_upload, begin_upload, parse_checksums
+from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import Exists, Forbidden, NotAFolder, NotFound, NotSupported, StorageProblem, Unreachable
 
-DUMMY_KEY = "mangrovelocal"  # what the single-machine mode signs records with; it is nobody's key
+DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
 AT_ONCE = 1000  # objects of a folder that are copied or moved without a task
 COPIES = 8  # object copies in flight
-THREADS = 16
 SAME_SERVER = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
 LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
-CONNECT_SECONDS, READ_SECONDS = 3, 10
-COPY_SECONDS = 600  # some servers say nothing until the last byte of a copy is written
+COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
 Result = TypeVar("Result")
 
@@ -50,9 +47,9 @@ class S3(Driver):
         self._placeholder = options.placeholder or PLACEHOLDER
         self._session = boto3.session.Session()
         self._pool: ThreadPoolExecutor | None = None
-        self._client: Any = None
-        self._patient: Any = None
-        self._public: Any = None
+        self.client: Any = None
+        self.copy_client: Any = None  # waits longer for an answer
+        self._link_client: Any = None  # signs links
         self._http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
@@ -63,101 +60,80 @@ class S3(Driver):
         if not (options.access_key_id and options.secret_access_key) and (options.access_key_id or ambient):
             raise StorageProblem("access_key_id and secret_access_key are required on this machine")
         self._pool = ThreadPoolExecutor(THREADS, "s3")
-        with told():
-            self._client = await self._threaded(partial(self._made, address(options.endpoint)))
-            self._patient = await self._threaded(partial(self._made, address(options.endpoint), COPY_SECONDS))
-            self._public = self._client
+        make = partial(make_client, self._session, options)
+        endpoint = parse_endpoint(options.endpoint)
+        with translate_errors():
+            self.client = await self._run_in_thread(partial(make, endpoint))
+            self.copy_client = await self._run_in_thread(partial(make, endpoint, COPY_SECONDS))
+            self._link_client = self.client
             if options.custom_host and options.enable_custom_host_presign:
-                self._public = await self._threaded(partial(self._made, address(options.custom_host)))
+                self._link_client = await self._run_in_thread(partial(make, parse_endpoint(options.custom_host)))
         headers = {"user-agent": options.user_agent} if options.user_agent else {}
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-        self._http = await self._threaded(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
-
-    def _made(self, endpoint: str | None, read_seconds: int = READ_SECONDS) -> Any:
-        options = self.options
-        config = ClientConfig(
-            signature_version="s3v4",
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=read_seconds,
-            retries={"total_max_attempts": 2, "mode": "standard"},
-            max_pool_connections=THREADS,
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-            user_agent=options.user_agent or None,
-            s3={"addressing_style": "path" if options.force_path_style else "auto"},
-        )
-        return self._session.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name=options.region or "us-east-1",
-            aws_access_key_id=options.access_key_id or None,
-            aws_secret_access_key=options.secret_access_key or None,
-            aws_session_token=options.session_token or None,
-            config=config,
-        )
+        self._http = await self._run_in_thread(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
 
     async def stop(self) -> None:
-        """What is under way goes on: the threads end with the last thing that uses the driver."""
+        """Calls in flight go on: the threads end with the last reference to the driver."""
         if self._http is not None:
             await self._http.aclose()
-        for client in (self._client, self._patient, self._public):
+        for client in (self.client, self.copy_client, self._link_client):
             if client is not None:
                 client.close()
 
-    async def _threaded(self, work: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """One operation of the S3 API on the bucket, in a thread; a StorageProblem when it fails."""
-        client = self._patient if operation in COPYING else self._client
-        with told():
-            return await self._threaded(partial(getattr(client, operation), Bucket=self.options.bucket, **arguments))
+        method = getattr(self.copy_client if operation in COPYING else self.client, operation)
+        with translate_errors():
+            return await self._run_in_thread(partial(method, Bucket=self.options.bucket, **arguments))
 
-    def key(self, path: TreePath) -> str:
+    def get_key(self, path: TreePath) -> str:
         """The key of a file."""
         return self._root + path[1:]
 
     def _prefix(self, path: TreePath) -> str:
         """What the keys of all a folder holds begin with."""
-        return self._root if path == "/" else f"{self.key(path)}/"
+        return self._root if path == "/" else f"{self.get_key(path)}/"
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        prefix, known, start = self._prefix(path), path == "/", ""
-        following: asyncio.Task[s3pages.Page] | None = asyncio.create_task(self._page(prefix, ""))
+        prefix, exists, start = self._prefix(path), path == "/", ""
+        following: asyncio.Task[pages.Page] | None = asyncio.create_task(self._page(prefix, ""))
         try:
             while following is not None:
                 page = await following
-                if start and page.following == start:
+                if start and page.next_start == start:
                     raise Unreachable("the S3 server repeats a page of the listing")
-                start = page.following
-                following = asyncio.create_task(self._page(prefix, page.following)) if page.following else None
-                known = known or bool(page.files or page.folders)
+                start = page.next_start
+                following = asyncio.create_task(self._page(prefix, page.next_start)) if page.next_start else None
+                exists = exists or bool(page.files or page.folders)
                 found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
                 yield found + [entry for entry in page.files if entry.name not in ("", self._placeholder)]
         finally:
             if following is not None:
                 following.cancel()
-        if not known:
+        if not exists:
             if await self._is_file(path):
-                raise NotSupported("not a folder")
+                raise NotAFolder
             raise NotFound
 
-    async def _page(self, prefix: str, start: str) -> s3pages.Page:
+    async def _page(self, prefix: str, start: str) -> pages.Page:
         """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time."""
         assert self._http is not None
         if self._http.is_closed:
             raise Unreachable("the storage was stopped meanwhile")
         v2 = self.options.list_object_version == "v2"
-        wanted = {"Bucket": self.options.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
+        query = {"Bucket": self.options.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
         if start:
-            wanted["ContinuationToken" if v2 else "Marker"] = start
-        sign = partial(self._client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=wanted)
-        with told():
-            status, body = await s3pages.fetch(self._http, await self._threaded(sign))
-            return await self._threaded(partial(s3pages.parse, status, body, prefix))
+            query["ContinuationToken" if v2 else "Marker"] = start
+        sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)
+        with translate_errors():
+            status, body = await pages.fetch(self._http, await self._run_in_thread(sign))
+            return await self._run_in_thread(partial(pages.parse, status, body, prefix))
 
     async def _is_file(self, path: TreePath) -> bool:
         try:
@@ -169,19 +145,19 @@ class S3(Driver):
         if path == "/":
             return Entry("", 0, self.context.modified, True)
         try:
-            found = await self.call("head_object", Key=self.key(path))
+            found = await self.call("head_object", Key=self.get_key(path))
         except NotFound:
-            if await self._holds(path):
+            if await self._has_objects(path):
                 return Entry(path.name, 0, self.context.modified, True)
             raise NotFound from None
         modified, etag = found["LastModified"].timestamp(), found.get("ETag", "").strip('"')
         return Entry(path.name, found["ContentLength"], modified, False, etag=etag)
 
-    async def _holds(self, path: TreePath) -> bool:
+    async def _has_objects(self, path: TreePath) -> bool:
         """Whether any key lies below a folder."""
-        return bool((await self._below(path, 1)).get("Contents"))
+        return bool((await self._list_below(path, 1)).get("Contents"))
 
-    async def _below(self, path: TreePath, most: int = AT_ONCE) -> Any:
+    async def _list_below(self, path: TreePath, most: int = AT_ONCE) -> Any:
         """The first objects of a folder, however deep, by the call that the option names."""
         operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
         return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most)
@@ -190,26 +166,26 @@ class S3(Driver):
         if length == 0:
             if (await self.stat(path)).is_dir:
                 raise NotFound
-            return _nothing()
+            return _empty_body()
         span = {}
         if offset or length is not None:
             span = {"Range": f"bytes={offset}-{'' if length is None else offset + length - 1}"}
-        found = await self.call("get_object", Key=self.key(path), **span)
+        found = await self.call("get_object", Key=self.get_key(path), **span)
         if offset and not found.get("ContentRange", "").startswith(f"bytes {offset}-"):
             found["Body"].close()  # rclone answers a range with 200 and says so in ContentRange alone
             raise StorageProblem("the S3 server does not answer ranges")
         if length is not None and found["ContentLength"] != length:
             found["Body"].close()
             raise StorageProblem("the object changed while it was read")
-        return self._blocks(found["Body"])
+        return self._read_blocks(found["Body"])
 
-    async def _blocks(self, body: Any) -> AsyncIterator[bytes]:
-        """The body in blocks, the next one fetched while one is used."""
+    async def _read_blocks(self, body: Any) -> AsyncIterator[bytes]:
+        """The body in blocks; the next one is fetched while one is used."""
         assert self._pool is not None
         following = self._pool.submit(body.read, BLOCK)
         try:
             while True:
-                with told():
+                with translate_errors():
                     block = await asyncio.wrap_future(following)
                 if not block:
                     return
@@ -220,22 +196,27 @@ class S3(Driver):
             following.add_done_callback(lambda _: body.close())  # closing under a read waits for it, up to READ_SECONDS
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        return await Store(self.call, self.key(path), upload).store(path.name, body)
+        return await StreamingUpload(self.call, self.get_key(path), upload).run(path.name, body)
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
-        return await begun(self.call, self.key(path), ContentType=upload.mime)
+        return await begin_upload(self.call, self.get_key(path), upload.mime)
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
-        await s3upload.aborted_since(self.call, self.key(path), float(key.partition("-")[0]))
+        """Aborts nothing: no server tells which of the uploads to a key belongs to which attempt.
+
+        A multipart upload has no name of the caller's: it is listed with its key, id, time and storage class only. What
+        a process leaves that ends between CreateMultipartUpload and recording the id holds no part, so that nothing
+        is stored for it, and the bucket's lifecycle rule removes it.
+        """
 
     async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
-        return s3upload.parse_checksums(await self.call("head_object", Key=self.key(path), ChecksumMode="ENABLED"))
+        return parse_checksums(await self.call("head_object", Key=self.get_key(path), ChecksumMode="ENABLED"))
 
     async def identify(self, path: TreePath) -> set[str]:
-        return {f"s3:{self.options.bucket}/{self.key(path)}"}
+        return {f"s3:{self.options.bucket}/{self.get_key(path)}"}
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        answer = await self.call("upload_part", Key=self.key(path), UploadId=token, PartNumber=number, Body=content)
+        answer = await self.call("upload_part", Key=self.get_key(path), UploadId=token, PartNumber=number, Body=content)
         return f"{len(content)} {answer['ETag']}"
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
@@ -245,37 +226,38 @@ class S3(Driver):
             raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
         parts = [{"PartNumber": number, "ETag": etag} for number, (_, _, etag) in enumerate(stored, 1)]
         await self.call(
-            "complete_multipart_upload", Key=self.key(path), UploadId=token, MultipartUpload={"Parts": parts}
+            "complete_multipart_upload", Key=self.get_key(path), UploadId=token, MultipartUpload={"Parts": parts}
         )
         return await self.stat(path)
 
     async def abort(self, path: TreePath, token: str) -> None:
-        await aborted(self.call, self.key(path), token)
+        await abort_upload(self.call, self.get_key(path), token)
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
-        if not isinstance(source, S3) or not self._shares(source):
+        if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
-        wanted = [(source.place(source.key(file.source)), self.key(file.target), file) for file in files]
-        return await s3copy.copy_from(self.call, source.stat, self.stat, wanted)
+        sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
+        requests = [(one, self.get_key(file.target), file) for one, file in zip(sources, files, strict=True)]
+        return await copy.copy_from(self.call, source.stat, self.stat, requests)
 
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         assert isinstance(source, S3)
-        place = source.place(source.key(path))
-        etag = await s3copy.part(self.call, place, self.key(target), token, number, offset, length)
+        copy_source = source.make_copy_source(source.get_key(path))
+        etag = await copy.copy_part(self.call, copy_source, self.get_key(target), token, number, offset, length)
         return f"{length} {etag}"
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
-        return (s3copy.PART if isinstance(source, S3) and self._shares(source) else 0), s3copy.PARTS_AT_ONCE
+        return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PARTS_AT_ONCE
 
-    def _shares(self, other: S3) -> bool:
-        """Whether the server may read the other storage's objects with our keys."""
+    def _can_copy_from(self, other: S3) -> bool:
+        """Whether the server can read the other storage's objects with the keys of this one."""
         mine, theirs = self.options, other.options
         return all(getattr(mine, name) == getattr(theirs, name) for name in SAME_SERVER)
 
-    def place(self, key: str) -> dict[str, str]:
-        """An object, as the source of a copy."""
+    def make_copy_source(self, key: str) -> dict[str, str]:
+        """An object as `CopySource`."""
         return {"Bucket": self.options.bucket, "Key": key}
 
     async def makedirs(self, path: TreePath) -> None:
@@ -283,16 +265,16 @@ class S3(Driver):
             if await self._is_file(step):
                 raise Exists
         if path != "/":
-            await self._mark(path)
+            await self._put_placeholder(path)
 
-    async def _mark(self, path: TreePath) -> None:
-        """Keep a folder that holds nothing else."""
+    async def _put_placeholder(self, path: TreePath) -> None:
+        """Make a folder exist that holds nothing else."""
         await self.call("put_object", Key=self._prefix(path) + self._placeholder, Body=b"")
 
-    async def _kept(self, folder: TreePath) -> None:
-        """A folder whose last entry went away stays, as it would anywhere else."""
-        if folder != "/" and not await self._holds(folder):
-            await self._mark(folder)
+    async def _keep_folder(self, folder: TreePath) -> None:
+        """Keep a folder whose last entry was removed, as other storages do."""
+        if folder != "/" and not await self._has_objects(folder):
+            await self._put_placeholder(folder)
 
     async def rename(self, path: TreePath, target: TreePath) -> None:
         await self.move(path, target)
@@ -302,7 +284,7 @@ class S3(Driver):
             return
         keys = await self._copy(path, target)
         await self._delete(keys)
-        await self._kept(path.parent)
+        await self._keep_folder(path.parent)
 
     async def copy(self, path: TreePath, target: TreePath) -> None:
         await self._copy(path, target)
@@ -311,24 +293,24 @@ class S3(Driver):
         """Copy a file, or a folder of at most AT_ONCE objects; the keys that were copied."""
         if target.within(path):
             raise StorageProblem("the destination folder is a subfolder of the source folder")
-        entry = await self.stat(path)
+        entry, key = await self.stat(path), self.get_key(path)
         if not entry.is_dir:
-            await s3copy.copied(self.call, self.place(self.key(path)), self.key(target), entry.size)
-            return [self.key(path)]
-        found = await self._below(path)
+            await copy.copy_object(self.call, self.make_copy_source(key), self.get_key(target), entry.size)
+            return [key]
+        found = await self._list_below(path)
         if found.get("IsTruncated"):
             raise NotSupported
         if await self._is_file(target):
             raise Exists
-        turn = asyncio.Semaphore(COPIES)
+        limit = asyncio.Semaphore(COPIES)
         old, new = self._prefix(path), self._prefix(target)
 
-        async def one(key: str, size: int) -> None:
-            async with turn:
-                await s3copy.copied(self.call, self.place(key), new + key.removeprefix(old), size)
+        async def copy_one(key: str, size: int) -> None:
+            async with limit:
+                await copy.copy_object(self.call, self.make_copy_source(key), new + key.removeprefix(old), size)
 
         contents = found.get("Contents", [])
-        await _all([one(item["Key"], item["Size"]) for item in contents])
+        await _gather([copy_one(item["Key"], item["Size"]) for item in contents])
         return [item["Key"] for item in contents]
 
     async def _delete(self, keys: Sequence[str]) -> None:
@@ -346,49 +328,50 @@ class S3(Driver):
         except NotFound:
             return
         if not entry.is_dir:
-            await self.call("delete_object", Key=self.key(path))
+            await self.call("delete_object", Key=self.get_key(path))
         else:
             removed: Sequence[str] = []
-            while keys := [item["Key"] for item in (await self._below(path)).get("Contents", [])]:
+            while keys := [item["Key"] for item in (await self._list_below(path)).get("Contents", [])]:
                 if keys == removed:
                     raise StorageProblem("the S3 server keeps objects that were removed")
                 await self._delete(keys)
                 removed = keys
-        await self._kept(path.parent)
+        await self._keep_folder(path.parent)
 
     async def remove_empty(self, path: TreePath) -> bool:
-        marks = [self._prefix(path), self._prefix(path) + self._placeholder]
-        found = [item["Key"] for item in (await self._below(path, len(marks) + 1)).get("Contents", [])]
-        if path == "/" or not set(found) <= set(marks):
+        markers = [self._prefix(path), self._prefix(path) + self._placeholder]
+        found = [item["Key"] for item in (await self._list_below(path, len(markers) + 1)).get("Contents", [])]
+        if path == "/" or not set(found) <= set(markers):
             return False
         await self._delete(found)
-        await self._kept(path.parent)
+        await self._keep_folder(path.parent)
         return True
 
     async def link(self, path: TreePath) -> Link:
         options = self.options
         hours = options.sign_url_expire if options.sign_url_expire > 0 else 4
         seconds = min(hours * 3600, LONGEST_LINK)
-        wanted = {
+        name = path.name if options.add_filename_to_disposition else ""
+        query = {
             "Bucket": options.bucket,
-            "Key": self.key(path),
-            "ResponseContentDisposition": disposition(path.name if options.add_filename_to_disposition else ""),
+            "Key": self.get_key(path),
+            "ResponseContentDisposition": format_content_disposition(name),
         }
-        sign = partial(self._public.generate_presigned_url, "get_object", Params=wanted, ExpiresIn=seconds)
-        with told():
-            url = await self._threaded(sign)
+        sign = partial(self._link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
+        with translate_errors():
+            url = await self._run_in_thread(sign)
         if options.custom_host:
-            url = without_bucket(url, options.bucket) if options.remove_bucket else url
-            url = at_host(url, address(options.custom_host) or "", options.enable_custom_host_presign)
+            url = remove_bucket(url, options.bucket) if options.remove_bucket else url
+            url = replace_host(url, parse_endpoint(options.custom_host) or "", options.enable_custom_host_presign)
         return Link(url, lifetime=seconds)
 
 
-async def _nothing() -> AsyncIterator[bytes]:
+async def _empty_body() -> AsyncIterator[bytes]:
     return
     yield b""  # makes this a generator
 
 
-async def _all(works: Sequence[Any]) -> None:
+async def _gather(works: Sequence[Any]) -> None:
     """Wait for all; the first failure, after the others have ended."""
     results = await asyncio.gather(*works, return_exceptions=True)
     for result in results:

@@ -1,4 +1,4 @@
-"""What boto3, its transport and an S3 server say, in a driver's words."""
+"""Errors of boto3, its transport and an S3 server, as StorageProblem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DENIED = {
 }  # fmt: skip
 
 
-def problem(code: str, status: int, message: str) -> StorageProblem:
+def make_problem(code: str, status: int, message: str) -> StorageProblem:
     """The problem for an error code of the S3 protocol."""
     if code == "NoSuchBucket":
         return StorageProblem("the bucket does not exist")
@@ -49,14 +49,14 @@ _NO_ANSWER = (
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Every failure of the S3 side as a StorageProblem; never with a key or a signature in its text."""
+def translate_errors() -> Iterator[None]:
+    """Raise every failure of the S3 side as StorageProblem, without a key or a signature in its text."""
     try:
         yield
     except ClientError as error:
-        facts = error.response.get("Error", {})
+        details = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        raise problem(str(facts.get("Code", "")), status, str(facts.get("Message", ""))) from error
+        raise make_problem(str(details.get("Code", "")), status, str(details.get("Message", ""))) from error
     except (NoCredentialsError, PartialCredentialsError):
         raise StorageProblem("no access keys, and the process runs under no role") from None
     except _NO_ANSWER as error:

@@ -1,4 +1,4 @@
-"""What an S3 storage is told: its form."""
+"""The options of an S3 storage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class S3Options(Options):
     user_agent: str = option(help="Custom User-Agent for S3 requests.")
 
 
-def address(text: str) -> str | None:
+def parse_endpoint(text: str) -> str | None:
     """An endpoint with its scheme; None for AWS itself."""
     text = text.strip().rstrip("/")
     return None if not text else text if "://" in text else f"https://{text}"

@@ -1,4 +1,4 @@
-"""Pages of an S3 listing: fetched by a signed address, parsed straight into entries."""
+"""Pages of an S3 listing: fetched from a signed URL, parsed straight into entries."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from xml.etree import ElementTree  # a server's own answer; expat limits the gro
 import httpx
 
 from mangrove.drivers.base import Entry
-from mangrove.drivers.s3.errors import problem
+from mangrove.drivers.s3.errors import make_problem
 from mangrove.problems import StorageProblem, Unreachable
 
 LARGEST = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below
 
 
 class Page(NamedTuple):
-    """`following` is where the next page starts, "" at the end. A marker of the folder itself is an entry named ""."""
+    """`next_start`: where the next page starts, "" at the end. The object of the folder itself is a file named ""."""
 
     files: list[Entry]
     folders: list[str]
-    following: str
+    next_start: str
 
 
 async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
@@ -41,41 +41,40 @@ def parse(status: int, body: bytes, prefix: str) -> Page:
         root = ElementTree.fromstring(body) if body else ElementTree.Element("none")  # noqa: S314
     except ElementTree.ParseError:
         raise Unreachable(f"the S3 server answers {status} with something else than a listing") from None
-    space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    namespace = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
     if status != 200 or not root.tag.endswith("ListBucketResult"):
-        code, message = root.findtext(f"{space}Code", ""), root.findtext(f"{space}Message", "")
-        raise problem(code, status if status != 200 else 500, message)
-    encoded = root.findtext(f"{space}EncodingType", "") == "url"
+        code, message = root.findtext(f"{namespace}Code", ""), root.findtext(f"{namespace}Message", "")
+        raise make_problem(code, status if status != 200 else 500, message)
+    encoded = root.findtext(f"{namespace}EncodingType", "") == "url"
     try:
-        files = [_file(item, space, prefix, encoded) for item in root.iterfind(f"{space}Contents")]
+        files = [_parse_file(item, namespace, prefix, encoded) for item in root.iterfind(f"{namespace}Contents")]
     except (KeyError, ValueError):
         raise StorageProblem("the S3 server lists an object without a usable key, size or time") from None
     folders = [
-        _plain(item.text or "", encoded)[len(prefix) :].rstrip("/")
-        for item in root.iterfind(f"{space}CommonPrefixes/{space}Prefix")
+        _decode(item.text or "", encoded)[len(prefix) :].rstrip("/")
+        for item in root.iterfind(f"{namespace}CommonPrefixes/{namespace}Prefix")
     ]
-    following = ""
-    if root.findtext(f"{space}IsTruncated", "") == "true":
+    next_start = ""
+    if root.findtext(f"{namespace}IsTruncated", "") == "true":
         # NextMarker is the last name too, but rclone leaves it unencoded where AWS encodes it
         last = max([file.name for file in files] + [f"{folder}/" for folder in folders], key=str.encode, default="")
-        following = root.findtext(f"{space}NextContinuationToken", "") or prefix + last
-    return Page(
-        [file for file in files if not file.name or _usable(file.name)], list(filter(_usable, folders)), following
-    )
+        next_start = root.findtext(f"{namespace}NextContinuationToken", "") or prefix + last
+    visible = [file for file in files if not file.name or _is_usable(file.name)]
+    return Page(visible, list(filter(_is_usable, folders)), next_start)
 
 
-def _file(item: ElementTree.Element, space: str, prefix: str, encoded: bool) -> Entry:
-    facts = {child.tag: child.text or "" for child in item}
-    name = _plain(facts[f"{space}Key"], encoded)[len(prefix) :]
-    modified = datetime.fromisoformat(facts[f"{space}LastModified"]).timestamp()
-    etag = facts.get(f"{space}ETag", "").strip('"')
-    return Entry(name, int(facts[f"{space}Size"]), modified, False, etag=etag)
+def _parse_file(item: ElementTree.Element, namespace: str, prefix: str, encoded: bool) -> Entry:
+    fields = {child.tag: child.text or "" for child in item}
+    name = _decode(fields[f"{namespace}Key"], encoded)[len(prefix) :]
+    modified = datetime.fromisoformat(fields[f"{namespace}LastModified"]).timestamp()
+    etag = fields.get(f"{namespace}ETag", "").strip('"')
+    return Entry(name, int(fields[f"{namespace}Size"]), modified, False, etag=etag)
 
 
-def _plain(text: str, encoded: bool) -> str:
+def _decode(text: str, encoded: bool) -> str:
     return unquote_plus(text) if encoded and ("%" in text or "+" in text) else text
 
 
-def _usable(name: str) -> bool:
+def _is_usable(name: str) -> bool:
     """Whether the tree can show an entry of this name."""
     return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mangrove.drivers.local.thumbnails import LARGE, WIDTH, Maker
+from mangrove.drivers.local.thumbnails import LARGE, WIDTH, ThumbnailMaker
 
 MEASURED = """
 import resource, sys
@@ -19,14 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from mangrove.drivers.local import thumbnails
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with ThreadPoolExecutor(4) as pool:
-    made = list(pool.map(lambda _: thumbnails._shrunk(open(sys.argv[1], "rb")), range(4)))
+    made = list(pool.map(lambda _: thumbnails.shrink(open(sys.argv[1], "rb")), range(4)))
 assert len(set(made)) == 1
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
 def made(path: Path) -> Image.Image:
-    picture, mime = Maker("", "")._made(os.open(path, os.O_RDONLY), path.name)
+    picture, mime = asyncio.run(ThumbnailMaker("", "").make(os.open(path, os.O_RDONLY), path.name))
     assert mime == "image/png"
     return Image.open(io.BytesIO(picture))
 

@@ -6,10 +6,16 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from mangrove.drivers.base import Driver
+from mangrove.identity.rights import Caller, Right
+from mangrove.paths import TreePath
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.records.users import User
-from mangrove.tree.mounts import Mount, _shown
+from mangrove.site.values import Settings
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import WORKING, Mount, MountTable
+from mangrove.tree.rules import Rules
 
 _ids = count(1)
 
@@ -27,7 +33,8 @@ def storage(mount_path: str = "/s", **fields: Any) -> Storage:
 
 
 def mount(mount_path: str = "/s", **fields: Any) -> Mount:
-    return Mount(storage(mount_path, **fields), _shown(mount_path))
+    """A mounted storage whose driver does not run."""
+    return Mount(storage(mount_path, **fields))
 
 
 def meta(path: str, **fields: Any) -> Meta:
@@ -46,3 +53,12 @@ def user(permission: int = 0, **fields: Any) -> User:
         "disabled": False, "sso_id": "", "allow_ldap": True, "otp_secret": "", "pwd_ts": 0,
     }  # fmt: skip
     return User(**blank | fields)
+
+
+def access(driver: Driver, path: str, right: Right, *metas: Meta, permission: int = 0xFFFF) -> PathAccess:
+    """What a user with all rights may do at a path, where a running driver is mounted at the root."""
+    mounted = mount("/")
+    mounted.driver, mounted.status = driver, WORKING
+    caller = Caller(user(permission), right)
+    rules = Rules({meta.path: meta for meta in metas})
+    return PathAccess(caller, TreePath(path), "", Settings({}), rules, MountTable(1, [mounted]))

@@ -1,0 +1,99 @@
+"""Reads of one thing that many callers want at once: one at a time, each for all that asked before it began."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True, eq=False)
+class _Caller(Generic[Result]):
+    read: Callable[[], Awaitable[Result]]
+    accepts: Callable[[Result], bool]
+    answer: asyncio.Future[Result]
+
+
+@dataclass(slots=True, eq=False)
+class _Queue(Generic[Result]):
+    """The callers of one key: `served` by the read under way, and `waiting`, who asked after it had begun."""
+
+    served: list[_Caller[Result]] = field(default_factory=list)
+    waiting: list[_Caller[Result]] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    def promote(self) -> bool:
+        """Let the waiting callers be served next; whether there are any."""
+        self.served = [caller for caller in self.waiting if not caller.answer.done()]
+        self.waiting = []
+        return bool(self.served)
+
+    def is_abandoned(self) -> bool:
+        """Whether no caller is left."""
+        return all(caller.answer.done() for caller in [*self.served, *self.waiting])
+
+    def resolve(self, result: Result) -> None:
+        """Answer those that are served, and of those that wait the ones that accept a read begun before they asked."""
+        for caller in self.served + [caller for caller in self.waiting if caller.accepts(result)]:
+            if not caller.answer.done():
+                caller.answer.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error in those that are served."""
+        for caller in self.served:
+            if not caller.answer.done():
+                caller.answer.set_exception(error)
+
+    def cancel(self) -> None:
+        """Cancel every caller that is left."""
+        for caller in [*self.served, *self.waiting]:
+            caller.answer.cancel()
+
+
+class SharedReads(Generic[Result]):
+    """Reads under way, by key.
+
+    A read that fails fails for those alone that it was begun for. A caller that is cancelled leaves the others
+    alone; the read is cancelled with its last caller.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[Hashable, _Queue[Result]] = {}
+
+    async def get(
+        self, key: Hashable, read: Callable[[], Awaitable[Result]], accepts: Callable[[Result], bool]
+    ) -> Result:
+        """The result of a `read` that begins after this call, or of one under way if the caller `accepts` it."""
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue()
+            queue.task = asyncio.create_task(self._run(key, queue))
+        queue.waiting.append(_Caller(read, accepts, answer))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if queue.is_abandoned() and queue.task is not None:
+                self._discard(key, queue)
+                queue.task.cancel()
+            raise
+
+    async def _run(self, key: Hashable, queue: _Queue[Result]) -> None:
+        try:
+            while queue.promote():
+                try:
+                    result = await queue.served[0].read()
+                except Exception as error:
+                    queue.fail(error)
+                else:
+                    queue.resolve(result)
+        finally:
+            self._discard(key, queue)
+            queue.cancel()
+
+    def _discard(self, key: Hashable, queue: _Queue[Result]) -> None:
+        if self._queues.get(key) is queue:
+            del self._queues[key]

@@ -1,0 +1,277 @@
+"""State has an owner: what changes while a process lives is in a slot of `mangrove.runtime`, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import queue
+import re
+import threading
+import types
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from enum import EnumType
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SLOTS = {
+    "mangrove.config.Config": "what the environment says",
+    "mangrove.identity.passwords.Hasher": "how many passwords are hashed at once; the hash that stands for no account",
+    "mangrove.identity.tokens.VerifiedTokens": "tokens with a right signature, and when each was last looked up",
+    "mangrove.records.base.Connections": "the connection to the records engine, and the count of calls",
+    "mangrove.records.counters.ConfigurationWrites": "how many writes of the configuration this process made",
+    "mangrove.records.crypto.Keyring": "the master key and the keys derived from it",
+    "mangrove.site.snapshot.SnapshotStore": "the configuration in memory",
+}
+"""Every slot, and what it holds."""
+
+CACHES = {
+    "mangrove.local.template.document": "the template, which is part of the code",
+}
+"""Functions that may remember what they return, and why: it depends on the code alone."""
+
+STATELESS = {
+    "mangrove.records.repository.ConfigurationRepository": "the names of a table",
+    "mangrove.records.repository.Repository": "the names of a table",
+    "mangrove.web.api.Api": "the routes of an application; complete after the import",
+}
+"""Classes of which a module may keep an object, and what that is."""
+
+OWNER = "mangrove.runtime"  # the one module that keeps the runtime itself
+FOREIGN = {
+    ("tests/interpreters.py", "_wait_interval"),
+    ("tests/crash/test_repeats.py", "_handle_range_header"),
+}
+"""Private names of moto that a test has to replace."""
+
+CONTAINERS = (list, dict, set, bytearray, deque)
+CHANGING = (
+    weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet, type(threading.Lock()),
+    type(threading.RLock()), threading.Semaphore, threading.Condition, threading.Event, threading.local, Executor,
+    queue.Queue, queue.SimpleQueue, Iterator,
+)  # fmt: skip
+PATCHING = re.compile(r"\b(setattr|delattr|patch|patch\.object)$")
+MUTATORS = {
+    "append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault",
+    "sort", "reverse", "appendleft", "popleft",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, with the name of its module."""
+
+    path: str
+    module: str
+    tree: ast.Module
+
+    def at(self, node: ast.AST, what: str) -> str:
+        """One violation, as a line of text."""
+        return f"{self.path}:{getattr(node, 'lineno', 0)}: {what}"
+
+    def resolve(self, name: str) -> str:
+        """The whole name of what `name` means in this module."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        return f"{node.module}.{alias.name}"
+        return f"{self.module}.{name}"
+
+    def modules(self) -> set[str]:
+        """The names under which this file imports modules of ours."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                modules = [alias for alias in node.names if is_module(f"{node.module}.{alias.name}")]
+                found |= {alias.asname or alias.name for alias in modules}
+        return found
+
+
+def is_module(name: str) -> bool:
+    """Whether `mangrove` has a module of this name."""
+    path = ROOT / "shared" / Path(*name.split("."))
+    return name.startswith("mangrove") and (path.is_dir() or path.with_suffix(".py").is_file())
+
+
+def read(folder: str, base: str = "") -> list[Source]:
+    """The files below a folder; their modules are named as seen from `base`."""
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT / base).with_suffix("").parts).removesuffix(".__init__")
+        found.append(Source(str(path.relative_to(ROOT)), module, ast.parse(path.read_text())))
+    return found
+
+
+@cache
+def code() -> list[Source]:
+    """All of `mangrove` and `functions`."""
+    return read("shared/mangrove", "shared") + read("functions")
+
+
+def targets(node: ast.AST) -> Iterator[ast.expr]:
+    """What a statement assigns to or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        found = list(node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        found = [node.target]
+    else:
+        found = []
+    for target in found:
+        yield from target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+
+
+def assigned(tree: ast.Module) -> dict[str, ast.AST]:
+    """The names that a module binds when it is imported, but for imports, functions and classes."""
+    found: dict[str, ast.AST] = {}
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for target in targets(node):
+            if isinstance(target, ast.Name):
+                found[target.id] = node
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def whole_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_constant(value: Any) -> bool:
+    """Whether an object of ours cannot change: a class, an enumeration, a frozen dataclass, a tuple or a str."""
+    kind = type(value)
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return (
+        isinstance(value, type | tuple | str | int | types.FunctionType)
+        or isinstance(kind, EnumType)
+        or (parameters is not None and parameters.frozen)
+    )
+
+
+@cache
+def mutations() -> set[str]:
+    """The names of which something in the code sets or deletes an item, or calls a method that changes it."""
+    found: set[str] = set()
+
+    def note(owner: ast.expr) -> None:
+        if isinstance(owner, ast.Name | ast.Attribute):
+            found.add(owner.id if isinstance(owner, ast.Name) else owner.attr)
+
+    for source in code():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+                note(node.func.value)
+            for target in targets(node):
+                if isinstance(target, ast.Subscript):
+                    note(target.value)
+                elif isinstance(node, ast.AugAssign):
+                    note(target)
+    return found
+
+
+def complaint(name: str, value: Any) -> str:
+    """What is wrong with a module that keeps `value` under `name`; "" for nothing."""
+    kind = type(value)
+    if isinstance(value, CHANGING) or kind.__module__.startswith("asyncio."):
+        return f"{name} is a {kind.__qualname__}"
+    if isinstance(value, CONTAINERS):
+        if name != name.upper():
+            return f"{name} is a {kind.__qualname__} and not named as a constant"
+        return f"{name} is a constant that is changed somewhere" if name in mutations() else ""
+    if kind.__module__.partition(".")[0] in ("mangrove", "functions") and not is_constant(value):
+        return "" if whole_name(kind) in STATELESS else f"{name} is an object of {whole_name(kind)}"
+    return ""
+
+
+def report(violations: list[str]) -> None:
+    """Fail with one line for each violation."""
+    assert not violations, "\n".join(["", *violations])
+
+
+def test_no_module_has_a_global_statement() -> None:
+    found = []
+    for source in code():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Global):
+                found.append(source.at(node, f"global {', '.join(node.names)}"))
+    report(found)
+
+
+def test_no_module_keeps_what_changes() -> None:
+    found = []
+    for source in code():
+        if source.module == OWNER:
+            continue
+        module = import_module(source.module)
+        for name, node in assigned(source.tree).items():
+            if not name.startswith("__") and (text := complaint(name, getattr(module, name, None))):
+                found.append(source.at(node, text))
+    report(found)
+
+
+def test_no_module_sets_a_name_of_another_one() -> None:
+    found = []
+    for source in code():
+        modules = source.modules()
+        for node in ast.walk(source.tree):
+            for target in targets(node):
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+                    found.append(source.at(node, f"{ast.unparse(target)} is set"))
+    report(found)
+
+
+def test_only_what_depends_on_the_code_alone_is_cached() -> None:
+    found = {}
+    for source in code():
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for decorator in node.decorator_list:
+                if ast.unparse(decorator).split("(")[0].split(".")[-1] in ("cache", "lru_cache"):
+                    found[f"{source.module}.{node.name}"] = source.at(node, f"{node.name} is cached")
+    report([text for name, text in found.items() if name not in CACHES])
+    assert CACHES.keys() <= found.keys(), "a function that is no longer cached is still in the list"
+
+
+def test_the_list_of_slots_is_complete() -> None:
+    found: dict[str, str] = {}
+    for source in code():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("runtime.get", "runtime.put"):
+                kind = node.args[0]
+                name = source.resolve(kind.id) if isinstance(kind, ast.Name) else ast.unparse(kind)
+                found.setdefault(name, source.at(node, name))
+    report([text for name, text in found.items() if name not in SLOTS])
+    assert SLOTS.keys() <= found.keys(), "a slot that nothing asks for is still in the list"
+
+
+def replaced_names(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """The names that a test replaces: by setattr or patch, or by an assignment to a name of a module."""
+    modules = source.modules()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and PATCHING.search(ast.unparse(node.func)):
+            for argument in node.args[:2]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield node, argument.value.rpartition(".")[2]
+        for target in targets(node):
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+                yield node, target.attr
+
+
+def test_no_test_replaces_a_private_name() -> None:
+    found = [
+        source.at(node, f"{name} is replaced")
+        for source in read("tests")
+        for node, name in replaced_names(source)
+        if name.startswith("_") and (source.path, name) not in FOREIGN
+    ]
+    report(found)

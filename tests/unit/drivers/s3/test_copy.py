@@ -1,0 +1,66 @@
+"""Copies within S3: of folders, of many objects, of great ones."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mangrove.drivers.base import Entry, Upload, make_parts_key
+from mangrove.drivers.s3 import copy
+from mangrove.drivers.s3.driver import S3
+from mangrove.problems import (
+    NotSupported,
+)
+from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
+
+
+def test_folders_move_whole_and_leave_their_parent(bucket: Bucket) -> None:
+    for key in ("p/ä +%&/f", "p/ä +%&/sub/g"):
+        bucket.put(key, content=key.encode())
+    run_on_driver(bucket.options(), lambda driver: driver.move(P("/p/ä +%&"), P("/q")))
+    assert bucket.keys() == ["p/.mangrove", "q/f", "q/sub/g"]
+    run_on_driver(bucket.options(), lambda driver: driver.copy(P("/q"), P("/p/r +%")))
+    assert bucket.keys() == ["p/.mangrove", "p/r +%/f", "p/r +%/sub/g", "q/f", "q/sub/g"]
+    run_on_driver(bucket.options(), lambda driver: driver.remove(P("/q")))
+    assert bucket.keys() == ["p/.mangrove", "p/r +%/f", "p/r +%/sub/g"]
+
+
+@pytest.mark.parametrize("verb", ["move", "copy"])
+def test_more_than_a_thousand_objects_need_a_task(bucket: Bucket, verb: str) -> None:
+    bucket.put(*(f"d/{number:04}" for number in range(1001)))
+    before = bucket.keys()
+    with pytest.raises(NotSupported):
+        run_on_driver(bucket.options(), lambda driver: getattr(driver, verb)(P("/d"), P("/e")))
+    assert bucket.keys() == before
+    run_on_driver(bucket.options(), lambda driver: driver.remove(P("/d")))
+    assert bucket.keys() == []
+
+
+def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy, "LARGEST_COPY", 6 * MIB)
+    written = os.urandom(13 * MIB)
+    bucket.put("a +%ä", content=written)
+    source, target, upload = P("/a +%ä"), P("/b"), Upload(len(written), 0.0)
+    for verb in ("copy", "move"):
+        with pytest.raises(NotSupported):
+            run_on_driver(bucket.options(), lambda driver, verb=verb: getattr(driver, verb)(source, target))
+    assert bucket.keys() == ["a +%ä"]
+
+    async def in_parts(driver: S3) -> Entry:
+        token = await driver.begin(target, upload, make_parts_key())
+        receipts = [
+            await driver.copy_part_from(
+                driver, source, target, token, number, start, min(5 * MIB, len(written) - start)
+            )
+            for number, start in enumerate(range(0, len(written), 5 * MIB), 1)
+        ]
+        return await driver.finish(target, token, receipts, upload)
+
+    assert run_on_driver(bucket.options(), in_parts).size == len(written)
+    found = bucket.client.get_object(Bucket=bucket.name, Key="b")
+    assert found["Body"].read() == written
+    assert found["ETag"].strip('"').endswith("-3")
+    assert (bucket.keys(), bucket.dangling()) == (["a +%ä", "b"], 0)

@@ -1,0 +1,136 @@
+"""Session tokens: what ends one, and when the table is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import jwt
+import pytest
+
+from mangrove import runtime
+from mangrove.config import Config
+from mangrove.identity import tokens
+from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
+from mangrove.problems import Unauthorized
+from mangrove.records import sessions
+from mangrove.records.base import count_calls
+from mangrove.records.crypto import derive
+from mangrove.records.users import User
+from tests.unit.tree import made
+
+pytestmark = pytest.mark.usefixtures("records")
+
+ANN = made.user(username="ann", pwd_ts=5)
+
+
+def find(token: str, *users: User) -> User:
+    return asyncio.run(tokens.user_of(token, {user.username: user for user in users or (ANN,)}))
+
+
+def refusal(token: str, *users: User) -> str:
+    with pytest.raises(Unauthorized) as caught:
+        find(token, *users)
+    return caught.value.message
+
+
+def trust(seconds: float | None) -> None:
+    runtime.put(Config, replace(Config(), snapshot_seconds=seconds))
+
+
+def sign(key: bytes | str | None = None, algorithm: str = "HS256", **claims: Any) -> str:
+    """A token with claims of its own; None leaves one out."""
+    now = int(time.time())
+    whole = {"username": "ann", "pwd_ts": 5, "exp": now + 60, "iat": now, "nbf": now, "jti": "j"} | claims
+    known = {name: value for name, value in whole.items() if value is not None}
+    return jwt.encode(known, derive("jwt") if key is None else key, algorithm)
+
+
+def test_a_token_stands_for_the_present_record_of_its_user() -> None:
+    token = tokens.issue(ANN)
+    assert find(token) is ANN
+    changed = replace(ANN, permission=3)
+    assert find(token, changed) is changed
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        (replace(ANN, username="bob"), "failed find user: record not found"),
+        (replace(ANN, pwd_ts=6), "Password has been changed, login please"),
+        (replace(ANN, disabled=True), "Current user is disabled, replace please"),
+    ],
+)
+def test_a_change_of_the_user_ends_the_token(user: User, message: str) -> None:
+    token = tokens.issue(ANN)
+    find(token)
+    assert refusal(token, user) == message
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ({"exp": 0}, "token is expired"), ({"nbf": 1 << 40}, "token not active yet"),
+        ({"username": None}, "token is invalidated"), ({"jti": None}, "token is invalidated"),
+        ({"iat": None}, "token is invalidated"), ({"pwd_ts": "x"}, "token is invalidated"),
+        ({"exp": "never"}, "token is invalidated"), ({"key": b"k" * 32}, "token is invalidated"),
+        ({"key": b"k" * 64, "algorithm": "HS512"}, "token is invalidated"),
+        ({"algorithm": "none", "key": ""}, "token is invalidated"),
+    ],
+)  # fmt: skip
+def test_what_is_no_valid_token_is_refused_in_the_words_clients_know(claims: dict[str, Any], message: str) -> None:
+    assert refusal(sign(**claims)) == message
+
+
+@pytest.mark.parametrize("text", ["", "x", "a.b.c", "mangrove-permanent"])
+def test_other_text_is_no_token(text: str) -> None:
+    assert refusal(text) == "token is invalidated"
+    tokens.revoke(text)
+
+
+def test_a_logout_ends_all_spellings_of_a_token_at_once() -> None:
+    trust(None)
+    token, other = tokens.issue(ANN), tokens.issue(ANN)
+    spelled = token + "="
+    for text in (token, spelled, other):
+        assert find(text) is ANN
+    tokens.revoke(token)
+    assert refusal(token) == refusal(spelled) == "token is invalidated"
+    assert find(other) is ANN
+
+
+def test_the_table_is_asked_once_while_the_answer_is_trusted() -> None:
+    trust(None)
+    token = tokens.issue(ANN)
+    find(token)
+    before = count_calls()
+    find(token)
+    assert count_calls() == before
+    trust(0.0)
+    find(token)
+    assert count_calls() == before + 1
+
+
+def test_a_logout_in_another_process_is_seen_when_the_answer_is_old() -> None:
+    token = tokens.issue(ANN)
+    jti = jwt.decode(token, options={"verify_signature": False})["jti"]
+    trust(None)
+    find(token)
+    sessions.revoke(jti, int(time.time()) + 60)
+    assert find(token) is ANN
+    trust(0.0)
+    assert refusal(token) == "token is invalidated"
+
+
+def test_the_memory_of_tokens_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MAX_VERIFIED", 3)
+    known = VerifiedTokens()
+    texts = [tokens.issue(ANN) for _ in range(4)]
+    kept = [VerifiedToken("ann", 5, 0, 0, str(number)) for number in range(4)]
+    for text, token in zip(texts, kept, strict=True):
+        known.add(text, token)
+    assert [known.get(text) is token for text, token in zip(texts, kept, strict=True)] == [False, True, True, True]
+    known.remove_session("2")
+    assert known.get(texts[2]) is not kept[2]

@@ -1,0 +1,92 @@
+"""One connection for all tables, calls that are counted, failures in the words of `mangrove.problems`."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
+
+import pytest
+from pynamodb.exceptions import PutError
+
+from mangrove import runtime
+from mangrove.problems import EngineSilent
+from mangrove.records import base, metas, users
+from mangrove.records.base import Conflict, Connections, client, count_calls, retry_on_conflict, told
+from mangrove.records.metas import MetaRecord
+from mangrove.records.users import UserRecord
+from mangrove.runtime import Runtime
+
+
+def test_all_tables_share_one_connection_from_any_thread(records: None) -> None:
+    with runtime.use(Runtime()), ThreadPoolExecutor(8) as pool:
+        models = [UserRecord, MetaRecord] * 8
+        connections = list(pool.map(client, models))
+        assert all(connection is connections[0] for connection in connections)
+        assert users.create(username="a", password_hash="x") in users.all()
+        assert metas.all() == []
+
+
+def test_a_new_runtime_has_a_connection_of_its_own(records: None) -> None:
+    users.create(username="a", password_hash="x")
+    before = client(UserRecord)
+    with runtime.use(Runtime()), patch.dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB="http://127.0.0.1:9"):
+        assert client(UserRecord) is not before
+        with pytest.raises(EngineSilent, match="the records engine does not answer"):
+            users.all()
+    assert client(UserRecord) is before
+    assert [user.username for user in users.all()] == ["a"]
+
+
+def test_every_call_is_counted_whether_it_succeeds_or_not(records: None) -> None:
+    before = count_calls()
+    users.all()
+    assert count_calls() == before + 1
+    with pytest.raises(Conflict), told():
+        UserRecord(1, username="a", password_hash="x").save(condition=UserRecord.id.exists())
+    assert count_calls() == before + 2
+    with runtime.use(Runtime()):
+        assert count_calls() == 0
+
+
+def test_calls_of_many_threads_are_all_counted() -> None:
+    connections = Connections()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: connections.count_call(), range(2000)))
+    assert connections.calls == 2000
+
+
+def test_a_transaction_says_which_of_its_conditions_failed(records: None) -> None:
+    with told():
+        UserRecord(1, username="a", password_hash="x").save()
+    with pytest.raises(Conflict) as caught, told(), base.transaction(UserRecord) as write:
+        for number in (1, 2):
+            record = UserRecord(number, username="b", password_hash="x")
+            write.save(record, condition=UserRecord.id.does_not_exist())
+    assert list(caught.value.failed) == [True, False]
+
+
+def test_another_failure_of_the_library_says_that_the_engine_does_not_answer() -> None:
+    with pytest.raises(EngineSilent), told():
+        raise PutError("whatever")
+    with pytest.raises(ValueError, match="ours"), told():
+        raise ValueError("ours")
+
+
+@pytest.mark.parametrize(("conflicts", "calls", "ends"), [(0, 1, True), (2, 3, True), (99, base.ATTEMPTS, False)])
+def test_a_change_that_meets_another_is_tried_again_and_not_for_ever(conflicts: int, calls: int, ends: bool) -> None:
+    tries: list[str] = []
+
+    @retry_on_conflict
+    def change(name: str) -> str:
+        tries.append(name)
+        if len(tries) <= conflicts:
+            raise Conflict
+        return name
+
+    if ends:
+        assert change("x") == "x"
+    else:
+        with pytest.raises(Conflict, match="record changed meanwhile, try again"):
+            change("x")
+    assert tries == ["x"] * calls

@@ -1,0 +1,32 @@
+"""Stored setting values."""
+
+from __future__ import annotations
+
+import pytest
+
+from mangrove.records import counters, settings
+
+pytestmark = pytest.mark.usefixtures("records")
+
+
+def test_values_are_stored_replaced_and_forgotten() -> None:
+    settings.save({"a": "1", "b": ""})
+    settings.save({"a": "2"})
+    assert settings.all() == {"a": "2", "b": ""}
+    settings.delete("a")
+    settings.delete("never there")
+    assert settings.all() == {"b": ""}
+
+
+def test_many_values_are_one_write_of_the_configuration() -> None:
+    values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES + 1)}
+    settings.save(values)
+    assert settings.all() == values
+    assert counters.get_configuration_version() == 1
+    settings.delete("key-0")
+    assert counters.get_configuration_version() == 2
+
+
+def test_nothing_to_save_changes_nothing() -> None:
+    settings.save({})
+    assert (settings.all(), counters.get_configuration_version()) == ({}, 0)

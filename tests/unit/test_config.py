@@ -1,0 +1,65 @@
+"""What the environment says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mangrove import runtime
+from mangrove.config import Config, config
+from mangrove.runtime import Runtime
+
+DEFAULTS = Config(
+    tables="mangrove", key_file=None, key_secret="", data=None, site_url="", snapshot_seconds=2.0, token_hours=48,
+    trusted_proxies=(),
+)  # fmt: skip
+VARIABLES = (
+    "TABLES",
+    "KEY_FILE",
+    "KEY_SECRET",
+    "DATA",
+    "SITE_URL",
+    "SNAPSHOT_SECONDS",
+    "TOKEN_HOURS",
+    "TRUSTED_PROXIES",
+)
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(f"MANGROVE_{name}", raising=False)
+
+
+def test_nothing_said_is_a_function_in_the_cloud() -> None:
+    assert config() == DEFAULTS
+    assert not config().on_one_machine
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("TABLES", "stack", "tables", "stack"), ("KEY_FILE", "/k", "key_file", Path("/k")),
+        ("KEY_FILE", "", "key_file", None), ("KEY_SECRET", "arn", "key_secret", "arn"),
+        ("DATA", "/d", "data", Path("/d")), ("DATA", "", "data", None),
+        ("SITE_URL", "https://a.example/x//", "site_url", "https://a.example/x"),
+        ("SNAPSHOT_SECONDS", "0.5", "snapshot_seconds", 0.5), ("SNAPSHOT_SECONDS", "never", "snapshot_seconds", None),
+        ("TOKEN_HOURS", "1", "token_hours", 1), ("TRUSTED_PROXIES", "", "trusted_proxies", ()),
+        ("TRUSTED_PROXIES", "10.0.0.1,,::1", "trusted_proxies", ("10.0.0.1", "::1")),
+    ],
+)  # fmt: skip
+def test_a_variable_sets_its_field(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, field: str, value: object
+) -> None:
+    monkeypatch.setenv(f"MANGROVE_{name}", text)
+    assert getattr(config(), field) == value
+    assert config().on_one_machine == (config().data is not None)
+
+
+def test_the_environment_is_read_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = config()
+    monkeypatch.setenv("MANGROVE_TABLES", "another")
+    assert config() is first
+    with runtime.use(Runtime()):
+        assert config().tables == "another"

@@ -1,0 +1,73 @@
+"""The slots of a process."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
+import pytest
+
+from mangrove import runtime
+from mangrove.runtime import Runtime
+
+
+class Slow:
+    def __init__(self) -> None:
+        time.sleep(0.01)
+        self.other = runtime.get(Other)  # a slot may need another one
+
+
+class Other:
+    pass
+
+
+class Broken:
+    def __init__(self) -> None:
+        raise OSError("not now")
+
+
+def test_a_slot_is_made_once_whatever_thread_asks_first() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: runtime.get(Slow), range(16)))
+    assert len({id(one) for one in found}) == 1
+    assert found[0].other is runtime.get(Other)
+
+
+def test_a_slot_can_be_filled_with_what_was_made_elsewhere() -> None:
+    mine = Other()
+    runtime.put(Other, mine)
+    assert runtime.get(Other) is mine
+
+
+def test_a_slot_that_cannot_be_made_is_tried_again() -> None:
+    for _ in range(2):
+        with pytest.raises(OSError, match="not now"):
+            runtime.get(Broken)
+
+
+def test_a_runtime_is_replaced_as_a_whole_and_for_all_threads() -> None:
+    outer, before = runtime.current(), runtime.get(Other)
+    seen: list[Other] = []
+    with runtime.use(Runtime()) as inner:
+        assert runtime.current() is inner
+        thread = Thread(target=lambda: seen.append(runtime.get(Other)))
+        thread.start()
+        thread.join()
+        assert seen == [runtime.get(Other)] != [before]
+    assert runtime.current() is outer
+    assert runtime.get(Other) is before
+
+
+def test_the_former_runtime_is_back_after_a_failure() -> None:
+    outer = runtime.current()
+    with pytest.raises(OSError, match="not now"), runtime.use(Runtime()):
+        runtime.get(Broken)
+    assert runtime.current() is outer
+
+
+def test_a_new_runtime_may_keep_what_is_costly() -> None:
+    slow, other = runtime.get(Slow), runtime.get(Other)
+    with runtime.use(runtime.current().keep(Slow)):
+        assert runtime.get(Slow) is slow
+        assert runtime.get(Other) is not other

@@ -1,0 +1,103 @@
+"""Who may fetch a file, and from where."""
+
+from __future__ import annotations
+
+import pytest
+
+from mangrove.problems import Denied, NotAFile, NotFound, StorageProblem, Unauthorized
+from mangrove.tree import links
+from mangrove.tree.downloads import Download, authorize_download
+from mangrove.tree.links import make_archive_key
+from tests.unit.tree.environment import TreeEnv
+
+ADDRESS = "https://example.org/file"
+
+
+def authorize(tree: TreeEnv, path: str, signature: str = "") -> Download:
+    return tree.run(authorize_download(path, signature))
+
+
+def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "d/file.txt")
+    tree.set(sign_all="false")
+    file = authorize(tree, "/disk//d/./file.txt", "nonsense")
+    assert (file.path, file.located.path, file.extension) == ("/disk/d/file.txt", "/d/file.txt", "txt")
+    assert tree.run(file.stat()).size == len("d/file.txt")
+
+
+@pytest.mark.parametrize("demand", ["setting", "storage", "rule"])
+def test_where_a_signature_is_demanded_it_must_be_that_of_the_path(tree: TreeEnv, demand: str) -> None:
+    tree.set(token="key", sign_all=str(demand == "setting").lower())
+    tree.mount_disk("/disk", "d/file", "d/other", enable_sign=demand == "storage")
+    if demand == "rule":
+        tree.add_rule("/disk/d", password="secret", p_sub=True)
+    signature = links.sign("key", "/disk/d/file")
+    assert authorize(tree, "/disk/d/file", signature).located.path == "/d/file"
+    for path, given in (("/disk/d/other", signature), ("/disk/d/file", ""), ("/disk/d/none", signature)):
+        with pytest.raises(Unauthorized):
+            authorize(tree, path, given)
+
+
+def test_links_into_archives_have_a_key_of_their_own(tree: TreeEnv) -> None:
+    tree.set(token="key", sign_all="true")
+    tree.mount_disk("/disk", "x.zip")
+    path = "/disk/x.zip"
+    inside = links.sign(make_archive_key("key"), path)
+    tree.run(authorize_download(path, inside, make_archive_key))
+    with pytest.raises(Unauthorized):
+        tree.run(authorize_download(path, links.sign("key", path), make_archive_key))
+    with pytest.raises(Unauthorized):
+        authorize(tree, path, inside)
+
+
+def test_where_no_storage_is_a_signature_is_asked_for_first(tree: TreeEnv) -> None:
+    tree.set(token="key", sign_all="true")
+    with pytest.raises(Unauthorized):
+        authorize(tree, "/none")
+    with pytest.raises(StorageProblem, match="storage not found"):
+        authorize(tree, "/none", links.sign("key", "/none"))
+
+
+def test_only_a_file_can_be_fetched(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "d/file")
+    tree.set(sign_all="false")
+    with pytest.raises(NotAFile):
+        tree.run(authorize(tree, "/disk/d").stat())
+    with pytest.raises(NotFound):
+        tree.run(authorize(tree, "/disk/none").stat())
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "must_proxy", "may_proxy"),
+    [
+        ({}, "file.bin", False, False), ({"web_proxy": True}, "file.bin", True, True),
+        ({}, "file.url", True, True), ({}, "file.txt", False, True),
+        ({"webdav_policy": "use_proxy_url"}, "file.bin", False, True),
+    ],
+)  # fmt: skip
+def test_bytes_pass_through_us_where_they_must_or_may(
+    tree: TreeEnv, fields: dict[str, object], name: str, must_proxy: bool, may_proxy: bool
+) -> None:
+    tree.set(sign_all="false", proxy_types="url", text_types="txt")
+    tree.mount("/links", "UrlTree", options={"url_structure": f"{name}:{ADDRESS}"}, **fields)
+    file = authorize(tree, f"/links/{name}")
+    assert file.must_proxy is must_proxy
+    if may_proxy:
+        file.require_proxy()
+    else:
+        with pytest.raises(Denied):
+            file.require_proxy()
+    link = tree.run(file.get_link())
+    assert link is not None
+    assert link.url == ADDRESS
+
+
+def test_a_storage_without_links_is_always_passed_through(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "file", down_proxy_url="https://proxy.example\nsecond")
+    tree.set(token="key", sign_all="false")
+    file = authorize(tree, "/disk/file")
+    assert file.must_proxy
+    assert tree.run(file.get_link()) is None
+    assert file.get_down_proxy_url() == f"https://proxy.example/disk/file?sign={links.sign('key', '/disk/file')}"
+    tree.mount_disk("/other", "file")
+    assert authorize(tree, "/other/file").get_down_proxy_url() is None
