@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from bench.raw import Connection
 from tests.servers import rclone_s3, s3_options
-from tests.service import Client, Service, started
+from tests.service import Client, Service, start_service
 
 
 class Environment:
@@ -103,7 +103,7 @@ class Environment:
 
 def launch_service(data: Path) -> Service:
     """A started service that may keep what it compiled, as it does for everybody else."""
-    return started(data, PYTHONDONTWRITEBYTECODE="")
+    return start_service(data, PYTHONDONTWRITEBYTECODE="")
 
 
 def fill(folder: Path, count: int) -> None:

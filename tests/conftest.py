@@ -17,7 +17,7 @@ from mangrove.records.crypto import Keyring
 from mangrove.runtime import Runtime
 from tests import engine as engines
 from tests import servers
-from tests.service import Client, Service, running
+from tests.service import Client, Service, run_service
 from tests.task_env import TaskEnv
 from tests.task_env import task_env as open_task_env
 
@@ -56,7 +56,7 @@ def records(engine: str) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One real `mangrove serve` for the whole run; a test works in names of its own."""
-    with running(tmp_path_factory.mktemp("service") / "data") as service:
+    with run_service(tmp_path_factory.mktemp("service") / "data") as service:
         yield service
 
 

@@ -66,10 +66,10 @@ def create_tables() -> None:
     import boto3
 
     from mangrove.config import config
-    from mangrove.local.template import tables
+    from mangrove.local.template import read_tables
 
     with closing(boto3.client("dynamodb")) as client:
-        for arguments in tables(config().tables):
+        for arguments in read_tables(config().tables):
             client.create_table(**arguments)
 
 

@@ -17,15 +17,15 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.local.machines import Failed, Machine
-from tests.task_env import Work, at_once
+from mangrove.local.machines import ExecutionFailed, Machine
+from tests.task_env import Work
 
 SECONDS = 30.0  # that an execution may take
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
 
 
 @dataclass
-class Told:
+class Execution:
     """What an execution did."""
 
     visited: list[str] = field(default_factory=list)
@@ -33,58 +33,60 @@ class Told:
     waits: list[float] = field(default_factory=list)
     output: dict[str, Any] | None = None  # None: it failed
 
-    def noted(self, work: Work, name: str, value: dict[str, Any]) -> dict[str, Any]:
-        """Call a worker and remember it."""
+    def call_worker(self, work: Work, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        """Call a worker and note the call."""
         assert len(self.calls) < LIMIT, "the machine goes round for ever"
         self.calls.append((name, copy.deepcopy(value)))
         return work(name, value)
 
 
-Interpreter = Callable[[dict[str, Any], dict[str, Any], Work], Told]
+Interpreter = Callable[[dict[str, Any], dict[str, Any], Work], Execution]
 """Runs a definition with an input; a worker that raises fails under the name of its exception."""
 
 
-def here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Told:
+def run_here(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Execution:
     """The runner of one machine; workers run in a thread."""
-    told = Told()
+    execution = Execution()
 
-    async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:
-        return await asyncio.to_thread(told.noted, work, name, value)
+    async def run_in_thread(name: str, value: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.to_thread(execution.call_worker, work, name, value)
+
+    async def note_wait(seconds: float) -> None:
+        execution.waits.append(float(seconds))
 
     async def run() -> None:
         async with asyncio.timeout(SECONDS):
-            told.output = await Machine(definition).run(given, threaded, told.visited)
+            execution.output = await Machine(definition).run(given, run_in_thread, execution.visited, note_wait)
 
-    with at_once() as waits, suppress(Failed):
+    with suppress(ExecutionFailed):
         asyncio.run(run())
-    told.waits = waits
-    return told
+    return execution
 
 
 @contextmanager
-def moto() -> Iterator[Interpreter]:
-    """moto's interpreter, which waits for nothing either."""
+def start_moto() -> Iterator[Interpreter]:
+    """moto's interpreter, which does not wait either."""
     from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
     from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
     from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
 
-    current: list[tuple[Told, Work]] = []
+    current: list[tuple[Execution, Work]] = []
 
     class Lambda:
         def invoke(self, FunctionName: str, Payload: bytes, **_: Any) -> dict[str, Any]:
-            told, work = current[-1]
+            execution, work = current[-1]
             try:
-                answer: Any = told.noted(work, FunctionName.rsplit(":", 1)[-1], json.loads(Payload))
+                answer: Any = execution.call_worker(work, FunctionName.rsplit(":", 1)[-1], json.loads(Payload))
             except Exception as error:
                 failure = {"errorMessage": str(error), "errorType": type(error).__name__}
                 return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": _stream(failure)}
             return {"StatusCode": 200, "Payload": _stream(answer)}
 
-    def run(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Told:
-        told = Told()
-        current.append((told, work))
-        _execute(definition, given, told)
-        return told
+    def run(definition: dict[str, Any], given: dict[str, Any], work: Work) -> Execution:
+        execution = Execution()
+        current.append((execution, work))
+        _execute(definition, given, execution)
+        return execution
 
     waiting = SimpleNamespace(sleep=lambda seconds: current[-1][0].waits.append(float(seconds)))
     with pytest.MonkeyPatch.context() as patched:
@@ -94,24 +96,24 @@ def moto() -> Iterator[Interpreter]:
         yield run
 
 
-def _execute(definition: dict[str, Any], given: dict[str, Any], told: Told) -> None:
+def _execute(definition: dict[str, Any], given: dict[str, Any], execution: Execution) -> None:
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     backend = stepfunctions_parser_backends["123456789012"]["us-east-1"]
     text = json.dumps(definition).replace("${", "arn:aws:lambda:us-east-1:123456789012:function:").replace('}"', '"')
     machine = backend.create_state_machine(f"m{uuid4().hex}", text, "arn:aws:iam::123456789012:role/any")
-    execution = backend.start_execution(machine.arn, uuid4().hex, json.dumps(given))
+    run = backend.start_execution(machine.arn, uuid4().hex, json.dumps(given))
     end = time.monotonic() + SECONDS
-    while execution.exec_status == "RUNNING":
+    while run.exec_status == "RUNNING":
         if time.monotonic() > end:
-            execution.stop(datetime.now(UTC), None, None)
+            run.stop(datetime.now(UTC), None, None)
             pytest.fail("moto did not end")
         time.sleep(0.002)
-    history = execution.to_history_output()["events"]
+    history = run.to_history_output()["events"]
     entered = [event.get("stateEnteredEventDetails") for event in history]
-    told.visited = [details["name"] for details in entered if details]
-    if execution.exec_status == "SUCCEEDED":
-        told.output = execution.output
+    execution.visited = [details["name"] for details in entered if details]
+    if run.exec_status == "SUCCEEDED":
+        execution.output = run.output
 
 
 def _stream(value: Any) -> io.BytesIO:

@@ -15,9 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 from mangrove.local import machines, template
 from tests import engine as engines
@@ -81,7 +79,7 @@ class _Server(ThreadingHTTPServer):
         self.results: queue.Queue[tuple[str, Any]] = queue.Queue()
 
 
-class Ended(Exception):
+class FunctionError(Exception):
     """A function ended in an error. `kind`: the name by which a state machine knows it."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -93,13 +91,13 @@ class Ended(Exception):
 class Function:
     """One deployed function, started at its first event and warm from then on.
 
-    `used`: the rights it needed so far. `heed` is told what each of its calls needed before the function hears the
-    answer.
+    `used`: the rights it needed so far. `on_call` is called with what each of its calls needed, before the function
+    gets the answer.
     """
 
     def __init__(self, name: str, properties: Mapping[str, Any], environment: Mapping[str, str], aws: Aws) -> None:
         self.used: set[recorder.Right] = set()
-        self.heed: Callable[[set[recorder.Right]], None] | None = None
+        self.on_call: Callable[[set[recorder.Right]], None] | None = None
         self._name = name
         self._code = properties["CodeUri"]
         self._handler = properties.get("Handler", "app.handler")
@@ -117,11 +115,11 @@ class Function:
         if kind == KILLED:
             self.close()
         if kind != "response":
-            raise Ended(result["errorType"], result["errorMessage"])
+            raise FunctionError(result["errorType"], result["errorMessage"])
         return result
 
     def start(self) -> _Server:
-        """Begin the start, unless it was begun before, without waiting for its end."""
+        """Start the process unless it runs, without waiting until it is ready."""
         if self._server is None:
             self._server = self._start()
         return self._server
@@ -133,9 +131,9 @@ class Function:
         self._process.wait()
         self._server.results.put((KILLED, {"errorType": "Sandbox.Timedout", "errorMessage": "killed"}))
 
-    def _done(self, needs: set[recorder.Right]) -> None:
-        if self.heed is not None:
-            self.heed(needs)
+    def _note_call(self, needs: set[recorder.Right]) -> None:
+        if self.on_call is not None:
+            self.on_call(needs)
 
     def _serve(self, server: ThreadingHTTPServer) -> str:
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -147,7 +145,7 @@ class Function:
         server = _Server()
         environment = {
             **self._environment,
-            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._aws, self.used, self._done))}",
+            "AWS_ENDPOINT_URL": f"http://{self._serve(recorder.Recorder(*self._aws, self.used, self._note_call))}",
             "AWS_LAMBDA_RUNTIME_API": self._serve(server),
             "AWS_LAMBDA_FUNCTION_NAME": self._name,
             "PYTHONPATH": str(ROOT / "shared"),
@@ -168,53 +166,53 @@ class Function:
 class Cloud:
     """A deployment: tables, buckets, secrets, machines and every function of the template.
 
-    `places`: what `!Ref` says of each resource that has no Arn of its own in the tests. `sampled`: whether the samples
+    `refs`: what `!Ref` says of each resource that has no Arn of its own in the tests. `sampled`: whether the samples
     in `events/` were sent to it.
     """
 
     sampled = False
 
-    def __init__(self, places: dict[str, str], aws: Aws, **environment: str) -> None:
-        self.places = places
+    def __init__(self, refs: dict[str, str], aws: Aws, **environment: str) -> None:
+        self.refs = refs
         self.aws = aws
         self._stack = ExitStack()
-        common = template.document()["Globals"]["Function"]["Environment"]["Variables"]
-        self._functions: dict[str, Function] = {}
-        self._named: dict[str, Function] = {}
-        for name, resource in template.resources("AWS::Serverless::Function"):
+        common = template.load_template()["Globals"]["Function"]["Environment"]["Variables"]
+        self._by_folder: dict[str, Function] = {}
+        self._by_resource: dict[str, Function] = {}
+        for name, resource in template.iter_resources("AWS::Serverless::Function"):
             properties = resource["Properties"]
             variables = common | properties.get("Environment", {}).get("Variables", {})
-            known = {key: self._value(value) for key, value in variables.items()} | environment
-            function = self._named[name] = Function(name, properties, known, aws)
+            known = {key: self._resolve(value) for key, value in variables.items()} | environment
+            function = self._by_resource[name] = Function(name, properties, known, aws)
             module = properties.get("Handler", "app.handler").partition(".")[0]
-            self._functions[f"{properties['CodeUri']}{module}".removesuffix("/app")] = function
+            self._by_folder[f"{properties['CodeUri']}{module}".removesuffix("/app")] = function
 
-    def _value(self, value: Any) -> str:
+    def _resolve(self, value: Any) -> str:
         """A value of the template in this deployment, which has no own domain."""
         if isinstance(value, str):
             return value
         ((kind, rest),) = value.items()
         if kind == "Ref":
-            return self.places[rest]
+            return self.refs[rest]
         if kind == "Fn::If":
-            return self._value(rest[2])
+            return self._resolve(rest[2])
         assert kind == "Fn::FindInMap", value
-        found: str = template.document()["Mappings"][rest[0]]["prod"][rest[2]]
+        found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
         return found
 
-    def function(self, place: str) -> Function:
+    def get_function_in(self, folder: str) -> Function:
         """The function of a folder, or of one of the modules in it that are no app."""
-        return self._functions[place]
+        return self._by_folder[folder]
 
-    def named(self, name: str) -> Function:
+    def get_function(self, name: str) -> Function:
         """The function that a resource of the template makes."""
-        return self._named[name]
+        return self._by_resource[name]
 
     def client(self, service: str) -> Any:
         """The test's own way to the deployment's records and services."""
         return servers.make_client(service, self.aws[service != "dynamodb"])
 
-    def origin(self, files: Mapping[str, bytes]) -> str:
+    def serve_files(self, files: Mapping[str, bytes]) -> str:
         """The address of an HTTP server that has these files, by their paths, and answers ranges of them."""
 
         class Files(BaseHTTPRequestHandler):
@@ -245,63 +243,62 @@ class Cloud:
 
     def start(self) -> None:
         """Start all functions at once, for tests that need them all."""
-        for function in self._functions.values():
+        for function in self._by_folder.values():
             function.start()
 
-    def drive(self) -> None:
-        """Run every execution that was begun, and those that they begin, as Step Functions would have by now."""
+    def run_executions(self) -> None:
+        """Run every execution that was started, and those that they start, as Step Functions would have by now."""
         client = self.client("stepfunctions")
-        arns = {name: self.places[name] for name, _ in template.resources("AWS::Serverless::StateMachine")}
-        while begun := [
+        arns = {name: self.refs[name] for name, _ in template.iter_resources("AWS::Serverless::StateMachine")}
+        while executions := [
             (one["startDate"], one["executionArn"], name)
             for name, arn in arns.items()
             for one in client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
         ]:
-            for _, arn, name in sorted(begun):
-                self._run(name, json.loads(client.describe_execution(executionArn=arn)["input"]))
+            for _, arn, name in sorted(executions):
+                self._run_execution(name, json.loads(client.describe_execution(executionArn=arn)["input"]))
                 client.stop_execution(executionArn=arn)
 
-    def _run(self, name: str, given: dict[str, Any]) -> None:
-        properties = template.document()["Resources"][name]["Properties"]
+    def _run_execution(self, name: str, given: dict[str, Any]) -> None:
+        properties = template.load_template()["Resources"][name]["Properties"]
         machine = machines.Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text()))
         workers = {
-            state: self._named[value["Fn::GetAtt"].removesuffix(".Arn")]
+            state: self._by_resource[value["Fn::GetAtt"].removesuffix(".Arn")]
             for state, value in properties["DefinitionSubstitutions"].items()
         }
 
         async def work(state: str, value: dict[str, Any]) -> dict[str, Any]:
             try:
                 answer: dict[str, Any] = workers[state](value)
-            except Ended as error:
+            except FunctionError as error:
                 raise type(error.kind, (Exception,), {})(error.message) from error
             return answer
 
-        async def wait(seconds: float) -> None:
-            pass  # nobody else is at work
+        async def skip_wait(seconds: float) -> None:
+            pass  # nothing else works meanwhile
 
-        with patch.object(machines, "asyncio", SimpleNamespace(sleep=wait)):
-            asyncio.run(machine.run(given, work))
+        asyncio.run(machine.run(given, work, sleep=skip_wait))
 
-    def setup(self) -> dict[str, Any]:
-        """Run the set-up function as CloudFormation does; what it tells CloudFormation."""
-        with _stack_listener() as (url, heard):
+    def run_setup(self) -> dict[str, Any]:
+        """Run the set-up function as CloudFormation does; its answer to CloudFormation."""
+        with _listen_as_cloudformation() as (url, answers):
             event = {"RequestType": "Create", "ResponseURL": url, "StackId": "s", "RequestId": "r"}
-            self.function("functions/workers/setup")(event | {"LogicalResourceId": "Setup"})
-            return heard.get(timeout=SECONDS)
+            self.get_function_in("functions/workers/setup")(event | {"LogicalResourceId": "Setup"})
+            return answers.get(timeout=SECONDS)
 
     def close(self) -> None:
         self._stack.close()
-        for function in self._functions.values():
+        for function in self._by_folder.values():
             function.close()
 
 
 @contextmanager
-def _stack_listener() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
-    heard: queue.Queue[dict[str, Any]] = queue.Queue()
+def _listen_as_cloudformation() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+    answers: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Listener(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            heard.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            answers.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -311,22 +308,22 @@ def _stack_listener() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/", heard
+        yield f"http://127.0.0.1:{server.server_port}/", answers
         server.shutdown()
 
 
 @contextmanager
-def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
+def deploy(snapshot_seconds: str = "0") -> Iterator[Cloud]:
     """The service on a real records engine, moto's S3 and Secrets Manager, and Lambda's runtime client.
 
     `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
     """
     with engines.engine() as records, servers.moto_s3() as services:
         client = servers.make_client("dynamodb", records)
-        for table in template.tables(STACK):
+        for table in template.read_tables(STACK):
             client.create_table(**table)
         cloud = Cloud(
-            _places(services),
+            _create_resources(services),
             (records, services),
             PATH=os.environ["PATH"],
             AWS_ACCESS_KEY_ID="role",
@@ -341,7 +338,7 @@ def deployed(snapshot_seconds: str = "0") -> Iterator[Cloud]:
             cloud.close()
 
 
-def _places(services: str) -> dict[str, str]:
+def _create_resources(services: str) -> dict[str, str]:
     """The resources, with names of their own: all of a process's moto servers share one account."""
     name = secrets.token_hex(8)
     manager, store, steps = (
@@ -352,11 +349,11 @@ def _places(services: str) -> dict[str, str]:
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }
-    for bucket, _ in template.resources("AWS::S3::Bucket"):
+    for bucket, _ in template.iter_resources("AWS::S3::Bucket"):
         found[bucket] = f"{bucket.lower()}-{name}"
         store.create_bucket(Bucket=found[bucket])
-    for machine, resource in template.resources("AWS::Serverless::StateMachine"):
+    for machine, resource in template.iter_resources("AWS::Serverless::StateMachine"):
         text = (ROOT / resource["Properties"]["DefinitionUri"]).read_text()
-        made = steps.create_state_machine(name=f"{machine}-{name}", definition=text, roleArn=ROLE)
-        found[machine] = made["stateMachineArn"]
+        created = steps.create_state_machine(name=f"{machine}-{name}", definition=text, roleArn=ROLE)
+        found[machine] = created["stateMachineArn"]
     return found

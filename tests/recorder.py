@@ -43,19 +43,19 @@ PARAMETERS = {  # of a query, that name no subresource
 }  # fmt: skip
 
 
-def needed(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
+def find_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
     """The rights a call needs. One that is not known here needs a right that no policy grants."""
     service, _, operation = headers.get("x-amz-target", "").partition(".")
     if service.startswith("DynamoDB"):
-        return _dynamodb(operation, json.loads(body))
+        return _find_dynamodb_rights(operation, json.loads(body))
     if service == "secretsmanager":
         return {(f"secretsmanager:{operation}", json.loads(body)["SecretId"])}
     if service == "AWSStepFunctions":
         return {(f"states:{operation}", json.loads(body)["stateMachineArn"])}
-    return _s3(method, path, headers, body)
+    return _find_s3_rights(method, path, headers, body)
 
 
-def _dynamodb(operation: str, body: dict[str, Any]) -> set[Right]:
+def _find_dynamodb_rights(operation: str, body: dict[str, Any]) -> set[Right]:
     if operation in ("TransactWriteItems", "TransactGetItems"):
         items = [pair for item in body["TransactItems"] for pair in item.items()]
         return {(f"dynamodb:{TRANSACTED[kind]}", item["TableName"]) for kind, item in items}
@@ -64,33 +64,33 @@ def _dynamodb(operation: str, body: dict[str, Any]) -> set[Right]:
     return {(f"dynamodb:{operation}", table + index) for table in tables}
 
 
-def _s3(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
+def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
     url = urlsplit(path)
-    place = unquote(url.path.lstrip("/"))
-    bucket, _, key = place.partition("/")
-    asked = {name for name, _ in parse_qsl(url.query, keep_blank_values=True)} - PARAMETERS
-    call = method, ",".join(sorted(name for name in asked if not name.startswith(("X-Amz-", "response-"))))
+    object_path = unquote(url.path.lstrip("/"))
+    bucket, _, key = object_path.partition("/")
+    subresources = {name for name, _ in parse_qsl(url.query, keep_blank_values=True)} - PARAMETERS
+    call = method, ",".join(sorted(name for name in subresources if not name.startswith(("X-Amz-", "response-"))))
     action = "s3:" + (WITH_KEY if key else WITHOUT_KEY).get(call, f"unknown {call}")
     if call == ("POST", "delete"):
         found = {(action, f"{bucket}/{one.text}") for one in ElementTree.fromstring(body).iterfind(".//{*}Key")}
     else:
-        found = {(action, place if key else bucket)}
-    found |= {(f"s3:{extra}", place) for header, extra in WITH_HEADER.items() if header in headers}
+        found = {(action, object_path if key else bucket)}
+    found |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
     if source := headers.get("x-amz-copy-source"):
         found.add(("s3:GetObject", unquote(source).lstrip("/")))
     return found
 
 
-class _Passing(BaseHTTPRequestHandler):
+class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Recorder
 
-    def _pass(self) -> None:
+    def _forward(self) -> None:
         assert "transfer-encoding" not in self.headers
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
-        needs = needed(self.command, self.path, headers, body)
+        needs = find_rights(self.command, self.path, headers, body)
         self.server.used.update(needs)
         to_records = headers.get("x-amz-target", "").startswith("DynamoDB")
         behind = urlsplit(self.server.records if to_records else self.server.aws).netloc
@@ -98,7 +98,7 @@ class _Passing(BaseHTTPRequestHandler):
             forwarded = {name: value for name, value in headers.items() if name not in ("expect", "connection")}
             connection.request(self.command, self.path, body or None, forwarded)
             answer = connection.getresponse()
-            self.server.done(needs)
+            self.server.on_call(needs)
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in ("connection", "transfer-encoding"):
@@ -108,24 +108,24 @@ class _Passing(BaseHTTPRequestHandler):
             self.end_headers()
             copyfileobj(answer, self.wfile)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = _pass
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = _forward
 
     def log_message(self, *_: Any) -> None:
         pass
 
 
 class Recorder(ThreadingHTTPServer):
-    """`used` gathers what was needed so far; `done` is told of each call before its caller hears the answer."""
+    """`used` gathers what was needed so far; `on_call` is called for each call before its caller gets the answer."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, records: str, aws: str, used: set[Right], done: Callable[[set[Right]], None]) -> None:
-        super().__init__(("127.0.0.1", 0), _Passing)
+    def __init__(self, records: str, aws: str, used: set[Right], on_call: Callable[[set[Right]], None]) -> None:
+        super().__init__(("127.0.0.1", 0), _ProxyHandler)
         self.records = records
         self.aws = aws
         self.used = used
-        self.done = done
+        self.on_call = on_call
 
     def handle_error(self, *_: Any) -> None:
         """A caller that was killed does not take its answer."""

@@ -42,7 +42,7 @@ class Client:
     def put(self, path: str, content: Any, **headers: str) -> dict[str, Any]:
         """Upload to the tree path; keywords become headers, `_` for `-`."""
         extra = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = self.http.put("/api/fs/put", content=content, headers={"file-path": quoted(path), **extra})
+        answer = self.http.put("/api/fs/put", content=content, headers={"file-path": quote_path(path), **extra})
         return self.envelope(answer)
 
     @staticmethod
@@ -67,7 +67,7 @@ class Client:
         return self.http.get(self.ok("/api/fs/get", path=path)["raw_url"], headers=headers)
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     from urllib.parse import quote
 
     return quote(path)
@@ -92,16 +92,16 @@ class Service:
         token = Client(self.address).ok("/api/auth/login", username=username, password=password)["token"]
         return Client(self.address, token)
 
-    def nobody(self) -> Client:
+    def anonymous(self) -> Client:
         """A client without a token."""
         return Client(self.address)
 
-    def unfinished(self, folder: Path) -> list[str]:
+    def find_unfinished(self, folder: Path) -> list[str]:
         """The files under way in a folder and below: those with a name of their own, and the open ones with none."""
         named = [str(path) for path in folder.rglob(f"{PART}*")]
-        return named + [link for link in self._nameless() if link.startswith(f"{folder}/")]
+        return named + [link for link in self._find_nameless() if link.startswith(f"{folder}/")]
 
-    def _nameless(self) -> Iterator[str]:
+    def _find_nameless(self) -> Iterator[str]:
         for handle in Path(f"/proc/{self.process.pid}/fd").iterdir():
             try:
                 link = os.readlink(handle)
@@ -125,7 +125,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "mangrove.local", *arguments]
 
 
-def started(data: Path, **environment: str) -> Service:
+def start_service(data: Path, **environment: str) -> Service:
     """Start the service on a data directory and wait for its address."""
     log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
     with log.open("a") as stderr, printed.open("w") as stdout:
@@ -140,11 +140,11 @@ def started(data: Path, **environment: str) -> Service:
         time.sleep(0.01)
     found = re.search(r"at (http://\S+),", printed.read_text())
     assert found, (printed.read_text(), log.read_text())
-    wait(found[1])
+    wait_until_ready(found[1])
     return Service(process, found[1], data, printed)
 
 
-def wait(address: str) -> None:
+def wait_until_ready(address: str) -> None:
     """Until the service answers."""
     end = time.monotonic() + START_SECONDS
     while True:
@@ -158,9 +158,9 @@ def wait(address: str) -> None:
 
 
 @contextmanager
-def running(data: Path, **environment: str) -> Iterator[Service]:
+def run_service(data: Path, **environment: str) -> Iterator[Service]:
     """A service that ends with the context."""
-    service = started(data, **environment)
+    service = start_service(data, **environment)
     try:
         yield service
     finally:

@@ -225,10 +225,10 @@ class TaskEnv:
     def run(self, task: Task, before: Before | None = None) -> list[str]:
         """Run a task's machine to its end; the states visited. `before` is called before each call of a worker, with
         its name and how many calls of it there were."""
-        from mangrove.local.machines import load
+        from mangrove.local.machines import load_machine
         from mangrove.tasks.kinds import KINDS
 
-        machine, handlers = load(KINDS[task.kind].machine)
+        machine, handlers = load_machine(KINDS[task.kind].machine)
         work, visited = calls(handlers, before), list[str]()
 
         async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def operations() -> dict[str, dict[str, Any]]:
     """`METHOD route` → the operation in the OpenAPI document."""
     return {
         f"{method.upper()} {route}": operation
-        for route, methods in sorted(docs.document()["paths"].items())
+        for route, methods in sorted(docs.build_document()["paths"].items())
         for method, operation in sorted(methods.items())
     }
 
@@ -71,7 +71,7 @@ def fields(name: str) -> set[Field]:
 
 def _texts(schema: Mapping[str, Any], at: str) -> Iterator[str]:
     while "$ref" in schema:
-        schema = docs.document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        schema = docs.build_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     for kind in ("anyOf", "allOf", "oneOf"):
         for one in schema.get(kind, ()):
             yield from _texts(one, at)

@@ -14,8 +14,8 @@ from tests.service import Client, Service
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[lambdas.Cloud]:
     """A deployment whose functions trust nothing that they have read before; a test works in names of its own."""
-    with lambdas.deployed() as cloud:
-        assert cloud.setup()["Status"] == "SUCCESS"
+    with lambdas.deploy() as cloud:
+        assert cloud.run_setup()["Status"] == "SUCCESS"
         yield cloud
 
 

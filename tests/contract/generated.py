@@ -1,4 +1,4 @@
-"""What is derived from the code and committed, so that a change of it is seen: `python -m tests.contract.generated`."""
+"""Files derived from the code and committed, so that a change of them is seen: `python -m tests.contract.generated`."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ GATES = ROOT / "tests" / "contract" / "gates.txt"
 OPENAPI = ROOT / "openapi.json"
 
 
-def load() -> None:
+def import_functions() -> None:
     """Import every function, so that its routes are known."""
-    for code in {spec.code for spec in template.routes()}:
-        gateway.module_of(code)
+    for code in {spec.code for spec in template.read_routes()}:
+        gateway.import_app(code)
 
 
-def gates() -> str:
+def list_gates() -> str:
     """`METHOD path gate` for every route, sorted by path."""
-    load()
+    import_functions()
     lines = [
         f"{method.upper()} {path} {operation['x-gate']}"
-        for path, operations in sorted(docs.document()["paths"].items())
+        for path, operations in sorted(docs.build_document()["paths"].items())
         for method, operation in sorted(operations.items())
     ]
     return "\n".join(lines) + "\n"
 
 
-def openapi() -> bytes:
-    load()
-    return docs.text()
+def render_openapi() -> bytes:
+    import_functions()
+    return docs.render_document()
 
 
 if __name__ == "__main__":
-    GATES.write_text(gates())
-    OPENAPI.write_bytes(openapi())
+    GATES.write_text(list_gates())
+    OPENAPI.write_bytes(render_openapi())

@@ -26,7 +26,7 @@ class Person:
         whole: dict[str, Any] = json.loads((EVENTS / f"{sample}.json").read_text())
         whole["requestContext"]["http"] |= event.pop("http", {})
         headers = whole["headers"] | {"authorization": self.token} | event.pop("headers", {})
-        answer: dict[str, Any] = self.cloud.function(f"functions/api/{sample.partition('/')[0]}")(
+        answer: dict[str, Any] = self.cloud.get_function_in(f"functions/api/{sample.partition('/')[0]}")(
             whole | event | {"headers": headers}
         )
         return answer

@@ -58,23 +58,23 @@ def transfers(admin: Person, outside: Outside) -> None:
     cloud = admin.cloud
     for path, content in (("a.txt", b"a"), ("sub/large", LARGE), ("sub/deep/b.txt", b"b")):
         outside[f"tree/{path}"] = content
-    addition = json.dumps({"bucket": cloud.places["Files"], "region": "us-east-1", "root_folder_path": "/other root"})
+    addition = json.dumps({"bucket": cloud.refs["Files"], "region": "us-east-1", "root_folder_path": "/other root"})
     admin.gets("storages/create", mount_path="/within", driver="S3", addition=addition)
     wrong = admin.sends("/files/wrong.txt", b"staged", as_task="true", x_file_md5="0" * 32)
     assert wrong["code"] == 400
     done = [("upload", admin.sends("/files/staged.txt", b"staged", as_task="true")["data"]["task"]["id"])]
-    cloud.drive()
+    cloud.run_executions()
     ways = (("copy", "/outside", "/files"), ("copy", "/files", "/within"), ("move", "/within", "/outside/back"))
     admin.gets("files/mkdir", path="/outside/back")
     for verb, source, target in ways:
         done += [(verb, id) for id in admin.carries(verb, source, target, "tree")]
-        cloud.drive()
+        cloud.run_executions()
     done += [("copy", id) for id in admin.carries("copy", "/outside", "/files", "tree", merge=True)]
     structure = {"url_structure": "f:https://example.com/f", "writable": True}
     admin.gets("storages/create", mount_path="/texts", driver="UrlTree", addition=json.dumps(structure))
     outside["folders/empty/.mangrove"] = b""
     done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
-    cloud.drive()
+    cloud.run_executions()
     assert [admin.told(kind, id) for kind, id in done] == [SUCCEEDED] * 6
     assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
     assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
@@ -85,10 +85,10 @@ def once(worker: lambdas.Function, name: str, happens: Callable[[], object]) -> 
 
     def heed(needs: set[Right]) -> None:
         if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs):
-            worker.heed = None
+            worker.on_call = None
             happens()
 
-    worker.heed = heed
+    worker.on_call = heed
 
 
 def cut(admin: Person, worker: lambdas.Function, id: str) -> None:
@@ -108,13 +108,13 @@ def change(admin: Person, id: str, **numbers: int) -> None:
 
 def whole(admin: Person) -> None:
     """No bucket keeps parts of anything."""
-    for name, _ in template.resources("AWS::S3::Bucket"):
-        assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.places[name]), name
+    for name, _ in template.iter_resources("AWS::S3::Bucket"):
+        assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.refs[name]), name
 
 
 def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str]) -> None:
     """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
-    worker = admin.cloud.named(state)
+    worker = admin.cloud.get_function(state)
 
     def cancel() -> None:
         admin.tasks(kind, "cancel", tid=id)
@@ -129,7 +129,7 @@ def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable
     for happens, told in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
         id = begun()
         once(worker, name, happens)
-        admin.cloud.drive()
+        admin.cloud.run_executions()
         assert admin.told(kind, id) == told
         whole(admin)
 
@@ -144,15 +144,15 @@ def broken_transfers(admin: Person, outside: Outside) -> None:
 
     interrupted(admin, "TransferMove", "whole", "copy", begun)
     changed = begun()
-    once(admin.cloud.named("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
-    admin.cloud.drive()
+    once(admin.cloud.get_function("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
+    admin.cloud.run_executions()
     assert admin.told("copy", changed)[0] == "failed"
     whole(admin)
     admin.tasks("copy", "clear_succeeded")
     admin.tasks("copy", "retry_failed")
     (id,) = admin.carries("move", "/outside", "/files", "back")
     admin.tasks("move", "delete", tid=id)
-    admin.cloud.drive()
+    admin.cloud.run_executions()
     assert admin.told("copy", changed) == SUCCEEDED
     assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
 
@@ -166,7 +166,7 @@ def opened(admin: Person, sample: str, **body: Any) -> list[str]:
 def downloads(admin: Person) -> None:
     """From an address into staging, and on from there."""
     files = {"/small": b"small", "/large": DOWNLOAD}
-    address = admin.cloud.origin(files)
+    address = admin.cloud.serve_files(files)
     admin.raw("settings/save", {"body": json.dumps([{"key": "offline_download_allowed_hosts", "value": "127.0.0.1"}])})
 
     def begun(*paths: str) -> list[str]:
@@ -175,11 +175,11 @@ def downloads(admin: Person) -> None:
         return opened(admin, "files/add_offline_download", **wanted)
 
     ids = begun("/small", "/large", "/later")
-    admin.cloud.drive()
+    admin.cloud.run_executions()
     assert [admin.told("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
     files["/later"] = b"later"
     admin.tasks("offline_download", "retry", tid=ids[2])
-    admin.cloud.drive()
+    admin.cloud.run_executions()
     assert names(admin, "/files/fetched") == ["large", "later", "small"]
     interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0])
 
@@ -195,7 +195,7 @@ def archived(broken: bool = False) -> bytes:
 
 def archives(admin: Person) -> None:
     """Out of an archive into staging, and on from there."""
-    store, files = admin.cloud.client("s3"), admin.cloud.places["Files"]
+    store, files = admin.cloud.client("s3"), admin.cloud.refs["Files"]
     for name, broken in (("whole.zip", False), ("broken.zip", True)):
         store.put_object(Bucket=files, Key=f"packed/{name}", Body=archived(broken))
 
@@ -206,39 +206,39 @@ def archives(admin: Person) -> None:
 
     admin.gets("files/mkdir", path="/files/unpacked")
     ids = [begun("whole.zip", True), begun("broken.zip", False)]
-    admin.cloud.drive()
+    admin.cloud.run_executions()
     assert [admin.told("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
     admin.tasks("decompress", "retry", tid=ids[1])
-    admin.cloud.drive()
+    admin.cloud.run_executions()
     assert names(admin, "/files/unpacked/whole/in") == ["large", "small"]
     assert names(admin, "/files/unpacked/broken/in") == ["small"]
     interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True))
     ids = [begun("broken.zip", False), begun("broken.zip", False)]
-    assert admin.cloud.named("DecompressPlan")({"tid": ids[0]})["more"] is False
+    assert admin.cloud.get_function("DecompressPlan")({"tid": ids[0]})["more"] is False
     store.delete_object(Bucket=files, Key="packed/broken.zip")
-    with pytest.raises(lambdas.Ended, match="object not found"):
-        admin.cloud.named("DecompressExtract")({"tid": ids[0]})
-    admin.cloud.drive()
+    with pytest.raises(lambdas.FunctionError, match="object not found"):
+        admin.cloud.get_function("DecompressExtract")({"tid": ids[0]})
+    admin.cloud.run_executions()
     assert [admin.told("decompress", id) for id in ids] == [("failed", "object not found")] * 2
 
 
 def gone_tasks(admin: Person) -> None:
     """A worker that is called for a task that is not there any more."""
-    for name, resource in template.resources("AWS::Serverless::Function"):
-        worker = admin.cloud.named(name)
+    for name, resource in template.iter_resources("AWS::Serverless::Function"):
+        worker = admin.cloud.get_function(name)
         if "Handler" not in resource["Properties"]:
             continue
         if name.endswith("Settle"):
             assert worker({"tid": "x" * 21})["more"] is False
             continue
-        with pytest.raises(lambdas.Ended) as caught:
+        with pytest.raises(lambdas.FunctionError) as caught:
             worker({"tid": "x" * 21})
         assert caught.value.kind == "Superseded"
 
 
 def refused_starts(admin: Person) -> None:
     """The machine is not there when a task is opened: who asked is told, and nothing of the task stays."""
-    steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.places["TransferMachine"]
+    steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.refs["TransferMachine"]
     known = steps.describe_state_machine(stateMachineArn=arn)
     steps.delete_state_machine(stateMachineArn=arn)
     answers = [
@@ -256,7 +256,7 @@ def refused_starts(admin: Person) -> None:
 def swept(admin: Person) -> None:
     """What is old goes, what is young stays; work that nobody took up is begun once more."""
     cloud = admin.cloud
-    store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.places["Staging"]
+    store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.refs["Staging"]
     for key in ("young", "old"):
         store.put_object(Bucket=staging, Key=f"{key}/body", Body=b"x")
     s3_backends["123456789012"]["aws"].buckets[staging].keys["old/body"].last_modified -= timedelta(days=2)
@@ -264,27 +264,27 @@ def swept(admin: Person) -> None:
         records.put_item(TableName=f"{lambdas.STACK}-{table}", Item={key: {"S": "old"}, "expires": {"N": "1"}})
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
     stalled = stalled_tasks(admin)
-    cloud.named("SweepFunction")({})
+    cloud.get_function("SweepFunction")({})
     kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
     assert "young" in kept
     assert "old" not in kept
     for table, key in (("sessions", "jti"), ("counters", "key")):
         assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
     assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
-    cloud.drive()
+    cloud.run_executions()
     assert all(admin.told(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
 
 
 def stalled_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     """A task of each machine whose execution ended long ago without a word."""
-    wanted = {"path": "/files", "urls": [admin.cloud.origin({}) + "/nothing"], "tool": "SimpleHttp"}
+    wanted = {"path": "/files", "urls": [admin.cloud.serve_files({}) + "/nothing"], "tool": "SimpleHttp"}
     found = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
     found += [("offline_download", id) for id in opened(admin, "files/add_offline_download", **wanted)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
     found += [("decompress", id) for id in opened(admin, "files/archive_decompress", **packed)]
     steps = admin.cloud.client("stepfunctions")
-    for name, _ in template.resources("AWS::Serverless::StateMachine"):
-        running = steps.list_executions(stateMachineArn=admin.cloud.places[name], statusFilter="RUNNING")
+    for name, _ in template.iter_resources("AWS::Serverless::StateMachine"):
+        running = steps.list_executions(stateMachineArn=admin.cloud.refs[name], statusFilter="RUNNING")
         for execution in running["executions"]:
             steps.stop_execution(executionArn=execution["executionArn"])
     for _, id in found:

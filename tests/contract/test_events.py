@@ -1,4 +1,4 @@
-"""Every sample in `events/` through its deployed function, in an order in which they make sense."""
+"""Every sample in `events/` through its deployed function, each after those that it needs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_each_route_has_one_sample_and_each_sample_a_route_or_a_state() -> None:
     samples = [json.loads(path.read_text())["routeKey"] for path in files]
     routes = [
         f"{spec.method} {spec.path}"
-        for spec in template.routes()
+        for spec in template.read_routes()
         if spec.path != template.DEFAULT and not spec.path.startswith("/openlist")
     ]
     assert sorted(samples) == sorted(routes)
@@ -177,14 +177,14 @@ def test_each_route_has_one_sample_and_each_sample_a_route_or_a_state() -> None:
     assert sorted(ORDER) == sorted(f"{path.parent.name}/{path.stem}" for path in EVENTS.rglob("*.json"))
 
 
-class Facts:
-    """What one answer gives to later samples."""
+class Values:
+    """What the answers so far give to later samples."""
 
     def __init__(self) -> None:
         digest = sha256(f"{lambdas.ADMIN_PASSWORD}-{SUFFIX}".encode()).hexdigest()
         self.known = {"password": lambdas.ADMIN_PASSWORD, "hash": digest}
 
-    def filled(self, name: str) -> dict[str, Any]:
+    def fill(self, name: str) -> dict[str, Any]:
         text = (EVENTS / f"{name}.json").read_text()
         for key, value in self.known.items():
             text = text.replace("{{" + key + "}}", value)
@@ -204,47 +204,48 @@ class Facts:
 
 
 def test_samples_run_through_the_functions(cloud: lambdas.Cloud) -> None:
-    samples(cloud)
+    run_samples(cloud)
 
 
-def samples(cloud: lambdas.Cloud) -> None:
-    """Run them all, and see what came of them; once in a deployment."""
+def run_samples(cloud: lambdas.Cloud) -> None:
+    """Run them all and look at the result; once in a deployment."""
     if cloud.sampled:
         return
     cloud.sampled = True
     cloud.start()
-    facts = Facts()
+    values = Values()
     for name in ORDER:
         if name == "auth/logout":
             continue  # the last one
-        run(cloud, facts, name)
-    cloud.drive()
-    assert listed(cloud, facts, "/files") == ["by tasks", "hello world.txt"]
-    assert listed(cloud, facts, "/files/by tasks") == ["letters", "downloaded.txt", "file", "letters.zip"]
-    assert listed(cloud, facts, "/files/by tasks/letters/1977") == ["hello.txt"]
-    run(cloud, facts, "auth/logout")
-    assert run(cloud, facts, "auth/me", code=401)["message"] == "token is invalidated"
+        run(cloud, values, name)
+    cloud.run_executions()
+    assert list_names(cloud, values, "/files") == ["by tasks", "hello world.txt"]
+    assert list_names(cloud, values, "/files/by tasks") == ["letters", "downloaded.txt", "file", "letters.zip"]
+    assert list_names(cloud, values, "/files/by tasks/letters/1977") == ["hello.txt"]
+    run(cloud, values, "auth/logout")
+    assert run(cloud, values, "auth/me", code=401)["message"] == "token is invalidated"
 
 
-def listed(cloud: lambdas.Cloud, facts: Facts, path: str) -> list[str]:
+def list_names(cloud: lambdas.Cloud, values: Values, path: str) -> list[str]:
     """Names in a folder of the storage that a deployment begins with."""
-    event = facts.filled("files/list") | {"body": json.dumps({"path": path, "refresh": True})}
-    content = json.loads(cloud.function("functions/api/files")(event)["body"])["data"]
+    event = values.fill("files/list") | {"body": json.dumps({"path": path, "refresh": True})}
+    content = json.loads(cloud.get_function_in("functions/api/files")(event)["body"])["data"]
     assert content["provider"] == "S3"
     return [entry["name"] for entry in content["content"]]
 
 
-def run(cloud: lambdas.Cloud, facts: Facts, name: str, code: int | None = None) -> Any:
+def run(cloud: lambdas.Cloud, values: Values, name: str, code: int | None = None) -> Any:
     if name in BEFORE:
-        BEFORE[name](cloud, facts)
+        BEFORE[name](cloud, values)
     if name.partition("/")[0] in MACHINES:
-        answer = cloud.function(f"functions/workers/{name}")(facts.filled(name))
-        assert (answer["tid"], answer["more"]) == (facts.known["tid"], name in MORE), (name, answer)
+        answer = cloud.get_function_in(f"functions/workers/{name}")(values.fill(name))
+        assert (answer["tid"], answer["more"]) == (values.known["tid"], name in MORE), (name, answer)
         return answer
-    return answered(facts, name, cloud.function(f"functions/api/{name.partition('/')[0]}")(facts.filled(name)), code)
+    function = cloud.get_function_in(f"functions/api/{name.partition('/')[0]}")
+    return check_answer(values, name, function(values.fill(name)), code)
 
 
-def answered(facts: Facts, name: str, answer: dict[str, Any], code: int | None = None) -> Any:
+def check_answer(values: Values, name: str, answer: dict[str, Any], code: int | None = None) -> Any:
     """The envelope, when there is one."""
     body = base64.b64decode(answer["body"]).decode() if answer["isBase64Encoded"] else answer["body"]
     assert answer["statusCode"] == STATUS.get(name, 200), (name, answer)
@@ -254,77 +255,79 @@ def answered(facts: Facts, name: str, answer: dict[str, Any], code: int | None =
     assert envelope["code"] == (code or CODES.get(name, 200)), (name, envelope)
     if name.endswith("_some"):
         assert envelope["data"] == {}, (name, envelope)
-    facts.learn(name, envelope["data"])
+    values.learn(name, envelope["data"])
     return envelope
 
 
-def uploaded(cloud: lambdas.Cloud, facts: Facts) -> None:
-    """A task that stores a file and is not begun yet."""
-    event = facts.filled("uploads/put")
+def open_upload(cloud: lambdas.Cloud, values: Values) -> None:
+    """Open a task that stores a file; its execution has not run yet."""
+    event = values.fill("uploads/put")
     event["headers"] |= {"as-task": "true", "file-path": "/files/by%20tasks/file"}
-    answered(facts, "uploads/put", cloud.function("functions/api/uploads")(event))
+    check_answer(values, "uploads/put", cloud.get_function_in("functions/api/uploads")(event))
 
 
-def packed(cloud: lambdas.Cloud, facts: Facts) -> None:
-    """An archive that can be looked into."""
+def upload_archive(cloud: lambdas.Cloud, values: Values) -> None:
+    """Upload an archive that can be read."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("1977/hello.txt", "hello")
-    event = facts.filled("uploads/put") | {"body": base64.b64encode(content.getvalue()).decode()}
+    event = values.fill("uploads/put") | {"body": base64.b64encode(content.getvalue()).decode()}
     event["headers"] |= {"content-length": str(len(content.getvalue())), "file-path": "/files/by%20tasks/letters.zip"}
-    answered(facts, "uploads/put", cloud.function("functions/api/uploads")(event | {"isBase64Encoded": True}))
+    check_answer(
+        values, "uploads/put", cloud.get_function_in("functions/api/uploads")(event | {"isBase64Encoded": True})
+    )
 
 
-def reachable(cloud: lambdas.Cloud, facts: Facts) -> None:
-    """A file at an address that the administrator allows to be asked."""
-    facts.known["url"] = cloud.origin({"/downloaded.txt": b"from elsewhere"}) + "/downloaded.txt"
+def allow_origin(cloud: lambdas.Cloud, values: Values) -> None:
+    """Serve a file at an address, and allow downloads from it."""
+    values.known["url"] = cloud.serve_files({"/downloaded.txt": b"from elsewhere"}) + "/downloaded.txt"
     rows = [{"key": "offline_download_allowed_hosts", "value": "127.0.0.1"}]
-    saving = facts.filled("settings/save") | {"body": json.dumps(rows)}
-    answered(facts, "settings/save", cloud.function("functions/api/settings")(saving))
+    saving = values.fill("settings/save") | {"body": json.dumps(rows)}
+    check_answer(values, "settings/save", cloud.get_function_in("functions/api/settings")(saving))
 
 
-def driven(cloud: lambdas.Cloud, facts: Facts) -> None:
-    """What was begun is done."""
-    cloud.drive()
+def finish_tasks(cloud: lambdas.Cloud, values: Values) -> None:
+    """Let the open tasks end."""
+    cloud.run_executions()
 
 
-BEFORE: dict[str, Callable[[lambdas.Cloud, Facts], None]] = {  # what a sample needs
-    "files/archive_meta": packed,
-    "files/add_offline_download": reachable,
-    "tasks/undone": uploaded,
-    "tasks/retry": driven,
-    "tasks/retry_some": driven,
-    "tasks/clear_succeeded": driven,
-    "tasks/delete_some": uploaded,
-    "tasks/delete": uploaded,
-    "tasks/admin_undone": uploaded,
-    "tasks/admin_retry": driven,
-    "tasks/admin_retry_some": driven,
-    "tasks/admin_clear_succeeded": driven,
-    "tasks/admin_delete_some": uploaded,
-    "tasks/admin_delete": uploaded,
-    "transfer/plan": uploaded,
+BEFORE: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample needs
+    "files/archive_meta": upload_archive,
+    "files/add_offline_download": allow_origin,
+    "tasks/undone": open_upload,
+    "tasks/retry": finish_tasks,
+    "tasks/retry_some": finish_tasks,
+    "tasks/clear_succeeded": finish_tasks,
+    "tasks/delete_some": open_upload,
+    "tasks/delete": open_upload,
+    "tasks/admin_undone": open_upload,
+    "tasks/admin_retry": finish_tasks,
+    "tasks/admin_retry_some": finish_tasks,
+    "tasks/admin_clear_succeeded": finish_tasks,
+    "tasks/admin_delete_some": open_upload,
+    "tasks/admin_delete": open_upload,
+    "transfer/plan": open_upload,
 }
 
 
 def test_a_peer_prefix_reaches_the_same_functions(cloud: lambdas.Cloud) -> None:
-    facts = Facts()
-    event = facts.filled("site/ping")
+    values = Values()
+    event = values.fill("site/ping")
     event["rawPath"] = event["requestContext"]["http"]["path"] = "/openlist/ping"
-    assert cloud.function("functions/api/site")(event)["body"] == "pong"
+    assert cloud.get_function_in("functions/api/site")(event)["body"] == "pong"
 
 
 def test_an_unknown_path_is_a_404_envelope(cloud: lambdas.Cloud) -> None:
-    event = Facts().filled("site/ping")
+    event = Values().fill("site/ping")
     event["rawPath"] = event["requestContext"]["http"]["path"] = "/api/nothing"
-    answer = cloud.function("functions/api/site")(event)
+    answer = cloud.get_function_in("functions/api/site")(event)
     assert (answer["statusCode"], json.loads(answer["body"])["code"]) == (200, 404)
 
 
 def test_a_body_that_a_function_cannot_carry_is_refused(cloud: lambdas.Cloud) -> None:
-    facts = Facts()
-    run(cloud, facts, "auth/login")
-    event = facts.filled("uploads/put")
+    values = Values()
+    run(cloud, values, "auth/login")
+    event = values.fill("uploads/put")
     event["headers"]["content-length"] = "5000000"
-    answer = json.loads(cloud.function("functions/api/uploads")(event)["body"])
+    answer = json.loads(cloud.get_function_in("functions/api/uploads")(event)["body"])
     assert answer["code"] == 413

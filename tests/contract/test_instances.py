@@ -20,8 +20,8 @@ SLACK = 0.5
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[lambdas.Cloud]:
-    with lambdas.deployed(snapshot_seconds=str(SECONDS)) as cloud:
-        assert cloud.setup()["Status"] == "SUCCESS"
+    with lambdas.deploy(snapshot_seconds=str(SECONDS)) as cloud:
+        assert cloud.run_setup()["Status"] == "SUCCESS"
         yield cloud
 
 
@@ -30,7 +30,9 @@ def call(cloud: lambdas.Cloud, sample: str, token: str = "", query: str = "", **
     event = json.loads((EVENTS / f"{sample}.json").read_text())
     event["headers"]["authorization"] = token
     event |= {"body": json.dumps(body), "rawQueryString": query}
-    answer: dict[str, Any] = json.loads(cloud.function(f"functions/api/{sample.partition('/')[0]}")(event)["body"])
+    answer: dict[str, Any] = json.loads(
+        cloud.get_function_in(f"functions/api/{sample.partition('/')[0]}")(event)["body"]
+    )
     return answer
 
 
@@ -90,7 +92,7 @@ def test_what_one_function_stores_is_listed_by_another(cloud: lambdas.Cloud) -> 
     shown: list[list[str]] = []
     for name, wait in (("first.txt", 0.0), ("second.txt", SECONDS + SLACK)):
         upload["headers"]["file-path"] = f"/files/instances/{name}"
-        answer = json.loads(cloud.function("functions/api/uploads")(upload)["body"])
+        answer = json.loads(cloud.get_function_in("functions/api/uploads")(upload)["body"])
         assert answer["code"] == 200, answer
         time.sleep(wait)
         shown.append(names(cloud, admin, "/files/instances"))

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from mangrove.local.machines import Failed, Machine, Unknown, load
-from mangrove.local.template import ROOT, resources
+from mangrove.local.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
+from mangrove.local.template import ROOT, iter_resources
 from mangrove.problems import Denied, StorageProblem, Unreachable
 from mangrove.tasks.steps import Busy, Cancelled, Superseded
-from tests.interpreters import Interpreter, Told, here, moto
+from tests.interpreters import Execution, Interpreter, run_here, start_moto
 
 GIVEN = {"tid": "t"}
 DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}
@@ -49,13 +49,13 @@ class Workers:
 
 @pytest.fixture(scope="module")
 def there() -> Iterator[Interpreter]:
-    with moto() as run:
+    with start_moto() as run:
         yield run
 
 
-def both(there: Interpreter, definition: dict[str, Any], script: Script) -> tuple[Told, Told]:
+def both(there: Interpreter, definition: dict[str, Any], script: Script) -> tuple[Execution, Execution]:
     """What the two interpreters do with the same definition and workers."""
-    return here(definition, GIVEN, Workers(script)), there(definition, GIVEN, Workers(script))
+    return run_here(definition, GIVEN, Workers(script)), there(definition, GIVEN, Workers(script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def test_a_failure_that_nothing_catches_names_itself() -> None:
     async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
         raise Denied("not for you")
 
-    with pytest.raises(Failed, match="Denied: not for you"):
+    with pytest.raises(ExecutionFailed, match="Denied: not for you"):
         asyncio.run(Machine(CHOICE).run(GIVEN, work))
 
 
@@ -273,17 +273,17 @@ def changed(**of: Any) -> dict[str, Any]:
 def test_what_the_runner_does_not_know_is_refused_by_name_when_it_is_loaded(
     definition: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(Unknown, match=named):
+    with pytest.raises(UnsupportedDefinition, match=named):
         Machine(definition)
 
 
 def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() -> None:
-    found = [resource["Properties"] for _, resource in resources("AWS::Serverless::StateMachine")]
+    found = [resource["Properties"] for _, resource in iter_resources("AWS::Serverless::StateMachine")]
     assert found
-    functions = dict(resources("AWS::Serverless::Function"))
+    functions = dict(iter_resources("AWS::Serverless::Function"))
     for properties in found:
         kind = Path(properties["DefinitionUri"]).name.removesuffix(".asl.json")
-        machine, handlers = load(kind)
+        machine, handlers = load_machine(kind)
         used = {state["Resource"].strip("${}") for state in machine.states.values() if state["Type"] == "Task"}
         assert used == set(handlers) == set(properties["DefinitionSubstitutions"])
         for name, value in properties["DefinitionSubstitutions"].items():
@@ -302,9 +302,9 @@ def test_every_machine_on_disk_is_in_the_template_and_every_kind_of_task_has_its
     disk = {path.name.removesuffix(".asl.json") for path in (ROOT / "state_machines").iterdir()}
     named = {
         Path(resource["Properties"]["DefinitionUri"]).name.removesuffix(".asl.json")
-        for _, resource in resources("AWS::Serverless::StateMachine")
+        for _, resource in iter_resources("AWS::Serverless::StateMachine")
     }
     assert disk == named
     assert {kind.machine for kind in KINDS.values()} <= disk
-    with pytest.raises(Unknown, match="nothing"):
-        load("nothing")
+    with pytest.raises(UnsupportedDefinition, match="nothing"):
+        load_machine("nothing")

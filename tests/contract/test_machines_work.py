@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mangrove.local.machines import load
+from mangrove.local.machines import load_machine
 from mangrove.records.tasks import Task
 from mangrove.tasks import decompress, download, file_copy, queue, steps, transfer
 from mangrove.tasks.kinds import KINDS, State
 from tests import origin
 from tests.contract.test_machines import DEFINITIONS
-from tests.interpreters import Interpreter, here, moto
+from tests.interpreters import Interpreter, run_here, start_moto
 from tests.origin import Origin
 from tests.task_env import ALL_RIGHTS, Before, Bucket, Disk, TaskEnv, calls
 
@@ -33,7 +33,7 @@ SUCCEEDED, CANCELED, FAILED = (State.SUCCEEDED, ""), (State.CANCELED, "context c
 
 @pytest.fixture(scope="module")
 def there() -> Iterator[Interpreter]:
-    with moto() as run:
+    with start_moto() as run:
         yield run
 
 
@@ -113,7 +113,7 @@ def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tu
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
         ends: list[Ended] = []
         job = Job(task_env, web, verb)
-        for interpreter in (here, there):
+        for interpreter in (run_here, there):
             ends.append(ended(job, interpreter, before, opened))
             assert not job.target.unfinished()
         assert ends[0] == ends[1]
@@ -128,7 +128,7 @@ def ended(job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | No
     while job.task_env.started:
         task = job.task_env.started.pop(0)
         machine = KINDS[task.kind].machine
-        work = calls(load(machine)[1], before(job, task) if before and task.id == first.id else None)
+        work = calls(load_machine(machine)[1], before(job, task) if before and task.id == first.id else None)
         told = run(DEFINITIONS[machine], {"tid": task.id}, work)
         assert told.output is not None
         ways.append(told.visited)

@@ -13,20 +13,20 @@ from mangrove.local import template
 from tests import lambdas, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
-from tests.contract.test_events import samples
+from tests.contract.test_events import run_samples
 from tests.recorder import Right
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 
-FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
+FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
 
 
 @pytest.fixture(scope="module", autouse=True)
 def done(cloud: lambdas.Cloud) -> None:
     """Every function of the deployment has done all it does."""
-    assert cloud.setup()["Status"] == "SUCCESS"
-    samples(cloud)
+    assert cloud.run_setup()["Status"] == "SUCCESS"
+    run_samples(cloud)
     admin = Person(cloud).signed_in("admin", lambdas.ADMIN_PASSWORD)
     scenarios.accounts(admin)
     scenarios.configuration(admin)
@@ -36,10 +36,10 @@ def done(cloud: lambdas.Cloud) -> None:
 
 def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
     """A resource of a policy in the recorder's words."""
-    resources = template.document()["Resources"]
+    resources = template.load_template()["Resources"]
     ((kind, text),) = shown.items()
     if kind == "Ref":
-        return cloud.places[text]
+        return cloud.refs[text]
     name, _, rest = text.removeprefix("${").replace("Arn}", "Arn").partition(".Arn")
     assert kind in ("Fn::GetAtt", "Fn::Sub"), shown
     if resources[name]["Type"] == "AWS::DynamoDB::Table":
@@ -47,7 +47,7 @@ def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
         table: str = resources[name]["Properties"]["TableName"]["Fn::Sub"]
         return table.replace("${AWS::StackName}", lambdas.STACK) + rest
     assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
-    return cloud.places[name] + rest
+    return cloud.refs[name] + rest
 
 
 def indexes(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def inline(name: str, cloud: lambdas.Cloud) -> set[Right]:
 
 
 def managed(name: str, cloud: lambdas.Cloud) -> set[Right]:
-    resources = template.document()["Resources"]
+    resources = template.load_template()["Resources"]
     policies = [
         resources[one["Ref"]]["Properties"] for one in FUNCTIONS[name]["Properties"]["Policies"] if "Ref" in one
     ]
@@ -86,19 +86,21 @@ def covers(right: Right, need: Right) -> bool:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
     rights = inline(name, cloud) | managed(name, cloud)
-    assert cloud.named(name).used
-    assert not {need for need in cloud.named(name).used if not any(covers(right, need) for right in rights)}
+    assert cloud.get_function(name).used
+    assert not {need for need in cloud.get_function(name).used if not any(covers(right, need) for right in rights)}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name: str) -> None:
-    idle = {right for right in inline(name, cloud) if not any(covers(right, need) for need in cloud.named(name).used)}
+    idle = {
+        right for right in inline(name, cloud) if not any(covers(right, need) for need in cloud.get_function(name).used)
+    }
     assert idle == set()
 
 
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:
     for right in {right for name in FUNCTIONS for right in managed(name, cloud)}:
-        assert sum(any(covers(right, need) for need in cloud.named(name).used) for name in FUNCTIONS) > 1, right
+        assert sum(any(covers(right, need) for need in cloud.get_function(name).used) for name in FUNCTIONS) > 1, right
 
 
 def test_no_upload_through_a_function_is_long_enough_for_parts_that_it_would_have_to_abort() -> None:
@@ -141,4 +143,4 @@ DELETE = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>
 def test_a_call_is_noted_as_the_rights_that_iam_asks_for(
     method: str, path: str, headers: dict[str, str], body: bytes, needs: set[Right]
 ) -> None:
-    assert recorder.needed(method, path, headers, body) == needs
+    assert recorder.find_rights(method, path, headers, body) == needs

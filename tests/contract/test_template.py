@@ -16,16 +16,16 @@ from tests.contract import generated
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
-def shown(path: str) -> str:
+def to_template_path(path: str) -> str:
     return path.replace("{path}", template.GREEDY)
 
 
-def operations() -> dict[tuple[str, str], str]:
+def list_operations() -> dict[tuple[str, str], str]:
     """(method, path) → the function's group, as the functions themselves say."""
-    generated.load()
+    generated.import_functions()
     return {
-        (method.upper(), shown(path)): operation["tags"][0]
-        for path, methods in docs.document()["paths"].items()
+        (method.upper(), to_template_path(path)): operation["tags"][0]
+        for path, methods in docs.build_document()["paths"].items()
         for method, operation in methods.items()
     }
 
@@ -33,17 +33,17 @@ def operations() -> dict[tuple[str, str], str]:
 def test_every_route_of_the_template_is_one_of_its_function_and_none_is_left_out() -> None:
     plain = {
         (spec.method, spec.path): spec.code.rpartition("/")[2]
-        for spec in template.routes()
+        for spec in template.read_routes()
         if not spec.path.startswith("/openlist") and spec.path != template.DEFAULT
     }
-    assert plain == operations()
+    assert plain == list_operations()
 
 
 def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
-    specs = [spec for spec in template.routes() if spec.path.startswith("/openlist")]
+    specs = [spec for spec in template.read_routes() if spec.path.startswith("/openlist")]
     exact = {(spec.method, spec.path): spec for spec in specs if template.GREEDY not in spec.path}
     greedy = sorted((spec for spec in specs if template.GREEDY in spec.path), key=lambda spec: -len(spec.path))
-    for (method, path), group in operations().items():
+    for (method, path), group in list_operations().items():
         wanted = "/openlist" + path
         found = exact.get((method, wanted)) or exact.get(("ANY", wanted))
         found = found or next(
@@ -60,13 +60,13 @@ def test_tables_are_those_of_the_models(engine: str) -> None:
 
     for module in pkgutil.iter_modules(records.__path__):
         importlib.import_module(f"mangrove.records.{module.name}")
-    models = {model.Meta.table_name: model._get_schema() for model in tabled(Record)}
-    tables = {table["TableName"]: table for table in template.tables("mangrove")}
-    assert {name: keys(table, AWS) for name, table in tables.items()} == {
-        name: keys(model, OURS) for name, model in models.items()
+    models = {model.Meta.table_name: model._get_schema() for model in find_tables(Record)}
+    tables = {table["TableName"]: table for table in template.read_tables("mangrove")}
+    assert {name: get_keys(table, AWS) for name, table in tables.items()} == {
+        name: get_keys(model, OURS) for name, model in models.items()
     }
-    assert {name: indexes(table, AWS) for name, table in tables.items()} == {
-        name: indexes(model, OURS) for name, model in models.items()
+    assert {name: get_indexes(table, AWS) for name, table in tables.items()} == {
+        name: get_indexes(model, OURS) for name, model in models.items()
     }
 
 
@@ -74,23 +74,23 @@ AWS = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "IndexName
 OURS = ("attribute_definitions", "key_schema", "global_secondary_indexes", "index_name", "projection")
 
 
-def tabled(record: Any) -> Iterator[Any]:
+def find_tables(record: Any) -> Iterator[Any]:
     """Every kind of record that has a table of its own."""
     if hasattr(record, "Meta"):
         yield record
     for one in record.__subclasses__():
-        yield from tabled(one)
+        yield from find_tables(one)
 
 
-def keys(table: Mapping[str, Any], words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def get_keys(table: Mapping[str, Any], words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """The types of the attributes that are in a key, and the part that each has in the table's own."""
     attributes, schema, more, *_ = words
-    defined = [one for place in [table, *table.get(more, ())] for one in place.get(attributes, ())]
+    defined = [one for resource in [table, *table.get(more, ())] for one in resource.get(attributes, ())]
     types = {one["AttributeName"]: one["AttributeType"] for one in defined}
     return types, {one["AttributeName"]: one["KeyType"] for one in table[schema]}
 
 
-def indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tuple[dict[str, str], str, set[str]]]:
+def get_indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tuple[dict[str, str], str, set[str]]]:
     """Name → key, kind of projection and what is projected."""
     _, schema, more, name, projection = words
     return {
@@ -103,46 +103,48 @@ def indexes(table: Mapping[str, Any], words: Sequence[str]) -> dict[str, tuple[d
     }
 
 
-def kind(machine: str) -> str:
+def get_kind(machine: str) -> str:
     """The name of a machine in `state_machines/`."""
     return str(MACHINES[machine]["Properties"]["DefinitionUri"]).split("/")[1].removesuffix(".asl.json")
 
 
-def states(machine: str) -> set[str]:
+def find_worker_states(machine: str) -> set[str]:
     """The states that a worker does the work of."""
     text = (template.ROOT / MACHINES[machine]["Properties"]["DefinitionUri"]).read_text()
     return {name for name, state in json.loads(text)["States"].items() if state["Type"] == "Task"}
 
 
-MACHINES = dict(template.resources("AWS::Serverless::StateMachine"))
+MACHINES = dict(template.iter_resources("AWS::Serverless::StateMachine"))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_state_has_one_name_in_its_machine_its_file_its_resource_and_its_substitution(machine: str) -> None:
-    name = kind(machine)
+    name = get_kind(machine)
     assert machine == f"{name.capitalize()}Machine"
     definition = json.loads((template.ROOT / "state_machines" / f"{name}.asl.json").read_text())
-    for state in states(machine):
+    for state in find_worker_states(machine):
         assert definition["States"][state]["Resource"] == f"${{{state}}}"
         worker = FUNCTIONS[f"{name.capitalize()}{state}"]["Properties"]
         assert (worker["CodeUri"], worker["Handler"]) == (f"functions/workers/{name}/", f"{state.lower()}.handler")
     folder = template.ROOT / "functions" / "workers" / name
-    assert {file.stem for file in folder.glob("*.py")} == {state.lower() for state in states(machine)}
-    wanted = {state: {"Fn::GetAtt": f"{name.capitalize()}{state}.Arn"} for state in states(machine)}
+    assert {file.stem for file in folder.glob("*.py")} == {state.lower() for state in find_worker_states(machine)}
+    wanted = {state: {"Fn::GetAtt": f"{name.capitalize()}{state}.Arn"} for state in find_worker_states(machine)}
     assert MACHINES[machine]["Properties"]["DefinitionSubstitutions"] == wanted
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_machine_may_call_its_own_workers_and_nothing_else(machine: str) -> None:
-    (statement,) = statements(MACHINES[machine])
-    workers = [{"Fn::GetAtt": f"{kind(machine).capitalize()}{state}.Arn"} for state in states(machine)]
-    assert (statement["Effect"], actions(statement)) == ("Allow", ["lambda:InvokeFunction"])
-    assert sorted(map(str, places(statement))) == sorted(map(str, workers))
+    (statement,) = list_statements(MACHINES[machine])
+    workers = [{"Fn::GetAtt": f"{get_kind(machine).capitalize()}{state}.Arn"} for state in find_worker_states(machine)]
+    assert (statement["Effect"], list_actions(statement)) == ("Allow", ["lambda:InvokeFunction"])
+    assert sorted(map(str, list_resources(statement))) == sorted(map(str, workers))
 
 
 def test_every_worker_is_a_state_of_a_machine_or_runs_by_itself() -> None:
     workers = {name for name, one in FUNCTIONS.items() if one["Properties"]["CodeUri"].startswith("functions/workers/")}
-    of_machines = {f"{kind(machine).capitalize()}{state}" for machine in MACHINES for state in states(machine)}
+    of_machines = {
+        f"{get_kind(machine).capitalize()}{state}" for machine in MACHINES for state in find_worker_states(machine)
+    }
     alone = {name for name in workers if "Handler" not in FUNCTIONS[name]["Properties"]}
     assert workers == of_machines | alone
     assert not of_machines & alone
@@ -153,7 +155,7 @@ def test_every_worker_is_a_state_of_a_machine_or_runs_by_itself() -> None:
     }
 
 
-def statements(function: dict[str, Any]) -> list[dict[str, Any]]:
+def list_statements(function: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         statement
         for policy in function["Properties"].get("Policies", [])
@@ -162,14 +164,14 @@ def statements(function: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-FUNCTIONS = dict(template.resources("AWS::Serverless::Function"))
+FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 
 
-def actions(statement: Mapping[str, Any]) -> list[str]:
+def list_actions(statement: Mapping[str, Any]) -> list[str]:
     return statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
 
 
-def places(statement: Mapping[str, Any]) -> list[Any]:
+def list_resources(statement: Mapping[str, Any]) -> list[Any]:
     """The resources of a statement."""
     return statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
 
@@ -178,24 +180,26 @@ def places(statement: Mapping[str, Any]) -> list[Any]:
 def test_a_function_knows_exactly_the_machines_that_it_may_start(name: str) -> None:
     variables = FUNCTIONS[name]["Properties"].get("Environment", {}).get("Variables", {})
     known = {key: value for key, value in variables.items() if key.startswith("MANGROVE_MACHINE_")}
-    assert known == {f"MANGROVE_MACHINE_{kind(value['Ref']).upper()}": value for value in known.values()}
+    assert known == {f"MANGROVE_MACHINE_{get_kind(value['Ref']).upper()}": value for value in known.values()}
     started = [
-        one for one in statements(FUNCTIONS[name]) if any(action.startswith("states:") for action in actions(one))
+        one
+        for one in list_statements(FUNCTIONS[name])
+        if any(action.startswith("states:") for action in list_actions(one))
     ]
-    assert {action for one in started for action in actions(one)} <= {"states:StartExecution"}
-    assert sorted(place["Ref"] for one in started for place in places(one)) == sorted(
+    assert {action for one in started for action in list_actions(one)} <= {"states:StartExecution"}
+    assert sorted(resource["Ref"] for one in started for resource in list_resources(one)) == sorted(
         value["Ref"] for value in known.values()
     )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
-    granted = statements(FUNCTIONS[name])
-    for _, policy in template.resources("AWS::IAM::ManagedPolicy"):
+    granted = list_statements(FUNCTIONS[name])
+    for _, policy in template.iter_resources("AWS::IAM::ManagedPolicy"):
         granted += policy["Properties"]["PolicyDocument"]["Statement"]
     for statement in granted:
-        assert not any("*" in action for action in actions(statement))
-        assert "*" not in places(statement)
+        assert not any("*" in action for action in list_actions(statement))
+        assert "*" not in list_resources(statement)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +207,15 @@ def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
 )
 def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, written: list[str]) -> None:
     found = [
-        place["Fn::GetAtt"]
-        for statement in statements(FUNCTIONS[name])
-        if any(action.removeprefix("dynamodb:") in WRITES for action in actions(statement))
-        for place in places(statement)
+        resource["Fn::GetAtt"]
+        for statement in list_statements(FUNCTIONS[name])
+        if any(action.removeprefix("dynamodb:") in WRITES for action in list_actions(statement))
+        for resource in list_resources(statement)
     ]
     assert found == written
 
 
 def test_secrets_do_not_stand_in_the_environment() -> None:
-    variables = template.document()["Globals"]["Function"]["Environment"]["Variables"]
+    variables = template.load_template()["Globals"]["Function"]["Environment"]["Variables"]
     assert not any("password" in str(value).lower() for value in variables.values())
-    assert template.document()["Parameters"]["AdminPassword"]["NoEcho"] is True
+    assert template.load_template()["Parameters"]["AdminPassword"]["NoEcho"] is True

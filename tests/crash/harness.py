@@ -23,7 +23,7 @@ from tests import origin, servers
 from tests.crash.backends import Bucket, Disk, Side
 from tests.crash.jobs import KINDS, Broken, Job, prepared
 from tests.origin import Origin
-from tests.service import Client, Service, started
+from tests.service import Client, Service, start_service
 
 SETTLE_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -49,7 +49,7 @@ class World:
         self.data = folder / "data"
         self.web = web
         self._orders = folder / "orders"
-        self.service: Service = started(self.data, MANGROVE_KILL_AT=str(self._orders))
+        self.service: Service = start_service(self.data, MANGROVE_KILL_AT=str(self._orders))
         self.client: Client = self.service.client()
         second = folder / "second"
         second.mkdir()
@@ -96,7 +96,7 @@ class World:
     def restart(self) -> None:
         token = self.client.token
         self.client.http.close()
-        self.service = started(self.data, MANGROVE_KILL_AT=str(self._orders))
+        self.service = start_service(self.data, MANGROVE_KILL_AT=str(self._orders))
         self.client = Client(self.service.address, token)
 
     def undone(self, kinds: Iterable[str] = KINDS) -> list[Any]:

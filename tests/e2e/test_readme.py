@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests import servers
-from tests.service import ADMIN_PASSWORD, running
+from tests.service import ADMIN_PASSWORD, run_service
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -33,7 +33,7 @@ def script(address: str, endpoint: str, bucket: str) -> list[str]:
 
 
 def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as service, servers.moto_s3() as endpoint:
+    with run_service(tmp_path / "data") as service, servers.moto_s3() as endpoint:
         lines = script(service.address, endpoint, servers.make_bucket(endpoint))
         marked = "\n".join(f"{line}\necho; echo '--- end of line'" for line in lines)
         marked = marked.replace("$HOME", str(tmp_path))

@@ -8,35 +8,35 @@ from mangrove.records import metas as records
 from mangrove.records.metas import Meta
 from mangrove.site import metas
 from mangrove.web import models
-from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Id, required
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.binding import Id, require_fields
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
 
 api = Api("metas")
 
 
-@api.get("/api/admin/meta/list", gives=models.Rows[models.MetaReq])
+@api.get("/api/admin/meta/list", data_model=models.Rows[models.MetaReq])
 def list_(who: Admin, page: Page) -> Reply:
     rows = [asdict(meta) for meta in records.all()]
-    return ok({"content": page.cut(rows), "total": len(rows)})
+    return ok({"content": page.slice(rows), "total": len(rows)})
 
 
-@api.get("/api/admin/meta/get", gives=models.MetaReq)
+@api.get("/api/admin/meta/get", data_model=models.MetaReq)
 def get(who: Admin, id: Id) -> Reply:
     return ok(asdict(metas.get(id)))
 
 
 @api.post("/api/admin/meta/create")
 def create(who: Admin, body: models.MetaReq) -> Reply:
-    required("Meta", Path=body.path)
+    require_fields("Meta", Path=body.path)
     metas.create(Meta(**body.model_dump()))
     return ok()
 
 
 @api.post("/api/admin/meta/update")
 def update(who: Admin, body: models.MetaReq) -> Reply:
-    required("Meta", Path=body.path)
+    require_fields("Meta", Path=body.path)
     metas.update(Meta(**body.model_dump()))
     return ok()
 
@@ -48,4 +48,4 @@ def delete(who: Admin, id: Id) -> Reply:
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -11,25 +11,26 @@ from mangrove.problems import BadRequest
 from mangrove.site import settings, snapshot, values
 from mangrove.tools import registry
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Name, whole
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.binding import RequiredText, parse_id
+from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, Dialect
+from mangrove.web.gates import Admin
 
 api = Api("settings")
 
 
-def _groups(groups: str, group: str) -> frozenset[int] | None:
+def _parse_groups(groups: str, group: str) -> frozenset[int] | None:
     wanted = groups or group
-    return frozenset(whole(part.strip()) for part in wanted.split(",")) if wanted else None
+    return frozenset(parse_id(part.strip()) for part in wanted.split(",")) if wanted else None
 
 
-@api.get("/api/admin/setting/list", gives=list[models.SettingRow])
+@api.get("/api/admin/setting/list", data_model=list[models.SettingRow])
 def list_(who: Admin, groups: str = "", group: str = "") -> Reply:
-    return ok(snapshot.current().settings.make_records(_groups(groups, group)))
+    return ok(snapshot.current().settings.make_records(_parse_groups(groups, group)))
 
 
-@api.get("/api/admin/setting/get", gives=models.SettingRow | list[models.SettingRow])
+@api.get("/api/admin/setting/get", data_model=models.SettingRow | list[models.SettingRow])
 def get(who: Admin, key: str = "", keys: str = "") -> Reply:
     now = snapshot.current().settings
     if key or not keys:
@@ -43,45 +44,44 @@ def save(who: Admin, body: Annotated[list[models.SettingReq], Field(max_length=1
     return ok()
 
 
-@api.post("/api/admin/setting/delete", gives=dict[str, Any] | None)
-def delete(who: Admin, dialect: Dialect, key: Name = "") -> Reply:
+@api.post("/api/admin/setting/delete", data_model=dict[str, Any] | None)
+def delete(who: Admin, dialect: RequestDialect, key: RequiredText = "") -> Reply:
     if not key:
         raise BadRequest("key is required")
     settings.delete(key)
-    return ok(dialects.deleted_setting(dialect))
+    return ok(dialects.format_setting_delete(dialect))
 
 
-@api.post("/api/admin/setting/default", gives=list[models.SettingRow])
+@api.post("/api/admin/setting/default", data_model=list[models.SettingRow])
 def default(who: Admin, groups: str = "", group: str = "") -> Reply:
-    return ok(values.make_default_records(_groups(groups, group)))
+    return ok(values.make_default_records(_parse_groups(groups, group)))
 
 
-@api.post("/api/admin/setting/reset_token", gives=str)
+@api.post("/api/admin/setting/reset_token", data_model=str)
 def reset_token(who: Admin) -> Reply:
     return ok(settings.reset_token())
 
 
-@api.post("/api/admin/setting/set_aria2", gives=str)
+@api.post("/api/admin/setting/set_aria2", data_model=str)
 async def set_aria2(who: Admin, body: models.Aria2Req) -> Reply:
-    version = await _set_up("aria2", {"aria2_uri": body.uri, "aria2_secret": body.secret})
+    version = await _set_up_tool("aria2", {"aria2_uri": body.uri, "aria2_secret": body.secret})
     return ok(f"aria2 version: {version}")
 
 
-@api.post("/api/admin/setting/set_qbit", gives=str)
+@api.post("/api/admin/setting/set_qbit", data_model=str)
 async def set_qbit(who: Admin, body: models.QbitReq) -> Reply:
-    await _set_up("qBittorrent", {"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
+    await _set_up_tool("qBittorrent", {"qbittorrent_url": body.url, "qbittorrent_seedtime": body.seedtime})
     return ok("ok")
 
 
-async def _set_up(name: str, values: dict[str, str]) -> str:
-    """Store what a download tool needs, then ask its version; it is offered when it answered the last such call."""
-    stored = "offline_download_ready"
-    ready = set(snapshot.current().settings[stored].split(",")) - {name, ""}
-    await asyncio.to_thread(settings.save, values | {stored: ",".join(sorted(ready))})
-    version = await registry.tool(name, (await snapshot.fresh()).settings).version()
-    await asyncio.to_thread(settings.save, {stored: ",".join(sorted(ready | {name}))})
+async def _set_up_tool(name: str, options: dict[str, str]) -> str:
+    """Store a download tool's settings and ask its version; it is offered when it answered the last such call."""
+    others = snapshot.current().settings.offline_download_ready - {name}
+    await asyncio.to_thread(settings.save, options | {"offline_download_ready": ",".join(sorted(others))})
+    version = await registry.tool(name, snapshot.current().settings).version()
+    await asyncio.to_thread(settings.save, {"offline_download_ready": ",".join(sorted(others | {name}))})
     return version
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -1,4 +1,4 @@
-"""What anybody may ask: is it alive, its public settings, what browsers and robots look for."""
+"""Open to everyone: the health check, public settings, what browsers and robots look for."""
 
 from __future__ import annotations
 
@@ -11,49 +11,45 @@ from mangrove import archives
 from mangrove.problems import Missing
 from mangrove.site import snapshot
 from mangrove.tools import registry
-from mangrove.web.api import Api, lambda_handler
+from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
-from mangrove.web.serving import picture
+from mangrove.web.serving import serve_image
 
 api = Api("site")
 
 
 @api.get("/ping", response_class=PlainTextResponse)
+@api.route("HEAD", "/ping", response_class=PlainTextResponse, summary="Ping Head")
 async def ping(who: Anyone) -> Response:
     return PlainTextResponse("pong")
 
 
-@api.route("HEAD", "/ping", response_class=PlainTextResponse)
-async def ping_head(who: Anyone) -> Response:
-    return PlainTextResponse("pong")
-
-
-@api.get("/api/public/settings", gives=dict[str, str])
+@api.get("/api/public/settings", data_model=dict[str, str])
 async def settings(who: Anyone) -> Reply:
     return ok((await snapshot.fresh()).settings.get_public())
 
 
-@api.get("/api/public/archive_extensions", gives=list[str])
+@api.get("/api/public/archive_extensions", data_model=list[str])
 async def archive_extensions(who: Anyone) -> Reply:
     return ok(archives.EXTENSIONS)
 
 
-@api.get("/api/public/offline_download_tools", gives=list[str])
+@api.get("/api/public/offline_download_tools", data_model=list[str])
 async def offline_download_tools(who: Anyone) -> Reply:
     return ok(registry.offered((await snapshot.fresh()).settings))
 
 
 @api.get("/favicon.ico", response_class=Response, responses={302: {"description": "Where the picture is"}})
 async def favicon(who: Anyone) -> Response:
-    address = (await snapshot.fresh()).settings["favicon"]
+    address = (await snapshot.fresh()).settings.favicon
     if not address.startswith("data:"):
         return RedirectResponse(address, 302)
-    return picture(*_inline(address))  # no browser follows a redirect to a data address
+    return serve_image(*_parse_data_url(address))  # no browser follows a redirect to a data address
 
 
-def _inline(address: str) -> tuple[bytes, str]:
-    """The bytes and the type in a data address (RFC 2397)."""
+def _parse_data_url(address: str) -> tuple[bytes, str]:
+    """The bytes and the type in a data URL (RFC 2397)."""
     kind, _, text = address.removeprefix("data:").partition(",")
     content = unquote_to_bytes(text)
     if kind.endswith(";base64"):
@@ -66,7 +62,7 @@ def _inline(address: str) -> tuple[bytes, str]:
 
 @api.get("/robots.txt", response_class=PlainTextResponse)
 async def robots(who: Anyone) -> Response:
-    return PlainTextResponse((await snapshot.fresh()).settings["robots_txt"])
+    return PlainTextResponse((await snapshot.fresh()).settings.robots_txt)
 
 
 @api.get("/manifest.json", response_class=JSONResponse)
@@ -78,4 +74,4 @@ async def manifest(who: Anyone) -> Response:
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -9,38 +9,38 @@ from mangrove.drivers import registry
 from mangrove.problems import Missing
 from mangrove.tree import administration
 from mangrove.web import models
-from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Id, Name, required
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.binding import Id, RequiredText, require_fields
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
 
 api = Api("storages")
 
 
-@api.get("/api/admin/storage/list", gives=models.Rows[models.StorageRow])
+@api.get("/api/admin/storage/list", data_model=models.Rows[models.StorageRow])
 async def list_(who: Admin, page: Page) -> Reply:
-    rows, total = await administration.list_page(page.cut)
+    rows, total = await administration.list_page(page.slice)
     return ok({"content": rows, "total": total})
 
 
-@api.get("/api/admin/storage/get", gives=models.StorageRow)
+@api.get("/api/admin/storage/get", data_model=models.StorageRow)
 def get(who: Admin, id: Id) -> Reply:
     return ok(asdict(administration.get(id)))
 
 
-def _fields(body: models.StorageReq) -> dict[str, Any]:
-    required("Storage", MountPath=body.mount_path)
+def _dump_fields(body: models.StorageReq) -> dict[str, Any]:
+    require_fields("Storage", MountPath=body.mount_path)
     return body.model_dump(exclude={"id", "status"})
 
 
-@api.post("/api/admin/storage/create", gives=models.Id)
+@api.post("/api/admin/storage/create", data_model=models.Id)
 async def create(who: Admin, body: models.StorageReq) -> Reply:
-    return ok({"id": await administration.create(_fields(body))})
+    return ok({"id": await administration.create(_dump_fields(body))})
 
 
-@api.post("/api/admin/storage/update", gives=models.Id)
+@api.post("/api/admin/storage/update", data_model=models.Id)
 async def update(who: Admin, body: models.StorageReq) -> Reply:
-    return ok({"id": await administration.update(body.id, _fields(body))})
+    return ok({"id": await administration.update(body.id, _dump_fields(body))})
 
 
 @api.post("/api/admin/storage/delete")
@@ -67,22 +67,22 @@ async def load_all(who: Admin) -> Reply:
     return ok()
 
 
-@api.get("/api/admin/driver/list", gives=dict[str, models.Template])
+@api.get("/api/admin/driver/list", data_model=dict[str, models.Template])
 def drivers(who: Admin) -> Reply:
     return ok({name: registry.build_template(name) for name in registry.list_names()})
 
 
-@api.get("/api/admin/driver/names", gives=list[str])
+@api.get("/api/admin/driver/names", data_model=list[str])
 def driver_names(who: Admin) -> Reply:
     return ok(registry.list_names())
 
 
-@api.get("/api/admin/driver/info", gives=models.Template)
-def driver_info(who: Admin, driver: Name = "") -> Reply:
+@api.get("/api/admin/driver/info", data_model=models.Template)
+def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
     if driver not in registry.list_names():
         raise Missing(f"driver [{driver[:100]}] not found")
     return ok(registry.build_template(driver))
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -11,10 +11,11 @@ from mangrove.tree import access, uploads
 from mangrove.tree.access import PathAccess
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
-from mangrove.web.api import Api, lambda_handler
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.dialects import Dialect, RequestDialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Dialect, Writer
-from mangrove.web.incoming import Incoming, Sent
+from mangrove.web.gates import Writer
+from mangrove.web.incoming import Incoming, IncomingUpload
 
 api = Api("uploads")
 HEADERS = [
@@ -31,8 +32,8 @@ HEADERS = [
 FILE = {"type": "string", "format": "binary"}
 
 
-def _shown(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """What the OpenAPI document says of a request that no model binds."""
+def _describe_request(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """For the OpenAPI document: a request that no model binds."""
     parameters = [
         {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}
         for name, required, text in HEADERS
@@ -40,31 +41,33 @@ def _shown(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"parameters": parameters, "requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 
-RAW = _shown("application/octet-stream", FILE)
-FORM = _shown("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
+RAW = _describe_request("application/octet-stream", FILE)
+FORM = _describe_request("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
 
 
-async def _stored(place: PathAccess, sent: Incoming, body: AsyncIterator[bytes], upload: Upload, dialect: str) -> Reply:
-    if sent.as_task:
-        task = await requests.upload(place, body, upload, sent.overwrite, sent.hashes)
-        return ok({"task": dialects.created_task(task, dialect)})
-    await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
+async def _store(
+    target: PathAccess, incoming: IncomingUpload, body: AsyncIterator[bytes], upload: Upload, dialect: Dialect
+) -> Reply:
+    if incoming.as_task:
+        task = await requests.upload(target, body, upload, incoming.overwrite, incoming.hashes)
+        return ok({"task": dialects.format_created_task(task, dialect)})
+    await uploads.write(target, body, upload, overwrite=incoming.overwrite, hashes=incoming.hashes)
     return ok()
 
 
-@api.put("/api/fs/put", gives=models.Stored | None, openapi_extra=RAW)
-async def put(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
-    place = await access.at(who, sent.path)
-    return await _stored(place, sent, *sent.raw(), dialect)
+@api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW)
+async def put(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
+    target = await access.at(who, incoming.path)
+    return await _store(target, incoming, *incoming.open_raw(), dialect)
 
 
-@api.put("/api/fs/form", gives=models.Stored | None, openapi_extra=FORM)
-async def form(who: Writer, sent: Sent, dialect: Dialect) -> Reply:
-    place = await access.at(who, sent.path)
-    await uploads.refuse_form(place)
-    await uploads.prepare(place, sent.overwrite)
-    return await _stored(place, sent, *await sent.form(), dialect)
+@api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM)
+async def form(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
+    target = await access.at(who, incoming.path)
+    await uploads.refuse_form(target)
+    await uploads.prepare(target, incoming.overwrite)
+    return await _store(target, incoming, *await incoming.open_form(), dialect)
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from mangrove.identity import accounts, keys
-from mangrove.problems import BadRequest, Missing, Problem
+from mangrove.problems import Missing, Problem
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
-from mangrove.web.api import Api, lambda_handler
-from mangrove.web.binding import Id, Name, Number, required, whole
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
+from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, Dialect, Page
+from mangrove.web.gates import Admin, Page
 
 api = Api("users")
 
 
-def _fields(body: models.UserReq) -> accounts.UserFields:
+def _make_fields(body: models.UserReq) -> accounts.UserFields:
     return accounts.UserFields(**body.model_dump(exclude={"id", "password"}))
 
 
-@api.get("/api/admin/user/list", gives=models.Rows[models.UserRow])
+@api.get("/api/admin/user/list", data_model=models.Rows[models.UserRow])
 def list_(who: Admin, page: Page) -> Reply:
-    rows = [dialects.user(user) for user in users.all()]
-    return ok({"content": page.cut(rows), "total": len(rows)})
+    rows = [dialects.format_user(user) for user in users.all()]
+    return ok({"content": page.slice(rows), "total": len(rows)})
 
 
-@api.get("/api/admin/user/get", gives=models.UserRow)
+@api.get("/api/admin/user/get", data_model=models.UserRow)
 def get(who: Admin, id: Id) -> Reply:
-    return ok(dialects.user(accounts.get(id)))
+    return ok(dialects.format_user(accounts.get(id)))
 
 
 @api.post("/api/admin/user/create")
 def create(who: Admin, body: models.UserReq) -> Reply:
-    required("User", Username=body.username)
-    accounts.create(_fields(body), body.password)
+    require_fields("User", Username=body.username)
+    accounts.create(_make_fields(body), body.password)
     return ok()
 
 
 @api.post("/api/admin/user/update")
 def update(who: Admin, body: models.UserReq) -> Reply:
-    required("User", Username=body.username)
-    accounts.update(body.id, _fields(body), body.password)
+    require_fields("User", Username=body.username)
+    accounts.update(body.id, _make_fields(body), body.password)
     return ok()
 
 
@@ -59,7 +60,7 @@ def delete(who: Admin, id: Id) -> Reply:
 
 
 @api.post("/api/admin/user/del_cache")
-def del_cache(who: Admin, username: Name = "") -> Reply:
+def del_cache(who: Admin, username: RequiredText = "") -> Reply:
     if not username:
         raise Problem("username is empty")
     if username not in snapshot.refresh().users:
@@ -67,27 +68,20 @@ def del_cache(who: Admin, username: Name = "") -> Reply:
     return ok()
 
 
-@api.get("/api/admin/user/sshkey/list", gives=models.Rows[models.SshKeyRow])
-def list_keys(who: Admin, dialect: Dialect, uid: Number = "") -> Reply:
-    try:
-        owner = whole(uid)
-    except BadRequest:
-        raise BadRequest("user id format invalid") from None
+@api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])
+def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
+    owner = parse_id(uid, "user id format invalid")
     if all(user.id != owner for user in snapshot.current().users.values()):
         raise Missing("user invalid")
-    rows = [dialects.sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
+    rows = [dialects.format_sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
 
 @api.post("/api/admin/user/sshkey/delete")
-def delete_key(who: Admin, id: Number = "") -> Reply:
-    try:
-        number = whole(id)
-    except BadRequest:
-        raise BadRequest("id format invalid") from None
-    keys.delete(number)
+def delete_key(who: Admin, id: RequiredNumber = "") -> Reply:
+    keys.delete(parse_id(id, "id format invalid"))
     return ok()
 
 
 app = api.app
-handler = lambda_handler(app)
+handler = make_lambda_handler(app)

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
+from mangrove.integers import parse_integer
 from mangrove.paths import TreePath
 from mangrove.problems import (
     Exists,
@@ -130,9 +131,10 @@ def _check_name(name: str, line: str) -> str:
 
 
 def _parse_number(text: str, line: str, complaint: str) -> int:
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
+    number = parse_integer(text or "0")
+    if number is None:
         raise StorageProblem(f"invalid line: {line}, because {complaint}")
-    return int(text or 0)
+    return number
 
 
 def format(root: Node, level: int = 0) -> str:

@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mangrove import __version__
+from mangrove.integers import parse_integer
 from mangrove.local import engine
-from mangrove.local.engine import DataDirectory, StartupError
+from mangrove.local.data_directory import DataDirectory, ProcessInfo, StartupError
 from mangrove.problems import Problem
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
 
 
-def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     env = os.environ
     parser = argparse.ArgumentParser(prog="mangrove", description="Many storages under mount paths, shown as one tree")
     parser.add_argument("--version", action="version", version=f"v{__version__}")
@@ -33,18 +34,18 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     password.add_argument("user")
     for command in (serve, password):
         command.add_argument("--data", default=env.get("MANGROVE_DATA", "data"), help="the data directory")
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. A reason not to run is one line on standard error."""
-    chosen = _arguments(given)
-    home = DataDirectory(Path(chosen.data).resolve())
+    options = _parse_arguments(arguments)
+    directory = DataDirectory(Path(options.data).resolve())
     try:
-        if chosen.command == "serve":
-            _serve(home, chosen.host, chosen.port)
+        if options.command == "serve":
+            _serve(directory, options.host, options.port)
         else:
-            _password(home, chosen.user)
+            _change_password(directory, options.user)
     except (StartupError, Problem) as reason:
         print(f"mangrove: {reason}", file=sys.stderr)
         return 1
@@ -53,59 +54,62 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _listening(host: str, port: str) -> socket.socket:
-    if not port.isascii() or not port.isdecimal() or int(port) > 65535:
+def _listen(host: str, port: str) -> socket.socket:
+    number = parse_integer(port)
+    if number is None or number > 65535:
         raise StartupError(f"{port} is no port")
     try:
-        return socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
         raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 @contextmanager
-def _records(home: DataDirectory) -> Iterator[str]:
-    with engine.running(home.data) as endpoint:
-        engine.enter(home, endpoint)
+def _open_records(directory: DataDirectory) -> Iterator[str]:
+    """The endpoint of the records, ready for use in this process."""
+    with engine.run_engine(directory.data) as endpoint:
+        engine.set_environment(directory, endpoint)
         engine.create_tables(endpoint)
         yield endpoint
 
 
-def _serve(home: DataDirectory, host: str, port: str) -> None:
-    home.hold()
+def _serve(directory: DataDirectory, host: str, port: str) -> None:
+    directory.lock()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway listens to it, and reads everything anew
-    with _listening(host, port) as listening:
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
-        with _records(home) as endpoint:
-            home.say({"pid": os.getpid(), "address": address, "engine": endpoint})
-            _greet(address, home.data, _first_start(home.data))
+    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads everything anew
+    with _listen(host, port) as listener:
+        url_host = f"[{host}]" if ":" in host else host
+        address = f"http://{url_host}:{listener.getsockname()[1]}"
+        with _open_records(directory) as endpoint:
+            directory.write_holder(ProcessInfo(os.getpid(), address, endpoint))
+            _print_start(address, directory.data, _run_first_start(directory.data))
             try:
-                _run(listening)
+                _run_server(listener)
             except (SystemExit, KeyboardInterrupt):
                 pass  # asked for
     sys.stderr.flush()
     os._exit(0)  # a thread that still waits for a storage must not hold up the end
 
 
-def _first_start(data: Path) -> str | None:
+def _run_first_start(data: Path) -> str | None:
+    """The administrator's password if this is the first start and it was made up."""
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
     from mangrove.site import first_start
 
-    given = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
-    return first_start.run(data, given, passwords.hash_password, ADMIN_PERMISSION)
+    wanted = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
+    return first_start.run(data, wanted, passwords.hash_password, ADMIN_PERMISSION)
 
 
-def _greet(address: str, data: Path, password: str | None) -> None:
+def _print_start(address: str, data: Path, password: str | None) -> None:
     print(f"Mangrove v{__version__} at {address}, data in {data}")
     if password is not None:
         print(f"First start: sign in as admin with the password {password} (it is not shown again)")
     sys.stdout.flush()
 
 
-def _run(listening: socket.socket) -> None:
+def _run_server(listener: socket.socket) -> None:
     import uvicorn
 
     from mangrove.local.gateway import Gateway
@@ -124,28 +128,29 @@ def _run(listening: socket.socket) -> None:
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    server.run(sockets=[listening])
+    server.run(sockets=[listener])
 
 
-def _password(home: DataDirectory, user: str) -> None:
+def _change_password(directory: DataDirectory, user: str) -> None:
+    """Through the records engine of the service that runs on the data directory, or one of our own."""
     password = getpass.getpass(f"New password for {user}: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
-    shown = not password
+    is_made_up = not password
     password = password or secrets.token_urlsafe(12)
-    if not home.key.exists():
-        raise StartupError(f"{home.data} is no data directory of Mangrove")
-    facts = home.holder()
+    if not directory.key.exists():
+        raise StartupError(f"{directory.data} is no data directory of Mangrove")
+    holder = directory.read_holder()
     try:
-        home.hold()
+        directory.lock()
     except StartupError:
-        if "engine" not in facts:
+        if holder is None or not holder.engine:
             raise
-        engine.enter(home, facts["engine"])
+        engine.set_environment(directory, holder.engine)
         _set_password(user, password)
-        os.kill(int(facts["pid"]), signal.SIGHUP)
+        os.kill(holder.pid, signal.SIGHUP)
     else:
-        with _records(home):
+        with _open_records(directory):
             _set_password(user, password)
-    print(f"The new password of {user} is {password}" if shown else f"The password of {user} is changed")
+    print(f"The new password of {user} is {password}" if is_made_up else f"The password of {user} is changed")
 
 
 def _set_password(user: str, password: str) -> None:

@@ -1,8 +1,7 @@
-"""`/openapi.json` of the whole service and `/docs`, a page that shows it; all of it served from this machine."""
+"""`/openapi.json` of the document service and `/docs`, a page that shows it; nothing is fetched from elsewhere."""
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +10,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.types import ASGIApp
 
 from mangrove import __version__
-from mangrove.local.template import ROOT, routes
+from mangrove.local.template import ROOT, read_routes
 
 ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
 FILES = {"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "text/javascript"}
@@ -26,10 +25,9 @@ PAGE = """<!doctype html>
 START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", validatorUrl: null});\n'
 
 
-@cache
-def document() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """The OpenAPI documents of all groups as one. Raises ValueError when two groups give one name to two schemas."""
-    whole: dict[str, Any] = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Mangrove", "version": __version__},
         "paths": {},
@@ -38,25 +36,25 @@ def document() -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "Authorization"}},
         },
     }
-    for code in dict.fromkeys(spec.code for spec in routes()):
-        part = import_module(f"{code.replace('/', '.')}.app").api.document()
+    for code in dict.fromkeys(spec.code for spec in read_routes()):
+        part = import_module(f"{code.replace('/', '.')}.app").api.build_document()
         for path, operations in part["paths"].items():
-            whole["paths"].setdefault(path, {}).update(operations)
+            document["paths"].setdefault(path, {}).update(operations)
         for name, schema in part.get("components", {}).get("schemas", {}).items():
-            if whole["components"]["schemas"].setdefault(name, schema) != schema:
+            if document["components"]["schemas"].setdefault(name, schema) != schema:
                 raise ValueError(f"two schemas are named {name}")
-    return whole
+    return document
 
 
-def text() -> bytes:
+def render_document() -> bytes:
     """The document as it is committed."""
-    return orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(build_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def page(path: str) -> ASGIApp | None:
-    """The answer to one of our own paths."""
+def find_page(path: str) -> ASGIApp | None:
+    """The answer to a path of the documentation; None for any other."""
     if path == "/openapi.json":
-        return Response(text(), media_type="application/json")
+        return Response(render_document(), media_type="application/json")
     if path == "/docs":
         return HTMLResponse(PAGE)
     if path == "/docs/start.js":

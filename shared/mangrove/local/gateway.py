@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mangrove.local import docs, scheduler
 from mangrove.local.machines import Runner
-from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
+from mangrove.local.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.site import snapshot
 from mangrove.telemetry import crash
 from mangrove.tree import mounts
@@ -24,7 +24,7 @@ from mangrove.tree import mounts
 THREADS = 32  # for blocking work of drivers and records
 
 
-def module_of(code: str) -> Any:
+def import_app(code: str) -> Any:
     """The module `app` in a function's folder."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
@@ -36,27 +36,27 @@ class Gateway:
     one, the default."""
 
     def __init__(self) -> None:
-        specs = routes()
-        self._apps: dict[str, ASGIApp] = {code: module_of(code).app for code in {spec.code for spec in specs}}
+        specs = read_routes()
+        self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
         self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
         self._patterns = [
             (re.compile(re.sub(r"{\w+}", "[^/]+", spec.path)), spec.method, self._apps[spec.code])
             for spec in specs
             if "{" in spec.path and GREEDY not in spec.path
         ]
-        greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=_length, reverse=True)
+        greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=lambda spec: len(spec.path), reverse=True)
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
-        self._work: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._app(scope["method"], scope["path"])(scope, receive, send)
+            await self._find_app(scope["method"], scope["path"])(scope, receive, send)
 
-    def _app(self, method: str, path: str) -> ASGIApp:
-        found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.page(path)
+    def _find_app(self, method: str, path: str) -> ASGIApp:
+        found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
         if found is not None:
             return found
         for pattern, wanted, app in self._patterns:
@@ -67,34 +67,31 @@ class Gateway:
                 return app
         return self._default
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        self._work = [asyncio.create_task(_kept(work)) for work in (_load(), Runner().live(), scheduler.run())]
+        work = (_load_storages(), Runner().run(), scheduler.run())
+        self._background = [asyncio.create_task(_log_failure(one)) for one in work]
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        for task in self._work:
+        for task in self._background:
             task.cancel()
         await mounts.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _length(spec: RouteSpec) -> int:
-    return len(spec.path)
-
-
-async def _kept(work: Coroutine[Any, Any, None]) -> None:
-    """Work beside the answers to requests; when it breaks, the log says so."""
+async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
+    """Run work in the background; when it breaks, the log says so."""
     try:
         await work
     except Exception:
         crash("work in the background ended")
 
 
-async def _load() -> None:
-    """Start the storages in the background: a dead one must not delay the service."""
-    await asyncio.to_thread(snapshot.refresh)  # what changed before SIGHUP was listened to
+async def _load_storages() -> None:
+    """Start the storages; in the background, since one that does not answer must not delay the service."""
+    await asyncio.to_thread(snapshot.refresh)  # a change may have come before SIGHUP was handled
     await mounts.load()

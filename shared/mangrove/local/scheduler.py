@@ -7,24 +7,24 @@ import re
 from importlib import import_module
 from typing import Any
 
-from mangrove.local.template import resources
+from mangrove.local.template import iter_resources
 from mangrove.telemetry import crash
 
 UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
-FIRST_SECONDS = 60.0  # after the start, which has better things to do
-_rate = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+FIRST_SECONDS = 60.0  # from the start of the service to the first run, so that it delays no start
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
-def schedules() -> list[tuple[str, float]]:
+def read_schedules() -> list[tuple[str, float]]:
     """(`module.handler` of a function, seconds between its runs); ValueError for an expression that is not `rate()`."""
     found: list[tuple[str, float]] = []
-    for _, function in resources("AWS::Serverless::Function"):
+    for _, function in iter_resources("AWS::Serverless::Function"):
         properties = function["Properties"]
         for event in properties.get("Events", {}).values():
             if event["Type"] != "ScheduleV2":
                 continue
             expression = event["Properties"]["ScheduleExpression"]
-            match = _rate.fullmatch(expression)
+            match = _RATE.fullmatch(expression)
             if match is None:
                 raise ValueError(f"the schedule {expression} is not one that runs here")
             code = properties["CodeUri"].rstrip("/").replace("/", ".")
@@ -33,9 +33,9 @@ def schedules() -> list[tuple[str, float]]:
 
 
 async def run() -> None:
-    """Call every scheduled function when it is due, the first time soon, until cancelled."""
+    """Call every scheduled function at its rate, the first time after FIRST_SECONDS, until cancelled."""
     async with asyncio.TaskGroup() as group:
-        for name, seconds in schedules():
+        for name, seconds in read_schedules():
             group.create_task(_repeat(name, seconds))
 
 

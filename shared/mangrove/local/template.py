@@ -15,11 +15,11 @@ GREEDY = "{proxy+}"
 DEFAULT = "$default"
 
 
-class _Loader(yaml.SafeLoader):
+class TemplateLoader(yaml.SafeLoader):
     """Reads CloudFormation's short tags: `!Ref x` as `{"Ref": "x"}`, `!Sub x` as `{"Fn::Sub": "x"}`."""
 
 
-def _short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+def _construct_short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
     key = tag if tag in ("Ref", "Condition") else f"Fn::{tag}"
     if isinstance(node, yaml.ScalarNode):
         return {key: loader.construct_scalar(node)}
@@ -29,7 +29,7 @@ def _short_tag(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, 
     return {key: loader.construct_mapping(node, deep=True)}
 
 
-_Loader.add_multi_constructor("!", _short_tag)
+TemplateLoader.add_multi_constructor("!", _construct_short_tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +42,35 @@ class RouteSpec:
 
 
 @cache
-def document(path: Path = ROOT / "template.yaml") -> dict[str, Any]:
-    """The whole template."""
-    return dict(yaml.load(path.read_text(), _Loader))  # noqa: S506 - a SafeLoader
+def load_template() -> dict[str, Any]:
+    """The whole template. It is a part of the code, and read once."""
+    return dict(yaml.load((ROOT / "template.yaml").read_text(), TemplateLoader))  # noqa: S506 - a SafeLoader
 
 
-def resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def iter_resources(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and body of every resource of a type."""
-    for name, resource in document()["Resources"].items():
+    for name, resource in load_template()["Resources"].items():
         if resource["Type"] == kind:
             yield name, resource
 
 
-def routes() -> list[RouteSpec]:
+def read_routes() -> list[RouteSpec]:
     """Every route of the HTTP API, in the order of the template."""
-    found: list[RouteSpec] = []
-    for _, function in resources("AWS::Serverless::Function"):
+    specs: list[RouteSpec] = []
+    for _, function in iter_resources("AWS::Serverless::Function"):
         code = function["Properties"]["CodeUri"].rstrip("/")
         for event in function["Properties"].get("Events", {}).values():
             if event["Type"] == "HttpApi":
-                rest = event.get("Properties", {})
-                found.append(RouteSpec(rest.get("Method", "ANY"), rest.get("Path", DEFAULT), code))
-    return found
+                properties = event.get("Properties", {})
+                specs.append(RouteSpec(properties.get("Method", "ANY"), properties.get("Path", DEFAULT), code))
+    return specs
 
 
-def tables(prefix: str) -> list[dict[str, Any]]:
+def read_tables(prefix: str) -> list[dict[str, Any]]:
     """The arguments of CreateTable for every table, `prefix` standing in for the stack's name."""
     wanted = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
     found = []
-    for _, table in resources("AWS::DynamoDB::Table"):
+    for _, table in iter_resources("AWS::DynamoDB::Table"):
         properties = table["Properties"]
         arguments = {key: properties[key] for key in wanted if key in properties}
         found.append(arguments | {"TableName": arguments["TableName"]["Fn::Sub"].replace("${AWS::StackName}", prefix)})

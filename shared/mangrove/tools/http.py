@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from mangrove.integers import parse_integer
 from mangrove.net import guard
 from mangrove.net.guard import Allowed
 from mangrove.problems import Problem, Unreachable
@@ -125,20 +126,16 @@ def _part(answer: httpx.Response, start: int, wanted: str) -> Part | None:
     headers, status = answer.headers, answer.status_code
     told = headers.get("content-range", "").strip()
     if status == 206 and start and (found := _RANGE.fullmatch(told)):
-        first, last, size = int(found[1]), int(found[2]), _whole(found[3])
+        first, last, size = int(found[1]), int(found[2]), parse_integer(found[3])
         same = _validator(headers) in ("", wanted) and not headers.get("content-encoding", "")
         fits = first == start and last >= first and (size is None or last == size - 1)
         return (first, size, last - first + 1) if same and fits else None
     if status == 416 and start and (found := _NOTHING_LEFT.fullmatch(told)):
         return (start, start, 0) if int(found[1]) == start else None
     if 200 <= status < 204:
-        length = _whole(headers.get("content-length", ""))
+        length = parse_integer(headers.get("content-length", ""))
         return 0, length, length
     return None
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 async def _found(client: httpx.AsyncClient, url: str, offset: int, validator: str) -> tuple[httpx.URL, httpx.Response]:

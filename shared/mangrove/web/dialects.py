@@ -3,40 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Request
 
 from mangrove.records.sshkeys import SshKey
 from mangrove.records.tasks import Task
 from mangrove.records.users import User
 from mangrove.tasks.kinds import State
 
-OPENLIST = "openlist"
+OPENLIST_PREFIX = "/openlist"  # of the paths that are answered in the dialect of existing clients
 
 
-def fingerprint(text: str, dialect: str) -> str:
+class Dialect(StrEnum):
+    """`DOCUMENT` is the published interface, `OPENLIST` what existing clients expect."""
+
+    DOCUMENT = "document"
+    OPENLIST = "openlist"
+
+
+async def find_dialect(request: Request) -> Dialect:
+    """The dialect of a request, which the middleware that cut the prefix off keeps in `request.state.dialect`."""
+    dialect: Dialect = getattr(request.state, "dialect", Dialect.DOCUMENT)
+    return dialect
+
+
+RequestDialect = Annotated[Dialect, Depends(find_dialect)]
+
+
+def format_fingerprint(text: str, dialect: Dialect) -> str:
     """In full for existing clients, with its middle masked by the document."""
-    return text if dialect == OPENLIST else f"{text[:12]}{'*' * max(len(text) - 16, 0)}{text[-4:]}"
+    return text if dialect is Dialect.OPENLIST else f"{text[:12]}{'*' * max(len(text) - 16, 0)}{text[-4:]}"
 
 
-def sshkey(key: SshKey, dialect: str) -> dict[str, Any]:
+def format_sshkey(key: SshKey, dialect: Dialect) -> dict[str, Any]:
     """An SSH key's record."""
     return {
         "id": key.id,
         "title": key.title,
-        "fingerprint": fingerprint(key.fingerprint, dialect),
+        "fingerprint": format_fingerprint(key.fingerprint, dialect),
         "added_time": key.added,
         "last_used_time": key.last_used,
     }
 
 
-def deleted_setting(dialect: str) -> dict[str, Any] | None:
+def format_setting_delete(dialect: Dialect) -> dict[str, Any] | None:
     """What setting/delete answers."""
-    return None if dialect == OPENLIST else {}
+    return None if dialect is Dialect.OPENLIST else {}
 
 
-def transferred(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: str) -> dict[str, Any] | None:
-    """What a move or copy answers that was done at once, or put on the board."""
-    if dialect != OPENLIST:
+def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: Dialect) -> dict[str, Any] | None:
+    """What a move or copy answers: it was done at once, or these tasks were opened."""
+    if dialect is not Dialect.OPENLIST:
         return None
     if not tasks:
         return {"message": f"{verb} operations completed immediately"}
@@ -44,40 +63,43 @@ def transferred(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: s
     return {"message": message, "tasks": [one.view for one in tasks]}
 
 
-def task(view: dict[str, Any], dialect: str) -> dict[str, Any]:
+def format_task(view: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
     """A task's record: its state a number for existing clients, a word by the document."""
-    if dialect == OPENLIST:
+    if dialect is Dialect.OPENLIST:
         return view
     return view | {"state": State(view["state"]).name.lower()}
 
 
-def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[str, Any]]:
+def format_task_info(view: dict[str, Any], dialect: Dialect) -> dict[str, Any] | list[dict[str, Any]]:
     """What task/info answers."""
-    return row if dialect == OPENLIST else [row]
+    row = format_task(view, dialect)
+    return row if dialect is Dialect.OPENLIST else [row]
 
 
-def created_task(one: Task, dialect: str) -> dict[str, Any]:
-    """A task in the answer of what opened it."""
-    if dialect == OPENLIST:
-        return one.view
-    return {key: one.view[key] for key in ("id", "name", "state", "status", "progress", "error")}
+def format_created_task(task: Task, dialect: Dialect) -> dict[str, Any]:
+    """A task in the answer of the request that opened it."""
+    if dialect is Dialect.OPENLIST:
+        return task.view
+    return {key: task.view[key] for key in ("id", "name", "state", "status", "progress", "error")}
 
 
-def flattened(count: int, dialect: str) -> str:
+def format_recursive_move(count: int, dialect: Dialect) -> str:
     """The message of a recursive move; the document knows but one message of success."""
-    return f"Successfully moved {count} {'file' if count == 1 else 'files'}" if dialect == OPENLIST else "success"
+    if dialect is not Dialect.OPENLIST:
+        return "success"
+    return f"Successfully moved {count} {'file' if count == 1 else 'files'}"
 
 
-def user(one: User) -> dict[str, Any]:
+def format_user(user: User) -> dict[str, Any]:
     """A user's record, the same in both dialects; the password is never shown."""
     return {
-        "id": one.id,
-        "username": one.username,
+        "id": user.id,
+        "username": user.username,
         "password": "",
-        "base_path": one.base_path,
-        "role": one.role,
-        "disabled": one.disabled,
-        "permission": one.permission,
-        "sso_id": one.sso_id,
-        "allow_ldap": one.allow_ldap,
+        "base_path": user.base_path,
+        "role": user.role,
+        "disabled": user.disabled,
+        "permission": user.permission,
+        "sso_id": user.sso_id,
+        "allow_ldap": user.allow_ldap,
     }

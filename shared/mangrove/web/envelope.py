@@ -13,7 +13,7 @@ _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
 
 class Reply(Response):
-    """An envelope on its way out."""
+    """An envelope as a response."""
 
     media_type = "application/json"
     charset = "utf-8"
@@ -28,6 +28,6 @@ def ok(data: Any = None, message: str = "success") -> Reply:
     return Reply(200, message, data)
 
 
-def failed(problem: Problem, message: str | None = None) -> Reply:
+def make_failure(problem: Problem, message: str | None = None) -> Reply:
     """A failure; `message` replaces the problem's own text (masked text)."""
     return Reply(problem.code, problem.message if message is None else message, problem.data)

@@ -37,16 +37,16 @@ class ListReq(Body):
     refresh: bool = False
 
 
-class Asked(BaseModel):
+class QueryModel(BaseModel):
     """Query text; an empty value counts as absent."""
 
     @model_validator(mode="before")
     @classmethod
-    def _without_blanks(cls, values: Any) -> Any:
+    def _drop_blanks(cls, values: Any) -> Any:
         return {key: value for key, value in values.items() if value != ""} if isinstance(values, dict) else values
 
 
-class ListQuery(Asked):
+class ListQuery(QueryModel):
     """The same as query text, for GET; `refresh` is JSON only."""
 
     path: PathText = ""
@@ -54,7 +54,7 @@ class ListQuery(Asked):
     page: Count = 1
     per_page: Count = 0
 
-    def body(self) -> ListReq:
+    def to_body(self) -> ListReq:
         return ListReq(**self.model_dump())
 
 
@@ -64,14 +64,14 @@ class DirsReq(Body):
     force_root: bool = False
 
 
-class DirsQuery(Asked):
+class DirsQuery(QueryModel):
     """The same as query text, for GET."""
 
     path: PathText = ""
     password: Text = ""
     force_root: bool = False
 
-    def body(self) -> DirsReq:
+    def to_body(self) -> DirsReq:
         return DirsReq(**self.model_dump())
 
 
@@ -113,14 +113,14 @@ class ArchiveReq(Body):
     archive_pass: ArchivePassword = ""
 
 
-class ArchiveQuery(Asked):
+class ArchiveQuery(QueryModel):
     """The same as query text, for GET."""
 
     path: PathText = ""
     password: Text = ""
     archive_pass: ArchivePassword = ""
 
-    def body(self) -> ArchiveReq:
+    def to_body(self) -> ArchiveReq:
         return ArchiveReq(**self.model_dump())
 
 
@@ -137,7 +137,7 @@ class ArchiveListQuery(ArchiveQuery):
     per_page: Count = 0
     inner_path: PathText = "/"
 
-    def body(self) -> ArchiveListReq:
+    def to_body(self) -> ArchiveListReq:
         return ArchiveListReq(**self.model_dump())
 
 

@@ -1,11 +1,12 @@
-"""The doors: who may enter a route, declared in its signature as `who: Admin`.
+"""Who may call a route, declared in its signature as `who: Admin`.
 
-A gate resolves the caller before the body is bound and hands on the one right the route declared.
+A gate finds the caller before the body is bound; the caller carries the one right that the route declared.
 """
 
 from __future__ import annotations
 
 import hmac
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,11 +16,12 @@ from fastapi import Depends, Request
 from mangrove.config import config
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
+from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
 from mangrove.site import snapshot
 
-MOST_AT_ONCE = 1000  # rows asked for in one call
+MAX_ROWS = 1000  # of one answer
 Row = TypeVar("Row")
 Level = Literal["anyone", "visitor", "member", "admin"]
 
@@ -41,7 +43,7 @@ class Gate:
     async def __call__(self, request: Request) -> Any:
         if self.level == "anyone":
             return None
-        user = await _user(request)
+        user = await _authenticate(request)
         if self.level == "member" and user.role == GUEST:
             raise Denied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:
@@ -49,18 +51,18 @@ class Gate:
         return Caller(user, self.declared_right)
 
 
-async def _user(request: Request) -> User:
+async def _authenticate(request: Request) -> User:
     now = await snapshot.fresh()
     token = request.headers.get("authorization", "")
     if not token:
-        return _guest(now)
+        return _find_guest(now)
     permanent = now.settings.token
     if permanent and hmac.compare_digest(token.encode(), permanent.encode()):
         return next(user for user in now.users.values() if user.role == ADMIN)
     return await tokens.user_of(token, now.users)
 
 
-def _guest(now: snapshot.Snapshot) -> User:
+def _find_guest(now: snapshot.Snapshot) -> User:
     guest = next((user for user in now.users.values() if user.role == GUEST), None)
     if guest is None or guest.disabled:
         raise Unauthorized("Guest user is disabled, login please")
@@ -82,12 +84,8 @@ ArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES))]
 Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 
-async def _dialect(request: Request) -> str:
-    return str(request.scope.get("dialect", "document"))
-
-
-async def _source(request: Request) -> str:
-    """The address that asks; a forwarded one only when a trusted proxy hands it on."""
+async def find_client_address(request: Request) -> str:
+    """The address of the client; the forwarded one only behind a trusted proxy."""
     peer = request.client.host if request.client else ""
     forwarded = request.headers.get("x-forwarded-for", "")
     if forwarded and peer in config().trusted_proxies:
@@ -95,8 +93,7 @@ async def _source(request: Request) -> str:
     return peer
 
 
-Dialect = Annotated[str, Depends(_dialect)]
-Source = Annotated[str, Depends(_source)]
+ClientAddress = Annotated[str, Depends(find_client_address)]
 
 
 class Paging:
@@ -106,33 +103,31 @@ class Paging:
         self.page = max(page, 1)
         self.per_page = max(per_page, 0)
 
-    def cut(self, rows: list[Any]) -> list[Any]:
-        """The rows of this page."""
-        if not self.per_page:
-            return rows
-        start = (self.page - 1) * self.per_page
-        return rows[start : start + self.per_page]
-
     @property
     def end(self) -> int | None:
         """How many rows there are up to the end of this page; None for all."""
-        return min(self.page * self.per_page, MOST_AT_ONCE) or None
+        return min(self.page * self.per_page, MAX_ROWS) or None
 
-    def part(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def slice(self, rows: list[Any]) -> list[Any]:
+        """The rows of this page."""
+        return list(self.iterate(rows))
+
+    def iterate(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows of this page; what comes after it is not read."""
-        return islice(rows, (self.page - 1) * self.per_page, self.page * self.per_page or None)
+        start, stop = (self.page - 1) * self.per_page, self.page * self.per_page
+        return islice(rows, min(start, sys.maxsize), min(stop, sys.maxsize) or None)
 
 
-async def _paging(page: str = "", per_page: str = "") -> Paging:
-    return Paging(_whole(page, 1), _whole(per_page, 0))
+async def parse_paging(page: str = "", per_page: str = "") -> Paging:
+    """The query's page; BadRequest when it is no number."""
+    return Paging(_parse_number(page, 1), _parse_number(per_page, 0))
 
 
-def _whole(text: str, absent: int) -> int:
-    if not text:
-        return absent
-    if not text.lstrip("+-").isdecimal() or len(text) > 18:
+def _parse_number(text: str, default: int) -> int:
+    number = parse_integer(text, signed=True) if text else default
+    if number is None:
         raise BadRequest(f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax')
-    return int(text)
+    return number
 
 
-Page = Annotated[Paging, Depends(_paging)]
+Page = Annotated[Paging, Depends(parse_paging)]

@@ -1,4 +1,4 @@
-"""What an upload's headers say, and its bytes: a raw body, or the part `file` of a form, never held as a whole."""
+"""The headers and the bytes of an upload: a raw body, or the part `file` of a form, streamed."""
 
 from __future__ import annotations
 
@@ -14,55 +14,58 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mangrove.config import config
 from mangrove.drivers.base import Upload
+from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
-from mangrove.web.serving import LARGEST_CLOUD_ANSWER, mime_of
+from mangrove.web.serving import LARGEST_CLOUD_ANSWER, guess_mime
 
 LONGEST_PART_HEADERS = 16_384  # bytes
 LATEST = 253_402_300_799_000  # milliseconds: the end of the year 9999
 HASHES = ("md5", "sha1", "sha256")
-_bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})(?P<rest>.{0,2})", re.DOTALL)
-_hex = re.compile(r"[0-9A-Fa-f]+")
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})(?P<rest>.{0,2})", re.DOTALL)
+_HEX = re.compile(r"[0-9A-Fa-f]+")
 
 
-class Incoming:
+class IncomingUpload:
     """The headers of an upload (behaviour 5.14). `path` is below the caller's base path; `hashes` in hex."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         headers = request.headers
-        self.path = _file_path(request)
+        self.path = _parse_path(request)
         self.overwrite = headers.get("overwrite", "") != "false"
         self.as_task = headers.get("as-task", "") == "true"
-        self.mime = headers.get("content-type", "") or mime_of(self.path)
-        self.announced = _whole(headers.get("x-file-size", ""), "X-File-Size")
-        self.length = _whole(headers.get("content-length", ""), "Content-Length")
-        self.modified = _moment(headers.get("last-modified", ""))
-        self.hashes = {kind: text for kind in HASHES if (text := _digest(headers.get(f"x-file-{kind}", ""), kind))}
+        self.mime = headers.get("content-type", "") or guess_mime(self.path)
+        self.file_size = _parse_size(headers.get("x-file-size", ""), "X-File-Size")
+        self.length = _parse_size(headers.get("content-length", ""), "Content-Length")
+        self.modified = _parse_modified(headers.get("last-modified", ""))
+        self.hashes = {
+            kind: text for kind in HASHES if (text := _parse_digest(headers.get(f"x-file-{kind}", ""), kind))
+        }
         if not config().on_one_machine and (self.length or 0) > LARGEST_CLOUD_ANSWER:
             raise TooLarge(
                 f"more than {LARGEST_CLOUD_ANSWER} bytes cannot be uploaded through the function: use a direct upload"
             )
 
-    def raw(self) -> tuple[AsyncIterator[bytes], Upload]:
-        """The body itself."""
-        size = self.announced if self.length is None else self.length
-        return _body(self.request), Upload(size, self.modified, self.mime)
+    def open_raw(self) -> tuple[AsyncIterator[bytes], Upload]:
+        """The body as the file."""
+        size = self.file_size if self.length is None else self.length
+        return _read_body(self.request), Upload(size, self.modified, self.mime)
 
-    async def form(self) -> tuple[AsyncIterator[bytes], Upload]:
+    async def open_form(self) -> tuple[AsyncIterator[bytes], Upload]:
         """The part `file`, read up to its first byte."""
         kind, options = parse_options_header(self.request.headers.get("content-type", ""))
         if kind != b"multipart/form-data":
             raise Problem("request Content-Type isn't multipart/form-data")
         if not options.get(b"boundary"):
             raise Problem("no multipart boundary param in Content-Type")
-        part = FilePart(_body(self.request), options[b"boundary"])
-        mime = await part.begin() or mime_of(self.path)
-        return part.bytes(), Upload(self.announced, self.modified, mime)
+        part = FilePart(_read_body(self.request), options[b"boundary"])
+        mime = await part.read_headers() or guess_mime(self.path)
+        return part.iter_bytes(), Upload(self.file_size, self.modified, mime)
 
 
-def _file_path(request: Request) -> str:
+def _parse_path(request: Request) -> str:
     raw = next((value for name, value in request.scope["headers"] if name == b"file-path"), b"")
-    wrong = _bad_escape.search(raw)
+    wrong = _BAD_ESCAPE.search(raw)
     if wrong:
         raise BadRequest(f'invalid URL escape "%{wrong["rest"].decode(errors="replace")}"')
     try:
@@ -71,39 +74,39 @@ def _file_path(request: Request) -> str:
         raise BadRequest("File-Path is not valid Unicode") from None
 
 
-def _whole(text: str, name: str) -> int | None:
-    if not text:
-        return None
-    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+def _parse_size(text: str, name: str) -> int | None:
+    size = parse_integer(text)
+    if text and size is None:
         raise BadRequest(f"{name} is not a number of bytes")
-    return int(text)
+    return size
 
 
-def _moment(text: str) -> float:
-    """Seconds since the epoch, of milliseconds; now when nothing is said."""
+def _parse_modified(text: str) -> float:
+    """Seconds since the epoch, of milliseconds; now for an empty text."""
     if not text:
         return time.time()
-    if not text.isascii() or not text.isdecimal() or len(text) > 18 or int(text) > LATEST:
+    milliseconds = parse_integer(text)
+    if milliseconds is None or milliseconds > LATEST:
         raise BadRequest("Last-Modified is not a number of milliseconds since 1970")
-    return int(text) / 1000
+    return milliseconds / 1000
 
 
-def _digest(text: str, kind: str) -> str:
-    if text and not _hex.fullmatch(text):
+def _parse_digest(text: str, kind: str) -> str:
+    if text and not _HEX.fullmatch(text):
         raise BadRequest(f"X-File-{kind.capitalize()} is not hexadecimal")
     return text.lower()
 
 
-async def _body(request: Request) -> AsyncIterator[bytes]:
+async def _read_body(request: Request) -> AsyncIterator[bytes]:
     async for chunk in request.stream():
         if chunk:
             yield chunk
 
 
 class FilePart:
-    """The part named `file` of a form, handed on as it arrives; whatever else the form has is passed over.
+    """The part named `file` of a form, streamed as it arrives; the other parts are skipped.
 
-    The bytes end only when the form's closing boundary was seen, so that a cut form never looks whole.
+    The bytes end only after the form's closing boundary: a form that is cut off is a Problem.
     """
 
     def __init__(self, body: AsyncIterator[bytes], boundary: bytes) -> None:
@@ -111,37 +114,37 @@ class FilePart:
         self._chunks: list[bytes] = []
         self._headers: dict[bytes, bytes] = {}
         self._field = self._value = b""
-        self._inside = self._found = self._ended = False
+        self._is_inside = self._is_found = self._is_complete = False
         try:
             self._parser = MultipartParser(
                 boundary,
                 {
-                    "on_part_begin": self._on_begin,
-                    "on_header_field": self._on_field,
-                    "on_header_value": self._on_value,
+                    "on_part_begin": self._on_part_begin,
+                    "on_header_field": self._on_header_field,
+                    "on_header_value": self._on_header_value,
                     "on_header_end": self._on_header_end,
-                    "on_headers_finished": self._on_headers,
-                    "on_part_data": self._on_data,
-                    "on_part_end": self._on_end,
-                    "on_end": self._on_last,
+                    "on_headers_finished": self._on_headers_finished,
+                    "on_part_data": self._on_part_data,
+                    "on_part_end": self._on_part_end,
+                    "on_end": self._on_end,
                 },
             )
         except FormParserError as error:
             raise BadRequest(str(error)) from None
 
-    def _on_begin(self) -> None:
+    def _on_part_begin(self) -> None:
         self._headers = {}
         self._field = self._value = b""
 
-    def _on_field(self, data: bytes, start: int, end: int) -> None:
+    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._field += data[start:end]
-        self._bounded()
+        self._check_header_size()
 
-    def _on_value(self, data: bytes, start: int, end: int) -> None:
+    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
-        self._bounded()
+        self._check_header_size()
 
-    def _bounded(self) -> None:
+    def _check_header_size(self) -> None:
         held = len(self._field) + len(self._value) + sum(map(len, self._headers.values()))
         if held > LONGEST_PART_HEADERS:
             raise BadRequest("the headers of a form part are too long")
@@ -149,26 +152,26 @@ class FilePart:
     def _on_header_end(self) -> None:
         self._headers[self._field.lower()] = self._value
         self._field = self._value = b""
-        self._bounded()
+        self._check_header_size()
 
-    def _on_headers(self) -> None:
+    def _on_headers_finished(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        self._inside = not self._found and options.get(b"name") == b"file"
-        if self._inside:
-            self._found = True
+        self._is_inside = not self._is_found and options.get(b"name") == b"file"
+        if self._is_inside:
+            self._is_found = True
             self.mime = self._headers.get(b"content-type", b"").decode("latin-1")
 
-    def _on_data(self, data: bytes, start: int, end: int) -> None:
-        if self._inside:
+    def _on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_inside:
             self._chunks.append(data[start:end])
 
+    def _on_part_end(self) -> None:
+        self._is_inside = False
+
     def _on_end(self) -> None:
-        self._inside = False
+        self._is_complete = True
 
-    def _on_last(self) -> None:
-        self._ended = True
-
-    async def _more(self) -> bool:
+    async def _parse_chunk(self) -> bool:
         """Parse one more chunk of the body; False at its end."""
         chunk = await anext(self._body, b"")
         if not chunk:
@@ -179,27 +182,27 @@ class FilePart:
             raise Problem(f"multipart: {error}") from None
         return True
 
-    async def begin(self) -> str:
-        """Read until the part is there; its MIME type. Problem when the form has no such part."""
-        while not self._found:
-            if not await self._more():
-                raise Problem("http: no such file" if self._ended else "multipart: NextPart: EOF")
+    async def read_headers(self) -> str:
+        """Read up to the part's first byte; its MIME type. Problem when the form has no such part."""
+        while not self._is_found:
+            if not await self._parse_chunk():
+                raise Problem("http: no such file" if self._is_complete else "multipart: NextPart: EOF")
         return self.mime
 
-    async def bytes(self) -> AsyncIterator[bytes]:
+    async def iter_bytes(self) -> AsyncIterator[bytes]:
         """The part's bytes."""
         while True:
             for chunk in self._chunks:
                 yield chunk
             self._chunks = []
-            if not await self._more():
+            if not await self._parse_chunk():
                 break
-        if not self._ended:
+        if not self._is_complete:
             raise Problem("multipart: NextPart: EOF")
 
 
-async def _incoming(request: Request) -> Incoming:
-    return Incoming(request)
+async def _parse_upload(request: Request) -> IncomingUpload:
+    return IncomingUpload(request)
 
 
-Sent = Annotated[Incoming, Depends(_incoming)]
+Incoming = Annotated[IncomingUpload, Depends(_parse_upload)]

@@ -15,17 +15,17 @@ LongText = Annotated[str, Field(max_length=100_000)]
 Number = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
-def _flag(value: Any) -> Any:
+def _parse_flag(value: Any) -> Any:
     """The document writes enable_sign as a string in bodies."""
     return {"true": True, "false": False, "": False}.get(value, value) if isinstance(value, str) else value
 
 
-def _shown(*required: str) -> ConfigDict:
-    """Names in the OpenAPI document the fields whose absence the handler refuses in its own words."""
+def _require_in_schema(*required: str) -> ConfigDict:
+    """Mark fields as required in the OpenAPI document whose absence the handler refuses in its own words."""
     return ConfigDict(json_schema_extra={"required": list(required)})
 
 
-Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool | str)]
+Flag = Annotated[bool, BeforeValidator(_parse_flag, json_schema_input_type=bool | str)]
 
 
 class Rows(BaseModel, Generic[Row]):
@@ -38,7 +38,7 @@ class Id(BaseModel):
 
 
 class LoginReq(Body):
-    model_config = _shown("username")
+    model_config = _require_in_schema("username")
 
     username: Text = ""
     password: Text = ""
@@ -50,7 +50,7 @@ class Token(BaseModel):
 
 
 class Verify2FAReq(Body):
-    model_config = _shown("code", "secret")
+    model_config = _require_in_schema("code", "secret")
 
     code: Annotated[str, Field(max_length=32)] = ""
     secret: Annotated[str, Field(max_length=128)] = ""
@@ -62,7 +62,7 @@ class Enrolment(BaseModel):
 
 
 class UpdateMeReq(Body):
-    model_config = _shown("username")
+    model_config = _require_in_schema("username")
 
     username: Text = ""
     password: Text = ""
@@ -70,7 +70,7 @@ class UpdateMeReq(Body):
 
 
 class AddKeyReq(Body):
-    model_config = _shown("title", "key")
+    model_config = _require_in_schema("title", "key")
 
     title: Annotated[str, Field(max_length=255)] = ""
     key: Annotated[str, Field(max_length=16_384)] = ""
@@ -85,7 +85,7 @@ class SshKeyRow(BaseModel):
 
 
 class UserReq(Body):
-    model_config = _shown("username")
+    model_config = _require_in_schema("username")
 
     id: Number = 0
     username: Text = ""
@@ -115,7 +115,7 @@ class Me(UserRow):
 
 
 class MetaReq(Body):
-    model_config = _shown("path")
+    model_config = _require_in_schema("path")
 
     id: Number = 0
     path: Text = ""
@@ -135,8 +135,8 @@ class MetaReq(Body):
     header_sub: bool = False
 
 
-Passed = Annotated[Any, WithJsonSchema({"type": "string"})]
-PassedNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
+IgnoredText = Annotated[Any, WithJsonSchema({"type": "string"})]
+IgnoredNumber = Annotated[Any, WithJsonSchema({"type": "integer"})]
 
 
 class SettingReq(Body):
@@ -144,12 +144,12 @@ class SettingReq(Body):
 
     key: Annotated[str, Field(max_length=255)] = ""
     value: LongText = ""
-    help: Passed = ""
-    type: Passed = ""
-    options: Passed = ""
-    group: PassedNumber = 0
-    flag: PassedNumber = 0
-    index: PassedNumber = 0
+    help: IgnoredText = ""
+    type: IgnoredText = ""
+    options: IgnoredText = ""
+    group: IgnoredNumber = 0
+    flag: IgnoredNumber = 0
+    index: IgnoredNumber = 0
 
 
 class SettingRow(BaseModel):
@@ -164,21 +164,21 @@ class SettingRow(BaseModel):
 
 
 class Aria2Req(Body):
-    model_config = _shown("uri", "secret")
+    model_config = _require_in_schema("uri", "secret")
 
     uri: Text = ""
     secret: Text = ""
 
 
 class QbitReq(Body):
-    model_config = _shown("url", "seedtime")
+    model_config = _require_in_schema("url", "seedtime")
 
     url: Text = ""
     seedtime: Text = ""
 
 
 class StorageReq(Body):
-    model_config = _shown("mount_path", "driver")
+    model_config = _require_in_schema("mount_path", "driver")
 
     id: Number = 0
     mount_path: Text = ""
@@ -186,7 +186,7 @@ class StorageReq(Body):
     driver: Text = ""
     cache_expiration: Annotated[int, Field(ge=0, le=10**9)] = 30
     custom_cache_policies: LongText = ""
-    status: Passed = ""
+    status: IgnoredText = ""
     addition: Annotated[str, Field(max_length=300_000)] = ""
     remark: LongText = ""
     disabled: bool = False

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 
+from mangrove.integers import parse_integer
+
 LATEST = 253_402_300_799.0  # the end of the year 9999, in seconds since the epoch
-MOST_RANGES = 32  # more parts than this are answered with the whole file
+MAX_RANGES = 32  # more parts than this are answered with the whole file
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteRange:
     """Bytes `start` up to, not including, `stop`."""
 
     start: int
@@ -21,92 +23,90 @@ class Span:
     def length(self) -> int:
         return self.stop - self.start
 
-    def header(self, size: int) -> str:
+    def format_content_range(self, size: int) -> str:
         """The value of Content-Range."""
         return f"bytes {self.start}-{self.stop - 1}/{size}"
 
 
-class Unsatisfiable(Exception):
+class RangeNotSatisfiable(Exception):
     """No wanted byte is there, or the Range header cannot be read; the text says which."""
 
 
-def http_date(seconds: float) -> str:
+def format_http_date(seconds: float) -> str:
     """An HTTP date, of the years 1970 to 9999."""
     return formatdate(min(max(seconds, 0.0), LATEST), usegmt=True)
 
 
-def precondition(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:
+def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:
     """The status (304 or 412) that the If-* headers ask for instead of the bytes, or None. `etag` with quotes."""
     if "if-match" in headers:
-        if not _matches(headers["if-match"], etag, weak=False):
+        if not _contains_etag(headers["if-match"], etag, weak=False):
             return 412
     elif "if-unmodified-since" in headers:
-        since = _seconds(headers["if-unmodified-since"])
+        since = _parse_http_date(headers["if-unmodified-since"])
         if since is not None and modified and int(modified) > since:
             return 412
     if "if-none-match" in headers:
-        if _matches(headers["if-none-match"], etag, weak=True):
+        if _contains_etag(headers["if-none-match"], etag, weak=True):
             return 304 if method in ("GET", "HEAD") else 412
     elif "if-modified-since" in headers:
-        since = _seconds(headers["if-modified-since"])
+        since = _parse_http_date(headers["if-modified-since"])
         if since is not None and modified and int(modified) <= since:
             return 304
     return None
 
 
-def spans(headers: Mapping[str, str], size: int, etag: str, modified: float) -> list[Span]:
-    """The wanted parts; empty for the whole file. Raises Unsatisfiable."""
+def parse_ranges(headers: Mapping[str, str], size: int, etag: str, modified: float) -> list[ByteRange]:
+    """The wanted parts of a file of `size` bytes; empty for the whole file. Raises RangeNotSatisfiable."""
     wanted = headers.get("range", "")
-    if not wanted or not size or not _still_same(headers.get("if-range", ""), etag, modified):
+    if not wanted or not size or not _matches_if_range(headers.get("if-range", ""), etag, modified):
         return []
     unit, _, text = wanted.partition("=")
     if unit.strip().lower() != "bytes":
-        raise Unsatisfiable("invalid range")
-    found = [_span(part.strip(), size) for part in text.split(",") if part.strip()]
-    good = [span for span in found if span is not None]
-    if not good:
-        raise Unsatisfiable("invalid range: failed to overlap" if found else "invalid range")
-    if sum(span.length for span in good) > size or len(good) > MOST_RANGES:
+        raise RangeNotSatisfiable("invalid range")
+    ranges = [_parse_range(part.strip(), size) for part in text.split(",") if part.strip()]
+    satisfiable = [one for one in ranges if one is not None]
+    if not satisfiable:
+        raise RangeNotSatisfiable("invalid range: failed to overlap" if ranges else "invalid range")
+    if sum(one.length for one in satisfiable) > size or len(satisfiable) > MAX_RANGES:
         return []
-    return good
+    return satisfiable
 
 
-def _span(text: str, size: int) -> Span | None:
-    """One part; None when it lies behind the end."""
+def _parse_range(text: str, size: int) -> ByteRange | None:
+    """One part; None when it begins behind the end."""
     first, dash, last = (part.strip() for part in text.partition("-"))
-    if not dash or not (first or last) or not all(_number(part) for part in (first, last)):
-        raise Unsatisfiable("invalid range")
-    if not first:
-        length = min(int(last), size)
-        return Span(size - length, size) if length else None
-    start = int(first)
-    if last and int(last) < start:
-        raise Unsatisfiable("invalid range")
-    stop = int(last) + 1 if last else size
-    return Span(start, min(stop, size)) if start < size else None
+    start, end = parse_integer(first), parse_integer(last)
+    unreadable = (first and start is None) or (last and end is None)
+    if not dash or unreadable or (start is None and end is None):
+        raise RangeNotSatisfiable("invalid range")
+    if start is None:
+        length = min(end or 0, size)
+        return ByteRange(size - length, size) if length else None
+    if end is not None and end < start:
+        raise RangeNotSatisfiable("invalid range")
+    stop = size if end is None else end + 1
+    return ByteRange(start, min(stop, size)) if start < size else None
 
 
-def _number(text: str) -> bool:
-    return not text or (text.isascii() and text.isdecimal() and len(text) < 19)
-
-
-def _still_same(condition: str, etag: str, modified: float) -> bool:
+def _matches_if_range(condition: str, etag: str, modified: float) -> bool:
     if not condition:
         return True
     if condition.startswith('"'):
         return condition == etag
-    since = _seconds(condition)
+    since = _parse_http_date(condition)
     return since is not None and bool(modified) and int(modified) == since
 
 
-def _matches(header: str, etag: str, weak: bool) -> bool:
+def _contains_etag(header: str, etag: str, weak: bool) -> bool:
     tags = [tag.strip() for tag in header.split(",")]
     if weak:
         tags = [tag.removeprefix("W/") for tag in tags]
     return "*" in tags or etag in tags
 
 
-def _seconds(text: str) -> int | None:
+def _parse_http_date(text: str) -> int | None:
+    """Seconds since the epoch; None for what is no date."""
     try:
         return int(parsedate_to_datetime(text).timestamp())
     except (ValueError, TypeError, OverflowError):

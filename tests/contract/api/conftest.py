@@ -70,7 +70,7 @@ def letters(admin: Client, folder: str) -> str:
 @pytest.fixture(scope="module")
 def visitor(service: Service) -> Client:
     """A client without a token."""
-    return service.nobody()
+    return service.anonymous()
 
 
 @pytest.fixture(scope="module")

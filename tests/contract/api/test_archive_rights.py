@@ -61,7 +61,7 @@ def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Clie
             )
         with fixtures.user(service, admin, READ_ARCHIVES, folder) as reader:
             assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
-        assert service.nobody().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
+        assert service.anonymous().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
 
 
 def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:

@@ -48,7 +48,7 @@ def fetch(client: Client, path: str, inner: str, password: str = "", method: str
 
 
 def test_the_extensions_that_are_public_are_those_that_are_read(service: Service) -> None:
-    assert service.nobody().get("/api/public/archive_extensions")["data"] == list(archives.EXTENSIONS)
+    assert service.anonymous().get("/api/public/archive_extensions")["data"] == list(archives.EXTENSIONS)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

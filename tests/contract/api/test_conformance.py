@@ -16,21 +16,21 @@ from openapi_spec_validator import validate
 
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import find_id, guest, stranger
-from tests.service import Client, Service, running
+from tests.service import Client, Service, run_service
 
 NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1})
 
 
 @pytest.fixture(scope="module")
 def document(service: Service) -> dict[str, Any]:
-    found: dict[str, Any] = service.nobody().http.get("/openapi.json").json()
+    found: dict[str, Any] = service.anonymous().http.get("/openapi.json").json()
     return found
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The administrator of a service that nobody used yet."""
-    with running(tmp_path_factory.mktemp("empty") / "data") as service:
+    with run_service(tmp_path_factory.mktemp("empty") / "data") as service:
         yield service.client()
 
 

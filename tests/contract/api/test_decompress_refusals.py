@@ -205,6 +205,6 @@ def test_the_right_to_decompress_and_the_rules_of_both_folders_decide(owner: Tas
         wait_until(lambda: not plain.get(f"/openlist/api/task/{UPLOAD}/undone")["data"])
         for kind in (KIND, UPLOAD):
             plain.ok(f"/api/task/{kind}/clear_done")
-    assert get_refusal(ask(owner.service.nobody(), owner, "x.zip")) == accounts.GUEST_DISABLED
+    assert get_refusal(ask(owner.service.anonymous(), owner, "x.zip")) == accounts.GUEST_DISABLED
     with accounts.guest(admin, permission=0) as guest:
         assert get_refusal(ask(guest, owner, "x.zip")) == DENIED

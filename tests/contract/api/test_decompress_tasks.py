@@ -19,7 +19,7 @@ from tests.contract.api import fixtures
 from tests.contract.api.decompress_client import KIND, MIB, ROUTE, UPLOAD, write_file
 from tests.contract.api.task_client import DECOMPRESS, Row, TaskClient, read_files, wait_until
 from tests.origin import Origin, Request
-from tests.service import Client, running
+from tests.service import Client, run_service
 from tests.unit.archives.packing import zipped
 
 
@@ -149,7 +149,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
     page, structure = serve_slowly(web)
     root = tmp_path / "root"
     root.mkdir()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         admin = service.client()
         for path, driver, options in (
             ("/tree", "UrlTree", {"url_structure": structure}),
@@ -161,11 +161,11 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
         assert page.asked.wait(20)
         service.kill()
     page.go.set()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         again = Client(service.address, admin.token)
         for kind in (KIND, UPLOAD):
             (row,) = wait_until(partial(list_done, again, kind))
             assert (row["state"], row["error"]) == (2, "")
         assert read_files(root) == {f"x/{name}": content for name, content in HEAVY.items()}
         assert [path for path in (service.data / "staging").rglob("*") if path.is_file()] == []
-        assert service.unfinished(service.data / "staging") == []
+        assert service.find_unfinished(service.data / "staging") == []

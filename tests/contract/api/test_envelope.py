@@ -10,9 +10,9 @@ from tests.service import Client, Service
 
 
 def test_an_unknown_route_is_a_404_envelope(service: Service) -> None:
-    answer = service.nobody().get("/api/no/such")
+    answer = service.anonymous().get("/api/no/such")
     assert (answer["code"], answer["data"]) == (404, None)
-    assert service.nobody().http.get("/no/such").status_code == 404
+    assert service.anonymous().http.get("/no/such").status_code == 404
 
 
 @pytest.mark.parametrize("text", ["{", "[1,", "nonsense", '"text"', "5", "[]", '{"path": 5}', '{"page": 1e400}'])

@@ -36,7 +36,7 @@ def call(client: Client, method: str, path: str) -> tuple[int, str]:
 
 
 def test_everything_below_admin_is_for_administrators_and_says_so(service: Service) -> None:
-    found = operations(service.nobody())
+    found = operations(service.anonymous())
     below = [(path, gate) for _, path, gate in found if path.startswith("/api/admin/")]
     assert len(below) >= 30
     assert [path for path, gate in below if gate != "admin"] == []
@@ -44,7 +44,7 @@ def test_everything_below_admin_is_for_administrators_and_says_so(service: Servi
 
 
 def test_only_what_anybody_may_see_is_open_to_anybody(service: Service) -> None:
-    anyone = {path for _, path, gate in operations(service.nobody()) if gate == "anyone"}
+    anyone = {path for _, path, gate in operations(service.anonymous()) if gate == "anyone"}
     open_api = {path for path in anyone if path.startswith("/api/")}
     assert {path for path in open_api if not path.startswith(("/api/public/", "/api/auth/login"))} == set()
     assert {"/ping", "/api/public/settings", "/api/auth/login"} <= anyone

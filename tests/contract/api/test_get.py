@@ -127,7 +127,7 @@ def test_link_gives_administrators_an_address_that_works(service: Service, admin
         "part_size": 0,
         "content_length": 0,
     }
-    assert service.nobody().http.get(found["url"]).text == "a"
+    assert service.anonymous().http.get(found["url"]).text == "a"
     assert urlsplit(admin.ok("/api/fs/link", path=f"{folder}/none")["url"]).path == f"/p{folder}/none"
     check_failure(admin.post("/api/fs/link", path="/nowhere"), 500, "storage not found; rawPath: /nowhere")
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as user:

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
+from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import stranger
 from tests.service import Client, Service
@@ -68,6 +71,25 @@ def test_a_url_tree_refuses_what_is_too_deep_and_goes_on(admin: Client) -> None:
             assert answer["message"] == "this name or address cannot be written down in a UrlTree"
         admin.ok("/api/fs/mkdir", path=path + "/x" * 90)
         assert admin.names(path) == ["a", "x"]
+
+
+@pytest.mark.parametrize("wanted", ["", "bytes=0-3", "bytes=-1"])
+def test_a_file_of_unknown_size_is_streamed_whole(admin: Client, wanted: str) -> None:
+    content = b"its size stands nowhere" * 1000
+    with origin.origin() as elsewhere:
+        url = elsewhere.at("/f.bin", origin.file(content))
+        with fixtures.mount(admin, "UrlTree", addition={"url_structure": f"f.bin:{url}"}, web_proxy=True) as path:
+            assert admin.ok("/api/fs/list", path=path)["content"][0]["size"] == 0
+            file = f"/p{path}/f.bin?sign={admin.ok('/api/fs/get', path=f'{path}/f.bin')['sign']}"
+            answer = admin.http.get(file, headers={"range": wanted} if wanted else {})
+            assert (answer.status_code, answer.content) == (200, content)
+            assert "content-length" not in answer.headers
+            assert answer.headers["accept-ranges"] == "none"
+            head = admin.http.head(file)
+            assert (head.status_code, head.content) == (200, b"")
+            assert "content-length" not in head.headers
+            same = admin.http.get(file, headers={"if-none-match": answer.headers["etag"]})
+            assert (same.status_code, same.content) == (304, b"")
 
 
 def test_a_time_after_the_year_9999_is_shown_as_unknown(admin: Client) -> None:

@@ -208,7 +208,7 @@ def list_guest_tasks(admin: Client, kind: str) -> list[dict[str, Any]]:
 
 def test_the_guest_downloads_only_where_he_may(owner: TaskClient, admin: Client, web: Origin) -> None:
     url = web.at("/guest.txt", origin.file(b"x"))
-    assert get_refusal(ask(owner.service.nobody(), url, owner.folder)) == accounts.GUEST_DISABLED
+    assert get_refusal(ask(owner.service.anonymous(), url, owner.folder)) == accounts.GUEST_DISABLED
     with accounts.guest(admin, permission=0) as guest:
         assert get_refusal(ask(guest, url, owner.folder)) == DENIED
     with accounts.guest(admin, permission=OFFLINE_DOWNLOAD) as guest:

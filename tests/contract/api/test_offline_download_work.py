@@ -17,7 +17,7 @@ from tests.contract.api.accounts import get_refusal
 from tests.contract.api.offline_download_client import KIND, ROUTE, TRANSFER, ask, download_files, list_done
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, TaskClient, read_files, task_client, wait_until
 from tests.origin import Answering, Origin, Request
-from tests.service import Client, Service, running
+from tests.service import Client, Service, run_service
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 
@@ -170,7 +170,7 @@ def test_more_than_the_setting_allows_is_not_stored(owner: TaskClient, admin: Cl
         assert words in download_in_vain(owner, web.at("/untold", origin.raw(head + chunk + b"0\r\n\r\n")))
         assert words in download_in_vain(owner, web.at("/endless", origin.endless(b"x" * MIB)))
         assert download_files(owner, web.at("/exact", origin.file(b"x" * MIB))) == {"exact": b"x" * MIB}
-    assert not [path for path in owner.service.unfinished(owner.service.data / "staging")]
+    assert not [path for path in owner.service.find_unfinished(owner.service.data / "staging")]
 
 
 def test_a_download_that_is_cut_off_goes_on_at_the_next_part(owner: TaskClient, web: Origin) -> None:
@@ -215,7 +215,7 @@ def test_a_cancelled_download_stops_leaves_nothing_and_can_be_retried(owner: Tas
     page.go.set()
     assert owner.wait_for_all(TRANSFER) == [] and read_files(owner.disk) == {}
     assert not [path for path in owner.list_staged() if path.startswith(id)]
-    assert owner.service.unfinished(owner.service.data / "staging" / f"{id}.0") == []
+    assert owner.service.find_unfinished(owner.service.data / "staging" / f"{id}.0") == []
     owner.ask("retry", KIND, id)
     assert owner.wait_for(KIND, id)["state"] == 2
     assert [row["state"] for row in owner.wait_for_all(TRANSFER)] == [2]
@@ -229,7 +229,7 @@ def test_a_download_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, 
     owner.ask("delete", KIND, id)
     assert get_refusal(owner.client.post(f"/api/task/{KIND}/info", params={"tid": id})) == (404, "task not found")
     staging = owner.service.data / "staging"
-    wait_until(lambda: not list(staging.glob(f"{id}*")) and not owner.service.unfinished(staging / f"{id}.0"))
+    wait_until(lambda: not list(staging.glob(f"{id}*")) and not owner.service.find_unfinished(staging / f"{id}.0"))
     page.go.set()
     assert owner.wait_for_all(TRANSFER) == [] and read_files(owner.disk) == {}
 
@@ -332,7 +332,7 @@ def test_aria2_brings_no_more_than_the_setting_allows_either(owner: TaskClient, 
 def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin) -> None:
     page = Halting(LARGE, CUT)
     url = web.at("/killed.bin", page)
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         admin = service.client()
         fixtures.save(admin, {"offline_download_allowed_hosts": "127.0.0.1"})
         body = {"urls": [url], "path": "/files/in", "tool": "SimpleHttp", "delete_policy": "delete_always"}
@@ -342,7 +342,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
         assert page.halted.is_set()
         service.kill()
     page.go.set()
-    with running(tmp_path / "data") as service:
+    with run_service(tmp_path / "data") as service:
         target = service.data / "files/in/killed.bin"
         wait_until(target.exists)
         assert target.read_bytes() == LARGE
@@ -352,7 +352,7 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
             (row,) = wait_until(partial(list_done, again, kind))
             assert (row["state"], row["error"]) == (2, "")
         assert [path for path in (service.data / "staging").rglob("*") if path.is_file()] == []
-        assert service.unfinished(service.data / "files") == []
+        assert service.find_unfinished(service.data / "files") == []
 
 
 def test_what_cannot_be_had_fails_in_the_end_and_says_why(unlucky: TaskClient) -> None:

@@ -28,7 +28,7 @@ def test_what_an_upload_may_not_do_is_refused_before_anything_is_staged(transfer
     with fixtures.user(transfers.service, transfers.admin, rights) as reader:
         assert get_refusal(send(reader, route, f"{transfers.mount}/n", b"new"))[0] == 403
         assert list_ids(reader, "upload", "undone") + list_ids(reader, "upload", "done") == []
-    assert get_refusal(send(transfers.service.nobody(), route, path, b"new")) == accounts.GUEST_DISABLED
+    assert get_refusal(send(transfers.service.anonymous(), route, path, b"new")) == accounts.GUEST_DISABLED
     assert transfers.list_staged() == before
     assert list_ids(transfers.client, "upload", "undone") + list_ids(transfers.client, "upload", "done") == []
     assert {path.name for path in transfers.root.iterdir()} == {"there", "folder"}

@@ -290,7 +290,7 @@ def test_administrators_cancel_clear_and_retry_the_tasks_of_all(transfers: Trans
 
 
 def test_the_guest_and_strangers_have_no_tasks(transfers: TransferClient) -> None:
-    nobody = transfers.service.nobody()
+    nobody = transfers.service.anonymous()
     answers = [nobody.get(f"/api/task/copy/{verb}") for verb in GETS]
     answers += [nobody.post(f"/api/task/copy/{verb}", params={"tid": "x"}) for verb in BY_TID + OF_ALL]
     answers += [post(nobody, f"/api/task/copy/{verb}", ["x"]) for verb in BY_IDS]

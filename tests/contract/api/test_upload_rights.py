@@ -50,7 +50,7 @@ def test_without_the_right_no_byte_is_read(service: Service, admin: Client, fold
         with fixtures.meta(admin, folder, write=True):
             assert send(user, route, f"{folder}/opened", b"x")["code"] == 200
             check_failure(send(user, route, f"{folder}/sub/not-below", b"x"), 403, "permission denied")
-    with open_upload(service.nobody(), f"{folder}/f", *length, route=route) as connection:
+    with open_upload(service.anonymous(), f"{folder}/f", *length, route=route) as connection:
         check_failure(read_answer(connection), 401, "Guest user is disabled, login please")
     assert admin.names(folder) == ["opened"]
 

@@ -204,9 +204,9 @@ def test_a_body_of_a_task_that_is_cut_leaves_nothing_staged_and_no_task(
     known = set(staging.iterdir()) if staging.exists() else set()
     with open_upload(admin, f"{folder}/f", "As-Task: true", *lines, route=route) as connection:
         connection.sendall(body)
-        wait_until(lambda: bool(service.unfinished(staging)))
+        wait_until(lambda: bool(service.find_unfinished(staging)))
         assert list_parts(service, folder) == []
-    wait_until(lambda: not service.unfinished(staging) and set(staging.iterdir()) == known)
+    wait_until(lambda: not service.find_unfinished(staging) and set(staging.iterdir()) == known)
     assert folder not in str([admin.get(f"/api/task/upload/{shelf}") for shelf in ("done", "undone")])
     assert admin.names(folder) == []
 

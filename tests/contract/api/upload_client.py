@@ -17,7 +17,7 @@ ROUTES = ["put", "form"]
 
 def list_parts(service: Service, folder: str) -> list[str]:
     """The unfinished uploads to a folder."""
-    return service.unfinished(fixtures.disk(service, folder))
+    return service.find_unfinished(fixtures.disk(service, folder))
 
 
 def read_stored(service: Service, path: str) -> bytes:

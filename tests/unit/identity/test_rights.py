@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.identity.rights import ADMIN, ADMIN_PERMISSION, GUEST, NORMAL, Caller, Right
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 
 def test_the_administrators_permission_is_all_but_the_three_rights_of_later_protocols() -> None:
@@ -17,12 +17,12 @@ def test_the_administrators_permission_is_all_but_the_three_rights_of_later_prot
 
 @pytest.mark.parametrize("right", list(Right))
 def test_a_caller_has_a_right_by_its_bit_alone(right: Right) -> None:
-    assert Caller(made.user(permission=right)).has(right)
-    assert not Caller(made.user(permission=0xFFFF & ~right)).has(right)
+    assert Caller(builders.user(permission=right)).has(right)
+    assert not Caller(builders.user(permission=0xFFFF & ~right)).has(right)
 
 
 def test_every_caller_may_read_and_declares_nothing_else_unless_the_route_does() -> None:
-    caller = Caller(made.user(permission=0))
+    caller = Caller(builders.user(permission=0))
     assert caller.has(Right.READ)
     assert caller.declared_right is Right.READ
 
@@ -31,5 +31,5 @@ def test_every_caller_may_read_and_declares_nothing_else_unless_the_route_does()
     ("role", "is_admin", "is_guest"), [(NORMAL, False, False), (GUEST, False, True), (ADMIN, True, False)]
 )
 def test_a_role_is_one_of_three(role: int, is_admin: bool, is_guest: bool) -> None:
-    caller = Caller(made.user(role=role))
+    caller = Caller(builders.user(role=role))
     assert (caller.is_admin, caller.is_guest) == (is_admin, is_guest)

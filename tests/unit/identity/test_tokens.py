@@ -19,11 +19,11 @@ from mangrove.records import sessions
 from mangrove.records.base import count_calls
 from mangrove.records.crypto import derive
 from mangrove.records.users import User
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
 
-ANN = made.user(username="ann", pwd_ts=5)
+ANN = builders.user(username="ann", pwd_ts=5)
 
 
 def find(token: str, *users: User) -> User:

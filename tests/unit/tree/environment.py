@@ -27,7 +27,7 @@ class TreeEnv:
         self.folder = folder
         self._runner = asyncio.Runner()
         self.user = users.create(username="u", password_hash="x", role=NORMAL, permission=ALL_RIGHTS)
-        snapshot.changed()
+        snapshot.latest()
 
     def close(self) -> None:
         self.run(mounts.close())
@@ -42,7 +42,7 @@ class TreeEnv:
         storage = storages.create(
             mount_path=path, driver=driver, addition=json.dumps(options), modified=datetime.now(UTC), **fields
         )
-        snapshot.changed()
+        snapshot.latest()
         return storage
 
     def mount_disk(self, path: str = "/disk", *names: str, **fields: Any) -> Path:
@@ -58,16 +58,16 @@ class TreeEnv:
 
     def add_rule(self, path: str, **fields: Any) -> None:
         metas.create(path=path, **fields)
-        snapshot.changed()
+        snapshot.latest()
 
     def change_user(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         self.user = users.change(self.user.id, permission=permission, **fields)
-        snapshot.changed()
+        snapshot.latest()
 
     def set(self, **values: str) -> None:
         """Change settings."""
         settings.save(values)
-        snapshot.changed()
+        snapshot.latest()
 
     def access(self, path: str, right: Right = Right.READ, password: str = "") -> PathAccess:
         """What the user may do at a path, on a route that declares `right`."""

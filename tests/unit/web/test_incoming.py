@@ -1,14 +1,19 @@
-"""The form upload's part `file`, however the bytes arrive."""
+"""The headers of an upload, and the form's part `file`, however the bytes arrive."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from hashlib import md5
 
 import pytest
+from fastapi import Request
 
-from mangrove.problems import Problem
-from mangrove.web.incoming import LONGEST_PART_HEADERS, FilePart
+from mangrove.problems import BadRequest, Problem, TooLarge
+from mangrove.web import incoming
+from mangrove.web.incoming import LONGEST_PART_HEADERS, FilePart, IncomingUpload
+from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 FILE = b"first line\r\n--boundary-like\r\n--b\r\r\n\r\n--\r\n last\x00\xff"
 
@@ -35,7 +40,7 @@ def read(*chunks: bytes, boundary: bytes = b"bound") -> tuple[str, bytes]:
 
     async def go() -> tuple[str, bytes]:
         form = FilePart(pieces(*chunks), boundary)
-        return await form.begin(), b"".join([chunk async for chunk in form.bytes()])
+        return await form.read_headers(), b"".join([chunk async for chunk in form.iter_bytes()])
 
     return asyncio.run(go())
 
@@ -103,12 +108,72 @@ def test_the_part_is_handed_on_as_it_arrives() -> None:
             yield b"\r\n--bound--\r\n"
 
         form = FilePart(body(), b"bound")
-        await form.begin()
+        await form.read_headers()
         assert sent == []
         size = 0
-        async for chunk in form.bytes():
+        async for chunk in form.iter_bytes():
             size += len(chunk)
             assert size + 4000 >= len(sent) * 1000
         assert size == 100_000
 
     asyncio.run(go())
+
+
+@pytest.fixture
+def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, incoming, LOCAL)
+
+
+def upload(**headers: str) -> IncomingUpload:
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return IncomingUpload(Request({"type": "http", "method": "PUT", "headers": named}))
+
+
+def test_what_is_not_said_has_a_default(on_one_machine: None) -> None:
+    found = upload(file_path="/a.png")
+    assert (found.overwrite, found.as_task, found.hashes) == (True, False, {})
+    assert (found.mime, found.length, found.file_size) == ("image/png", None, None)
+    assert abs(found.modified - time.time()) < 5
+
+
+def test_headers_say_what_the_file_is(on_one_machine: None) -> None:
+    digest = md5(b"x").hexdigest()
+    found = upload(
+        file_path="/a%20b/%C3%A9", overwrite="false", as_task="true", content_type="text/x", content_length="5",
+        x_file_size="7", last_modified="1500", x_file_md5=digest.upper(), x_file_sha1="",
+    )  # fmt: skip
+    assert (found.path, found.overwrite, found.as_task, found.hashes) == ("/a b/é", False, True, {"md5": digest})
+    _, stored = found.open_raw()
+    assert (stored.size, stored.modified, stored.mime) == (5, 1.5, "text/x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("content_length", "-1", "Content-Length is not a number of bytes"),
+        ("x_file_size", "5 ", "X-File-Size is not a number of bytes"),
+        ("x_file_size", "9" * 19, "X-File-Size is not a number of bytes"),
+        ("last_modified", "yesterday", "Last-Modified is not a number of milliseconds since 1970"),
+        ("last_modified", "253402300799001", "Last-Modified is not a number of milliseconds since 1970"),
+        ("x_file_sha256", "xyz", "X-File-Sha256 is not hexadecimal"),
+        ("file_path", "/a%zz", 'invalid URL escape "%zz"'),
+        ("file_path", "/a%ff", "File-Path is not valid Unicode"),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused(on_one_machine: None, name: str, value: str, message: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        upload(**{name: value})
+    assert caught.value.message == message
+
+
+def test_a_function_refuses_what_it_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, incoming, CLOUD)
+    assert upload(content_length="4400000").length == 4_400_000
+    with pytest.raises(TooLarge, match="use a direct upload"):
+        upload(content_length="4400001")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "multipart/mixed; boundary=x"])
+def test_a_form_says_that_it_is_one(on_one_machine: None, kind: str) -> None:
+    with pytest.raises(Problem, match=r"isn't multipart/form-data|no multipart boundary"):
+        asyncio.run(upload(content_type=kind).open_form())

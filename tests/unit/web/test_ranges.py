@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.web.ranges import Span, Unsatisfiable, http_date, precondition, spans
+from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, format_http_date, parse_ranges
 
 ETAG, MODIFIED = '"abc"', 1_700_000_000.0
 
@@ -12,32 +12,33 @@ ETAG, MODIFIED = '"abc"', 1_700_000_000.0
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("", []), ("bytes=0-3", [Span(0, 4)]), ("bytes=5-", [Span(5, 10)]), ("bytes=-3", [Span(7, 10)]),
-        ("bytes=-100", [Span(0, 10)]), ("bytes=8-100", [Span(8, 10)]), ("bytes=0-1,4-5", [Span(0, 2), Span(4, 6)]),
-        ("bytes=0-9,0-9", []), ("bytes=2-3,50-60", [Span(2, 4)]),
+        ("", []), ("bytes=0-3", [ByteRange(0, 4)]), ("bytes=5-", [ByteRange(5, 10)]), ("bytes=-3", [ByteRange(7, 10)]),
+        ("bytes=-100", [ByteRange(0, 10)]), ("bytes=8-100", [ByteRange(8, 10)]),
+        ("bytes=0-1,4-5", [ByteRange(0, 2), ByteRange(4, 6)]),
+        ("bytes=0-9,0-9", []), ("bytes=2-3,50-60", [ByteRange(2, 4)]),
     ],
 )  # fmt: skip
-def test_spans(header: str, expected: list[Span]) -> None:
-    assert spans({"range": header}, 10, ETAG, MODIFIED) == expected
+def test_ranges(header: str, expected: list[ByteRange]) -> None:
+    assert parse_ranges({"range": header}, 10, ETAG, MODIFIED) == expected
 
 
 @pytest.mark.parametrize(
     "header", ["bytes=10-", "bytes=-0", "bytes=4-2", "bytes=a-b", "items=0-1", "bytes=", "bytes=-", "bytes=٣-"]
 )
-def test_spans_that_cannot_be(header: str) -> None:
-    with pytest.raises(Unsatisfiable):
-        spans({"range": header}, 10, ETAG, MODIFIED)
+def test_ranges_that_cannot_be(header: str) -> None:
+    with pytest.raises(RangeNotSatisfiable):
+        parse_ranges({"range": header}, 10, ETAG, MODIFIED)
 
 
 def test_a_range_of_an_empty_file_is_the_file() -> None:
-    assert spans({"range": "bytes=0-1"}, 0, ETAG, MODIFIED) == []
+    assert parse_ranges({"range": "bytes=0-1"}, 0, ETAG, MODIFIED) == []
 
 
 def test_if_range() -> None:
     same = {"range": "bytes=0-1", "if-range": ETAG}
-    assert spans(same, 10, ETAG, MODIFIED) == [Span(0, 2)]
-    assert spans(same | {"if-range": '"other"'}, 10, ETAG, MODIFIED) == []
-    assert spans(same | {"if-range": http_date(MODIFIED)}, 10, ETAG, MODIFIED) == [Span(0, 2)]
+    assert parse_ranges(same, 10, ETAG, MODIFIED) == [ByteRange(0, 2)]
+    assert parse_ranges(same | {"if-range": '"other"'}, 10, ETAG, MODIFIED) == []
+    assert parse_ranges(same | {"if-range": format_http_date(MODIFIED)}, 10, ETAG, MODIFIED) == [ByteRange(0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -46,13 +47,14 @@ def test_if_range() -> None:
         ({}, None), ({"if-none-match": ETAG}, 304), ({"if-none-match": "*"}, 304),
         ({"if-none-match": f"W/{ETAG}"}, 304),
         ({"if-none-match": '"x"'}, None), ({"if-match": ETAG}, None), ({"if-match": '"x"'}, 412),
-        ({"if-modified-since": http_date(MODIFIED)}, 304), ({"if-modified-since": http_date(MODIFIED - 9)}, None),
-        ({"if-unmodified-since": http_date(MODIFIED - 9)}, 412), ({"if-modified-since": "nonsense"}, None),
-        ({"if-none-match": '"x"', "if-modified-since": http_date(MODIFIED)}, None),
+        ({"if-modified-since": format_http_date(MODIFIED)}, 304),
+        ({"if-modified-since": format_http_date(MODIFIED - 9)}, None),
+        ({"if-unmodified-since": format_http_date(MODIFIED - 9)}, 412), ({"if-modified-since": "nonsense"}, None),
+        ({"if-none-match": '"x"', "if-modified-since": format_http_date(MODIFIED)}, None),
     ],
 )  # fmt: skip
 def test_preconditions(headers: dict[str, str], status: int | None) -> None:
-    assert precondition(headers, ETAG, MODIFIED, "GET") == status
+    assert check_preconditions(headers, ETAG, MODIFIED, "GET") == status
 
 
 @pytest.mark.parametrize(
@@ -64,4 +66,4 @@ def test_preconditions(headers: dict[str, str], status: int | None) -> None:
     ],
 )
 def test_any_time_of_a_file_has_an_http_date(seconds: float, text: str) -> None:
-    assert http_date(seconds) == text
+    assert format_http_date(seconds) == text

@@ -1,0 +1,91 @@
+"""Processes of the service as tests end them, look into them and are refused by them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tests.service import ADMIN_PASSWORD, Client, Service, command
+
+REFUSAL_SECONDS = 30.0  # until a refused start must have ended
+END_SECONDS = 8.0
+
+
+def holds_within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether it comes true in that time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def find_engine(service: Service) -> int:
+    """The pid of the records engine."""
+    pid = service.process.pid
+    (found,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert b"dynoxide" in Path(f"/proc/{found}/cmdline").read_bytes()
+    return int(found)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def end_with(service: Service, how: signal.Signals) -> tuple[int, float]:
+    """Send the signal; the exit status and the seconds it took."""
+    began = time.monotonic()
+    service.process.send_signal(how)
+    return service.process.wait(30), time.monotonic() - began
+
+
+def refuse_to_run(*arguments: str, **environment: str) -> str:
+    """The one line with which a command refuses to run."""
+    known = os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | environment
+    done = subprocess.run(command(*arguments), env=known, capture_output=True, text=True, timeout=REFUSAL_SECONDS)
+    assert (done.returncode, done.stdout) == (1, ""), (done.returncode, done.stdout, done.stderr)
+    assert re.fullmatch(r"mangrove: [^\n]+\n", done.stderr), done.stderr
+    return done.stderr.removeprefix("mangrove: ").strip()
+
+
+def change_password(data: Path, user: str, typed: str) -> str:
+    """What `mangrove password` prints."""
+    done = subprocess.run(
+        command("password", user, "--data", str(data)), input=f"{typed}\n", capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.strip()
+
+
+def mount(client: Client, driver: str, **options: Any) -> tuple[str, dict[str, Any]]:
+    """Mount a new storage; its path and the answer."""
+    path = f"/{uuid4().hex}"
+    addition = json.dumps(options)
+    return path, client.post("/api/admin/storage/create", mount_path=path, driver=driver, addition=addition)
+
+
+@contextmanager
+def send_unanswered(client: Client, request: str, body: str, **headers: object) -> Iterator[socket.socket]:
+    """A request whose answer does not come."""
+    url = httpx.URL(client.address)
+    lines = {"host": "x", "authorization": client.token} | {key.replace("_", "-"): headers[key] for key in headers}
+    head = "".join(f"{key}: {value}\r\n" for key, value in lines.items())
+    with socket.create_connection((url.host, url.port or 80)) as connection:
+        connection.sendall(f"{request} HTTP/1.1\r\n{head}\r\n{body}".encode())
+        yield connection

@@ -1,0 +1,37 @@
+"""What the log of a service tells, and what it must not."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+from tests.e2e.processes import holds_within
+from tests.service import ADMIN_PASSWORD, Client, Service
+
+
+def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folder: str) -> None:
+    user, password, sign, code = (uuid4().hex for _ in range(4))
+    log = service.data.parent / f"{service.data.name}.log"
+    before = len(log.read_text())
+    admin.ok("/api/admin/user/create", username=user, password=password, base_path="/", role=0)
+    try:
+        own = service.client(user, password)
+        static = f"{password}static"
+        own.post("/api/auth/login/hash", username=user, password=static, otp_code=code)
+        own.post("/api/fs/list", path=folder, password=f"{password}folder")
+        own.http.get(f"/d{folder}/x?sign={sign}:0&type=thumb")
+        own.http.get(f"/p{folder}/x", params={"sign": f"{sign}:0"}, headers={"cookie": f"token={sign}"})
+        assert admin.put(f"{folder}/x", b"x", x_file_sha256=sign)["code"] == 400
+        last = f"/{uuid4().hex}"
+        own.http.get(last)
+        assert holds_within(2, lambda: last in log.read_text())
+        text = log.read_text()[before:]
+        assert f"/d{folder}/x" in text
+        secret = [password, sign, code, own.token, admin.token, ADMIN_PASSWORD, "sign=", "?"]
+        assert [word for word in secret if word in text] == []
+        facts = [json.loads(line)["facts"] for line in text.splitlines() if '"request"' in line]
+        assert {"method", "path", "status", "ms"} == set(facts[-1])
+        assert (facts[-1]["method"], facts[-1]["path"], facts[-1]["status"]) == ("GET", last, 404)
+    finally:
+        id = {row["username"]: row["id"] for row in admin.get("/api/admin/user/list")["data"]["content"]}[user]
+        admin.ok("/api/admin/user/delete", params={"id": id})

@@ -1,0 +1,108 @@
+"""Signals and crashes: what they end, and what they lose."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tests.e2e.processes import END_SECONDS, change_password, end_with, find_engine, holds_within, is_gone
+from tests.service import Client, Service, command, start_service
+
+
+def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_start_does_not(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(
+            command("serve", "--port", "0", "--data", str(data)), stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            process.send_signal(signal.SIGHUP)
+            service = Service(process, line.partition(" at ")[2].partition(",")[0], data, tmp_path / "log")
+            assert holds_within(20, lambda: process.poll() is not None or is_up(service.address))
+            assert process.poll() is None
+            engine = find_engine(service)
+            status, seconds = end_with(service, signal.SIGTERM)
+            assert status == 0
+            assert seconds < END_SECONDS
+            assert is_gone(engine)
+            assert "Traceback" not in (tmp_path / "log").read_text()
+        finally:
+            process.kill()
+
+
+def is_up(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/ping").text == "pong"
+    except httpx.TransportError:
+        return False
+
+
+@dataclass
+class Acknowledged:
+    """Names of what the service said it has."""
+
+    users: list[str] = field(default_factory=list)
+    metas: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    def make(self, client: Client, kind: str) -> None:
+        """Make things of a kind until the service is no more."""
+        names: list[str] = getattr(self, kind)
+        try:
+            while True:
+                name = uuid4().hex
+                assert create(client, kind, name)["code"] == 200
+                names.append(name)
+        except httpx.TransportError:
+            pass  # killed
+
+
+def create(client: Client, kind: str, name: str) -> dict[str, Any]:
+    if kind == "users":
+        return client.post("/api/admin/user/create", username=name, password="pw", base_path="/", role=0)
+    if kind == "metas":
+        return client.post("/api/admin/meta/create", path=f"/{name}", readme=name)
+    return client.put(f"/files/{name}", name.encode() * 1000)
+
+
+def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_path: Path) -> None:
+    service = start_service(tmp_path / "data")
+    engine = find_engine(service)
+    clients = [service.client() for _ in range(3)]
+    said = Acknowledged()
+    kinds = ["users", "metas", "files"]
+    writers = [
+        threading.Thread(target=said.make, args=(client, kind)) for client, kind in zip(clients, kinds, strict=True)
+    ]
+    for writer in writers:
+        writer.start()
+    assert holds_within(20, lambda: min(map(len, (said.users, said.metas, said.files))) >= 8)
+    service.kill()
+    assert holds_within(1, lambda: is_gone(engine))
+    for writer in writers:
+        writer.join(20)
+    assert change_password(tmp_path / "data", "admin", "after the crash") == "The password of admin is changed"
+    service = start_service(tmp_path / "data")
+    try:
+        assert Client(service.address, clients[0].token).get("/api/me")["code"] == 401
+        admin = service.client(password="after the crash")
+        users = {row["username"] for row in admin.get("/api/admin/user/list")["data"]["content"]}
+        metas = {row["path"]: row["readme"] for row in admin.get("/api/admin/meta/list")["data"]["content"]}
+        assert set(said.users) <= users
+        assert {f"/{name}": name for name in said.metas}.items() <= metas.items()
+        assert set(said.files) <= set(admin.names("/files"))
+        stored = {name: (tmp_path / "data" / "files" / name).read_bytes() for name in said.files}
+        assert stored == {name: name.encode() * 1000 for name in said.files}
+    finally:
+        service.kill()

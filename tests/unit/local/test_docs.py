@@ -1,0 +1,69 @@
+"""The OpenAPI document of the whole service, and its page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from mangrove.local import docs, gateway
+from mangrove.local.template import read_routes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def apps() -> None:
+    for code in {spec.code for spec in read_routes()}:
+        gateway.import_app(code)
+
+
+def get(path: str) -> httpx.Response:
+    app = docs.find_page(path)
+    assert app is not None
+
+    async def go() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mangrove") as client:
+            return await client.get(path)
+
+    return asyncio.run(go())
+
+
+def test_the_document_has_the_routes_of_all_groups() -> None:
+    document = docs.build_document()
+    groups = {operation["tags"][0] for methods in document["paths"].values() for operation in methods.values()}
+    assert groups == {spec.code.rpartition("/")[2] for spec in read_routes()}
+    assert document["components"]["securitySchemes"]["token"]["name"] == "Authorization"
+    ids = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_schema_that_is_named_is_there() -> None:
+    text = docs.render_document().decode()
+    schemas = docs.build_document()["components"]["schemas"]
+    named = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+    assert named <= set(schemas)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/docs", "text/html"), ("/docs/start.js", "text/javascript"), ("/docs/swagger-ui.css", "text/css"),
+     ("/docs/swagger-ui-bundle.js", "text/javascript"), ("/openapi.json", "application/json")],
+)  # fmt: skip
+def test_the_page_and_its_parts_are_served(path: str, kind: str) -> None:
+    answer = get(path)
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, kind)
+    assert answer.content
+
+
+def test_the_document_is_served_as_it_is_committed() -> None:
+    assert json.loads(get("/openapi.json").content) == docs.build_document()
+
+
+@pytest.mark.parametrize("path", ["/", "/docs/", "/docs/../key", "/docs/swagger-ui.js", "/openapi"])
+def test_other_paths_are_not_ours(path: str) -> None:
+    assert docs.find_page(path) is None
+
+
+def test_the_page_fetches_nothing_from_elsewhere() -> None:
+    assert "//" not in docs.PAGE.replace("<!doctype", "")

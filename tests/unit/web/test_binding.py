@@ -1,0 +1,120 @@
+"""What a body or a query is taken for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from mangrove.problems import BadRequest, TooLarge
+from mangrove.web.binding import (
+    LARGEST_ID,
+    LARGEST_JSON,
+    Body,
+    EmptyBody,
+    JsonRequest,
+    UnreadableBody,
+    parse_id,
+    require_fields,
+)
+
+
+def bind(*chunks: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> tuple[JsonRequest, Any]:
+    """A request with this body, and what the body is taken for."""
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages.append({"type": "http.request", "body": b"", "more_body": False})
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    request = JsonRequest(Request({"type": "http", "method": "POST", "headers": headers or []}, receive))
+    return request, asyncio.run(request.json())
+
+
+@pytest.mark.parametrize("kind", [b"text/plain", b"application/x-www-form-urlencoded", b"", b"application/json"])
+def test_any_content_type_is_taken_for_json(kind: bytes) -> None:
+    request, value = bind(b'{"a": ', b"1}", headers=[(b"content-type", kind), (b"x-own", b"1"), (b"x-own", b"2")])
+    assert value == {"a": 1}
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers.getlist("x-own") == ["1", "2"]
+    assert "x-own" in request.headers and "x-other" not in request.headers
+    assert sorted(request.headers) == ["content-type", "x-own", "x-own"]
+
+
+def test_the_request_that_it_was_made_of_keeps_its_headers() -> None:
+    outer = Request({"type": "http", "method": "POST", "headers": [(b"content-type", b"text/plain")]})
+    JsonRequest(outer)
+    assert outer.headers["content-type"] == "text/plain"
+
+
+def test_null_is_an_empty_object() -> None:
+    assert bind(b" null ")[1] == {}
+
+
+@pytest.mark.parametrize("chunks", [[], [b""], [b" \r\n", b"\t"]])
+def test_an_empty_body_says_so(chunks: list[bytes]) -> None:
+    _, value = bind(*chunks)
+    assert isinstance(value, EmptyBody)
+    assert (type(value.problem), value.problem.message) == (BadRequest, "EOF")
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff", b"{'a': 1}", b"[1,]", b'{"a": NaN}'])
+def test_what_is_no_json_is_kept_with_its_reason(text: bytes) -> None:
+    _, value = bind(text)
+    assert isinstance(value, UnreadableBody) and not isinstance(value, EmptyBody)
+    assert value.problem.message.startswith("invalid JSON: ")
+
+
+def test_too_many_bytes_are_not_read_to_their_end() -> None:
+    read = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 1 << 20
+        return {"type": "http.request", "body": b" " * (1 << 20), "more_body": True}
+
+    request = JsonRequest(Request({"type": "http", "method": "POST", "headers": []}, receive))
+    value = asyncio.run(request.json())
+    assert isinstance(value, UnreadableBody) and isinstance(value.problem, TooLarge)
+    assert read <= LARGEST_JSON + (1 << 20)
+
+
+class Example(Body):
+    path: str = "/"
+    page: int = 1
+
+
+def test_null_counts_as_absent_and_unknown_keys_are_ignored() -> None:
+    assert Example.model_validate({"path": None, "page": 2, "more": {}}) == Example(page=2)
+
+
+@pytest.mark.parametrize("value", [UnreadableBody(BadRequest()), EmptyBody(BadRequest()), {"page": "2"}, [], "text"])
+def test_no_body_takes_what_is_no_object(value: Any) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        Example.model_validate(value, from_attributes=True)  # as FastAPI does
+
+
+def test_empty_fields_are_named_line_by_line() -> None:
+    require_fields("User", Username="ann")
+    with pytest.raises(BadRequest) as caught:
+        require_fields("Login", Username="", Code="1", Secret="")
+    assert caught.value.message.splitlines() == [
+        "Key: 'Login.Username' Error:Field validation for 'Username' failed on the 'required' tag",
+        "Key: 'Login.Secret' Error:Field validation for 'Secret' failed on the 'required' tag",
+    ]
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("-1", -1), ("007", 7), (str(LARGEST_ID), LARGEST_ID)])
+def test_an_id_is_a_whole_number(text: str, number: int) -> None:
+    assert parse_id(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.0", "+1", " 1", "٣", str(LARGEST_ID + 1), "9" * 60, "--1"])
+def test_what_is_no_id_is_refused_in_known_words(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_id(text)
+    assert caught.value.message == f'strconv.Atoi: parsing "{text[:40]}": invalid syntax'
+    with pytest.raises(BadRequest, match="id format invalid"):
+        parse_id(text, "id format invalid")

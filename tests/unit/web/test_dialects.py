@@ -1,0 +1,101 @@
+"""Where the two dialects differ (behaviour 6.3, 6.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from fastapi import Request
+
+from mangrove.records.sshkeys import SshKey
+from mangrove.records.tasks import Task
+from mangrove.records.users import User
+from mangrove.tasks.kinds import State
+from mangrove.web import dialects
+from mangrove.web.dialects import Dialect
+
+WORDS = {
+    0: "pending", 1: "running", 2: "succeeded", 3: "canceling", 4: "canceled", 5: "errored", 6: "failing",
+    7: "failed", 8: "waiting_retry", 9: "before_retry",
+}  # fmt: skip
+VIEW = {"id": "i", "name": "n", "state": 1, "status": "s", "progress": 0.5, "error": "", "creator": "ann"}
+TASK = Task("i", "copy", 1, VIEW, {}, {}, False, False, False, 0, 0.0, 0.0)
+
+
+def test_a_request_has_the_dialect_that_the_middleware_noted() -> None:
+    scope = {"type": "http", "headers": []}
+    assert asyncio.run(dialects.find_dialect(Request({**scope}))) is Dialect.DOCUMENT
+    noted = {**scope, "state": {"dialect": Dialect.OPENLIST}}
+    assert asyncio.run(dialects.find_dialect(Request(noted))) is Dialect.OPENLIST
+
+
+@pytest.mark.parametrize("number", WORDS)
+def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
+    view = {"id": "i", "state": number, "status": "s"}
+    assert dialects.format_task(view, Dialect.OPENLIST) == view
+    assert dialects.format_task(view, Dialect.DOCUMENT) == view | {"state": WORDS[number]}
+    assert State(number).name.lower() == WORDS[number]
+
+
+def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
+    assert dialects.format_task_info(VIEW, Dialect.OPENLIST) == VIEW
+    assert dialects.format_task_info(VIEW, Dialect.DOCUMENT) == [VIEW | {"state": "running"}]
+
+
+def test_a_created_task_has_six_fields_by_the_document() -> None:
+    assert dialects.format_created_task(TASK, Dialect.OPENLIST) == VIEW
+    short = dialects.format_created_task(TASK, Dialect.DOCUMENT)
+    assert short == {key: VIEW[key] for key in ("id", "name", "state", "status", "progress", "error")}
+
+
+def test_a_transfer_says_something_to_existing_clients_only() -> None:
+    assert dialects.format_transfer("Move", [TASK], Dialect.DOCUMENT) is None
+    assert dialects.format_transfer("Move", [], Dialect.OPENLIST) == {
+        "message": "Move operations completed immediately"
+    }
+    assert dialects.format_transfer("Copy", [TASK], Dialect.OPENLIST) == {
+        "message": "Successfully created 1 copy task(s)",
+        "tasks": [VIEW],
+    }
+
+
+@pytest.mark.parametrize(("count", "message"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_a_recursive_move_counts_files_for_existing_clients(count: int, message: str) -> None:
+    assert dialects.format_recursive_move(count, Dialect.OPENLIST) == f"Successfully moved {message}"
+    assert dialects.format_recursive_move(count, Dialect.DOCUMENT) == "success"
+
+
+def test_a_deleted_setting_is_an_object_by_the_document() -> None:
+    assert dialects.format_setting_delete(Dialect.DOCUMENT) == {}
+    assert dialects.format_setting_delete(Dialect.OPENLIST) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [("SHA256:abcdefghijklmnop", "SHA256:abcde*******mnop"), ("short", "shorthort"), ("", "")],
+)
+def test_a_fingerprint_is_masked_by_the_document(text: str, masked: str) -> None:
+    assert dialects.format_fingerprint(text, Dialect.DOCUMENT) == masked
+    assert dialects.format_fingerprint(text, Dialect.OPENLIST) == text
+
+
+def test_an_ssh_key_shows_neither_its_text_nor_its_owner() -> None:
+    now = datetime.now(UTC)
+    key = SshKey(3, 1, "laptop", "1#laptop", "ssh-ed25519 AAAA", "SHA256:0123456789abcdef", now, now)
+    shown = dialects.format_sshkey(key, Dialect.OPENLIST)
+    assert shown == {
+        "id": 3,
+        "title": "laptop",
+        "fingerprint": "SHA256:0123456789abcdef",
+        "added_time": now,
+        "last_used_time": now,
+    }
+
+
+def test_a_user_shows_no_secret() -> None:
+    user = User(1, "ann", "hash", "/", 0, 8, False, "sso", True, "otp", 5)
+    shown = dialects.format_user(user)
+    assert shown["password"] == ""
+    assert not {"hash", "otp", 5} & set(shown.values())
+    assert (shown["username"], shown["permission"], shown["sso_id"]) == ("ann", 8, "sso")

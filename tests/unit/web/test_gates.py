@@ -1,0 +1,73 @@
+"""Who may call a route, the client's address, and pages of rows."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fastapi import Request
+
+from mangrove.identity.rights import Right
+from mangrove.problems import BadRequest
+from mangrove.web import gates
+from mangrove.web.gates import Gate, Paging, parse_paging
+from tests.unit.web.configs import configure
+
+
+def page(number: str = "", per_page: str = "") -> Paging:
+    return asyncio.run(parse_paging(number, per_page))
+
+
+@pytest.mark.parametrize(
+    ("number", "per_page", "rows"),
+    [("", "", [0, 1, 2, 3, 4]), ("1", "2", [0, 1]), ("3", "2", [4]), ("4", "2", []), ("0", "2", [0, 1]),
+     ("-3", "2", [0, 1]), ("2", "0", [0, 1, 2, 3, 4]), ("2", "-1", [0, 1, 2, 3, 4]), ("+2", "2", [2, 3]),
+     ("9" * 18, "9" * 18, [])],
+)  # fmt: skip
+def test_a_page_is_a_slice_of_the_rows(number: str, per_page: str, rows: list[int]) -> None:
+    wanted = page(number, per_page)
+    assert wanted.slice(list(range(5))) == rows
+    assert list(wanted.iterate(iter(range(5)))) == rows
+
+
+@pytest.mark.parametrize("text", ["x", "1.0", "+-1", "--1", " 1", "1_0", "-", "9" * 19])
+def test_a_page_that_is_no_number_is_refused_in_known_words(text: str) -> None:
+    for wrong in ({"number": text}, {"per_page": text}):
+        with pytest.raises(BadRequest) as caught:
+            page(**wrong)
+        assert caught.value.message == f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax'
+
+
+def test_a_page_reads_no_row_behind_it() -> None:
+    rows = iter(range(100))
+    assert list(page("2", "3").iterate(rows)) == [3, 4, 5]
+    assert next(rows) == 6
+
+
+@pytest.mark.parametrize(("number", "per_page", "end"), [("", "", None), ("2", "10", 20), ("5", "999", gates.MAX_ROWS)])
+def test_the_end_of_a_page_is_bounded(number: str, per_page: str, end: int | None) -> None:
+    assert page(number, per_page).end == end
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "address"),
+    [((), "", "10.0.0.1"), ((), "9.9.9.9", "10.0.0.1"), (("10.0.0.1",), "8.8.8.8, 9.9.9.9", "9.9.9.9"),
+     (("10.0.0.2",), "9.9.9.9", "10.0.0.1"), (("10.0.0.1",), "", "10.0.0.1")],
+)  # fmt: skip
+def test_a_forwarded_address_counts_behind_a_trusted_proxy_only(
+    monkeypatch: pytest.MonkeyPatch, proxies: tuple[str, ...], forwarded: str, address: str
+) -> None:
+    configure(monkeypatch, gates, trusted_proxies=proxies)
+    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
+    request = Request({"type": "http", "headers": headers, "client": ("10.0.0.1", 1)})
+    assert asyncio.run(gates.find_client_address(request)) == address
+
+
+def test_a_gate_is_named_by_its_level_and_right() -> None:
+    assert str(Gate("visitor")) == "visitor"
+    assert str(Gate("visitor", Right.OFFLINE_DOWNLOAD)) == "visitor:offline_download"
+
+
+def test_a_gate_for_anyone_looks_nobody_up() -> None:
+    request = Request({"type": "http", "headers": [(b"authorization", b"no token")]})
+    assert asyncio.run(Gate("anyone")(request)) is None
