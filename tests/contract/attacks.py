@@ -201,7 +201,7 @@ class Scene:
                     archive.writestr(ZipInfo(name), f"packed: {name}")
 
     def settle(self) -> None:
-        """Wait until no task of the user, or on his files, is under way."""
+        """Wait until no task of the user, or on their files, is under way."""
         end = time.monotonic() + TASK_SECONDS
         for kind in KINDS:
             while self.id in self.admin.http.get(f"/api/task/{kind}/undone").text:

@@ -29,7 +29,7 @@ class Linked:
     outside: Path
     secret: str
 
-    def kept(self) -> Scan:
+    def scan_outside(self) -> Scan:
         return scan(self.outside)
 
 
@@ -67,7 +67,7 @@ def test_links_that_lead_out_are_not_listed(linked: Linked, admin: Client) -> No
 
 @pytest.mark.parametrize("name", [*LINKS, *BELOW])
 def test_what_is_behind_a_link_that_leads_out_is_not_there(linked: Linked, admin: Client, name: str) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     for route in ("list", "get", "dirs", "link"):
         answer = send(admin, f"POST /api/fs/{route}", {"path": f"{linked.path}/{name}"})
         found = check_answer(answer)
@@ -78,23 +78,23 @@ def test_what_is_behind_a_link_that_leads_out_is_not_there(linked: Linked, admin
             assert linked.secret not in got.text.replace(linked.path, "")
         else:
             assert found["code"] == 500, (route, found)
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
 
 
 @pytest.mark.parametrize("name", [*LINKS, *BELOW, "folder/new.txt", "dangling-folder/new.txt", "up/outside/new.txt"])
 def test_a_write_through_a_link_changes_nothing_outside(linked: Linked, admin: Client, name: str) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     for route in ("put", "form"):
         send(admin, f"PUT /api/fs/{route}", f"{linked.path}/{name}", b"attack")
-        assert linked.kept() == before
+        assert linked.scan_outside() == before
     admin.post("/api/fs/mkdir", path=f"{linked.path}/{name}/made")
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
     assert not (linked.outside.parent / "made").exists()
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_copy_or_move_onto_or_into_a_link_changes_nothing_outside(linked: Linked, admin: Client, name: str) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     (linked.inside / "real" / name).write_text("attack")
     for verb in ("copy", "move"):
         for source, target, names in (
@@ -104,15 +104,15 @@ def test_a_copy_or_move_onto_or_into_a_link_changes_nothing_outside(linked: Link
         ):
             places = {"src_dir": linked.path + source, "dst_dir": linked.path + target, "names": names}
             admin.post(f"/api/fs/{verb}", **places, overwrite=True, merge=verb == "copy")
-            assert linked.kept() == before, (verb, source, target)
+            assert linked.scan_outside() == before, (verb, source, target)
     places = {"src_dir": f"{linked.path}/real", "dst_dir": f"{linked.path}/{name}"}
     admin.post("/api/fs/recursive_move", **places, conflict_policy="overwrite")
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_copy_or_move_of_a_link_brings_nothing_in(linked: Linked, admin: Client, name: str) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     for verb in ("copy", "move"):
         admin.post(f"/api/fs/{verb}", src_dir=linked.path, dst_dir=f"{linked.path}/real", names=[name])
         answer = admin.http.post("/api/fs/list", json={"path": f"{linked.path}/real"})
@@ -121,28 +121,28 @@ def test_a_copy_or_move_of_a_link_brings_nothing_in(linked: Linked, admin: Clien
         places = {"src_dir": f"{linked.path}/{source}", "dst_dir": f"{linked.path}/real"}
         assert admin.post("/api/fs/recursive_move", **places)["code"] == 500
     assert list((linked.inside / "real").iterdir()) == []
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_removing_a_link_or_its_folder_leaves_what_it_leads_to(linked: Linked, admin: Client, name: str) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     admin.post("/api/fs/remove", dir=f"{linked.path}/{name}", names=["deep.txt", "file.txt", "folder", "outside"])
     admin.post("/api/fs/remove_empty_directory", src_dir=f"{linked.path}/{name}")
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
     (linked.inside / name).rename(linked.inside / "real" / name)
     admin.ok("/api/fs/remove_empty_directory", src_dir=linked.path)
     admin.ok("/api/fs/remove", dir=linked.path, names=["real"])
     assert not (linked.inside / "real").exists()
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
 
 
 def test_an_interrupted_upload_cleans_up_nothing_behind_a_link(linked: Linked, admin: Client) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     for name in ("folder/deep.txt", "file", "dangling"):
         answer = admin.put(f"{linked.path}/{name}", b"attack", x_file_md5="00" * 16)
         assert answer["code"] != 200
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
 
 
 def test_a_thumbnail_of_a_link_that_leads_out_is_not_made(admin: Client, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def _swap(place: Path, target: Path, ended: threading.Event) -> None:
 
 
 def test_a_folder_swapped_for_a_link_at_any_moment_leads_nowhere(linked: Linked, admin: Client) -> None:
-    before = linked.kept()
+    before = linked.scan_outside()
     place, ended, stored, read = linked.inside / "swapped", threading.Event(), 0, 0
     place.mkdir()
     (place / "deep.txt").write_text("own")
@@ -194,7 +194,7 @@ def test_a_folder_swapped_for_a_link_at_any_moment_leads_nowhere(linked: Linked,
     finally:
         ended.set()
         swapper.join()
-    assert linked.kept() == before
+    assert linked.scan_outside() == before
     assert stored, "the race was never run: nothing was stored"
     assert read, "the race was never run: nothing was read"
 

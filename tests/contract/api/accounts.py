@@ -31,7 +31,7 @@ class Person:
     client: Client
 
     def login(self, service: Service, password: str | None = None, **body: Any) -> dict[str, Any]:
-        """The envelope of a sign-in from an address that nobody used before."""
+        """The envelope of a sign-in from an address that was not used before."""
         return stranger(service).post(
             "/api/auth/login", username=self.name, password=self.password if password is None else password, **body
         )
@@ -72,7 +72,7 @@ def find_id(admin: Client, name: str) -> int:
 
 
 class Caller(Client):
-    """A client at a loopback address of its own, so that its failures count for nobody else."""
+    """A client at a loopback address of its own, so that its failures count for no other."""
 
     def __init__(self, address: str, token: str = "", **headers: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""A user who asks for long work: a folder and a storage of his own, and his tasks until they are done."""
+"""A user who asks for long work: a folder and a storage of their own, and their tasks until they are done."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
 class TaskClient:
     """`folder` is a tree path on /files and `disk` that folder; `mount` is another Local storage and `root` its folder.
 
-    `client` has every right and sees nobody else's tasks.
+    `client` has every right and sees no tasks of others.
     """
 
     def __init__(self, service: Service, admin: Client, client: Client, disk: Path, mount: str, root: Path) -> None:
@@ -74,7 +74,7 @@ class TaskClient:
         return row
 
     def wait_for_all(self, kind: str, seconds: float = SECONDS) -> list[Row]:
-        """All his tasks of a kind, the oldest first, when none is left undone."""
+        """All tasks of a kind, the oldest first, when none is left undone."""
         wait_until(lambda: not self.client.get(f"/openlist/api/task/{kind}/undone")["data"], seconds)
         rows: list[Row] = self.client.get(f"/openlist/api/task/{kind}/done")["data"]
         return rows
