@@ -12,13 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import httpx
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 30.0
 PART = ".mangrove-"  # what names of unfinished files begin with
+
+
+class HttpClient(httpx.Client):
+    """An HTTP client that closes its connections when nothing refers to it."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Client:
@@ -28,8 +34,7 @@ class Client:
         self.address = address
         self.token = token
         headers = {"authorization": token} if token else {}
-        self.http = httpx.Client(base_url=address, headers=headers, timeout=60)
-        finalize(self, self.http.close)  # its connections, when nothing refers to it
+        self.http = HttpClient(base_url=address, headers=headers, timeout=60)
 
     def post(self, path: str, /, params: Any = None, **body: Any) -> dict[str, Any]:
         """POST with the keywords as JSON body."""

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
-from weakref import finalize
 
 import httpx
 import pyotp
 
-from tests.service import Client, Service
+from tests.service import Client, HttpClient, Service
 
 GUEST_DISABLED = (401, "Guest user is disabled, login please")
 NOT_ADMIN = (403, "You are not an admin")
@@ -78,14 +77,13 @@ class Caller(Client):
         self.address = address
         self.token = token
         self.source = f"127.{random.randint(2, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
-        self.http = httpx.Client(
+        self.http = HttpClient(
             base_url=address,
             headers=({"authorization": token} if token else {}) | headers,
             timeout=60,
             transport=httpx.HTTPTransport(verify=False, local_address=self.source),
             trust_env=False,
         )
-        finalize(self, self.http.close)
 
 
 def stranger(service: Service, **headers: str) -> Caller:
