@@ -13,8 +13,9 @@ PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-d
 serve: .venv/serve node_modules/engine
 	exec .venv/bin/mangrove serve
 
+# All tests, on every core up to four; ARGS: some of them, without workers (or with: ARGS="-n 2 --dist loadgroup tests/unit").
 test: .venv/test .venv/tools node_modules/engine
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest $(or $(ARGS),-n auto --maxprocesses 4 --dist loadgroup)
 
 check: .venv/test
 	.venv/bin/ruff check .

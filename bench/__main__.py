@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import table
-from bench.place import Place
+from bench.environment import Environment
 
 LINES = ("answers", "folders", "transfers", "tasks", "starts")  # the modules of measurements, in the order of the table
 
@@ -25,19 +25,19 @@ def main() -> int:
     chosen = parser.parse_args()
     for name in LINES:
         import_module(f"bench.{name}")
-    print(f"{table.machine()}; large file {chosen.size_mib:,} MiB\n{table.head()}", flush=True)
+    print(f"{table.describe_machine()}; large file {chosen.size_mib:,} MiB\n{table.format_head()}", flush=True)
     failed = False
     with TemporaryDirectory(prefix="mangrove-bench-") as folder, ExitStack() as stack:
-        place = Place(Path(folder), stack, chosen.seconds, chosen.size_mib << 20)
+        env = Environment(Path(folder), stack, chosen.seconds, chosen.size_mib << 20)
         for one in table.works:
             if chosen.only.lower() not in one.name.lower():
                 continue
             try:
-                print(table.row(one, one.measure(place)), flush=True)
+                print(table.format_row(one, one.measure(env)), flush=True)
             except Exception:
                 failed = True
                 traceback.print_exc()
-                print(table.line((one.name, "failed", one.aim, one.peer)), flush=True)
+                print(table.format_line((one.name, "failed", one.aim, one.peer)), flush=True)
     return int(failed)
 
 

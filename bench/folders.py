@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from bench.place import Place
+from bench.environment import Environment
 from bench.raw import Connection
 from bench.table import work
 
@@ -21,39 +21,39 @@ def _seconds(connection: Connection, path: str, page: int, total: int) -> float:
     return taken
 
 
-def _cold(place: Place, path: str, total: int) -> float:
+def _cold(env: Environment, path: str, total: int) -> float:
     """Each time the first request after a start of the service."""
     taken = []
     for _ in range(COLD_ROUNDS):
-        place.restart()
-        with place.connection() as connection:
+        env.restart()
+        with env.connection() as connection:
             taken.append(_seconds(connection, path, 1, total))
     return statistics.median(taken)
 
 
-def _warm(place: Place, page: int) -> float:
-    path = place.local(LOCAL_ENTRIES)
-    with place.connection() as connection:
+def _warm(env: Environment, page: int) -> float:
+    path = env.local(LOCAL_ENTRIES)
+    with env.connection() as connection:
         _seconds(connection, path, page, LOCAL_ENTRIES)
         taken = [_seconds(connection, path, page, LOCAL_ENTRIES) for _ in range(WARM_ROUNDS)]
     return statistics.median(taken) * 1000
 
 
 @work("first page of 100,000 entries, Local, cold", "ms", most=600, peer="1,170")
-def local_cold(place: Place) -> float:
-    return _cold(place, place.local(LOCAL_ENTRIES), LOCAL_ENTRIES) * 1000
+def local_cold(env: Environment) -> float:
+    return _cold(env, env.local(LOCAL_ENTRIES), LOCAL_ENTRIES) * 1000
 
 
 @work("first page of 100,000 entries, Local, warm", "ms", most=5, peer="970")
-def local_warm(place: Place) -> float:
-    return _warm(place, 1)
+def local_warm(env: Environment) -> float:
+    return _warm(env, 1)
 
 
 @work("middle page of 100,000 entries, Local, warm", "ms", most=5, peer="960")
-def local_middle(place: Place) -> float:
-    return _warm(place, LOCAL_ENTRIES // PAGE // 2)
+def local_middle(env: Environment) -> float:
+    return _warm(env, LOCAL_ENTRIES // PAGE // 2)
 
 
 @work("first page of 10,000 keys, S3, cold", "s", most=0.9, peer="1.1")
-def s3_cold(place: Place) -> float:
-    return _cold(place, place.mount_s3(S3_KEYS), S3_KEYS)
+def s3_cold(env: Environment) -> float:
+    return _cold(env, env.mount_s3(S3_KEYS), S3_KEYS)

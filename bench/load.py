@@ -16,7 +16,9 @@ CONNECTIONS = 16
 WARM_SECONDS = 1
 
 
-def rate(address: str, path: str, token: str, body: dict[str, Any] | None, seconds: int, scratch: Path) -> float:
+def measure_rate(
+    address: str, path: str, token: str, body: dict[str, Any] | None, seconds: int, scratch: Path
+) -> float:
     """Requests per second of one request repeated on CONNECTIONS connections; a GET when there is no body."""
     content = None if body is None else json.dumps(body)
     if shutil.which("wrk"):
@@ -25,8 +27,8 @@ def rate(address: str, path: str, token: str, body: dict[str, Any] | None, secon
         _wrk(script, address + path, WARM_SECONDS)
         return _wrk(script, address + path, seconds)
     request = _request(address, path, token, content)
-    asyncio.run(_own(address, request, WARM_SECONDS))
-    return asyncio.run(_own(address, request, seconds))
+    asyncio.run(_send_requests(address, request, WARM_SECONDS))
+    return asyncio.run(_send_requests(address, request, seconds))
 
 
 def _lua(token: str, content: str | None) -> str:
@@ -42,10 +44,10 @@ def _lua(token: str, content: str | None) -> str:
 
 def _wrk(script: Path, url: str, seconds: int) -> float:
     command = ["wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", f"{seconds}s", "-s", str(script), url]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
-    if not found or "Non-2xx" in said or "Socket errors" in said:
-        raise RuntimeError(said)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"Requests/sec:\s+([\d.]+)", output)
+    if not found or "Non-2xx" in output or "Socket errors" in output:
+        raise RuntimeError(output)
     return float(found[1])
 
 
@@ -85,7 +87,7 @@ class _Repeating(asyncio.Protocol):
             self._transport.write(self.request)
 
 
-async def _own(address: str, request: bytes, seconds: int) -> float:
+async def _send_requests(address: str, request: bytes, seconds: int) -> float:
     parts = urlsplit(address)
     assert parts.hostname and parts.port
     host, port = parts.hostname, parts.port

@@ -8,7 +8,7 @@ from pathlib import Path
 SAMPLE_SECONDS = 0.02
 
 
-def resident(pid: int) -> int:
+def get_resident(pid: int) -> int:
     """Bytes of a process that are in memory."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -16,11 +16,11 @@ def resident(pid: int) -> int:
     return 0
 
 
-def family(pid: int) -> int:
+def get_family_resident(pid: int) -> int:
     """Bytes of a process and its children."""
     children = (children for children in Path(f"/proc/{pid}/task").glob("*/children"))
     pids = {int(child) for listed in children for child in listed.read_text().split()}
-    return sum(map(resident, {pid, *pids}))
+    return sum(map(get_resident, {pid, *pids}))
 
 
 class Growth:
@@ -28,7 +28,7 @@ class Growth:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._before = self._peak = resident(pid)
+        self._before = self._peak = get_resident(pid)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -46,4 +46,4 @@ class Growth:
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            self._peak = max(self._peak, resident(self._pid))
+            self._peak = max(self._peak, get_resident(self._pid))

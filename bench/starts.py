@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
-from bench.memory import family
-from bench.place import Place, launched
+from bench.environment import Environment, launch_service
+from bench.memory import get_family_resident
 from bench.table import work
 from tests.service import Service
 
@@ -23,13 +23,13 @@ SETTLE_SECONDS = 0.5  # storages start in the background
 
 
 @contextmanager
-def _started(place: Place) -> Iterator[tuple[Service, float]]:
+def _run_service(env: Environment) -> Iterator[tuple[Service, float]]:
     """A service on data of its own, made by an earlier start, and the seconds until it answered."""
-    data = place.folder / "used before"
+    data = env.folder / "used before"
     if not data.exists():
-        launched(data).stop()
+        launch_service(data).stop()
     began = time.perf_counter()
-    service = launched(data)
+    service = launch_service(data)
     try:
         yield service, time.perf_counter() - began
     finally:
@@ -37,23 +37,23 @@ def _started(place: Place) -> Iterator[tuple[Service, float]]:
 
 
 @work("serve to first answer, existing data", "s", most=3)
-def start(place: Place) -> float:
+def start(env: Environment) -> float:
     taken = []
     for _ in range(ROUNDS):
-        with _started(place) as (_, seconds):
+        with _run_service(env) as (_, seconds):
             taken.append(seconds)
     return statistics.median(taken)
 
 
 @work("resident after the start, with the engine", "MB", most=150, peer="66")
-def idle(place: Place) -> float:
-    with _started(place) as (service, _):
+def idle(env: Environment) -> float:
+    with _run_service(env) as (service, _):
         time.sleep(SETTLE_SECONDS)
-        return family(service.process.pid) / 1e6
+        return get_family_resident(service.process.pid) / 1e6
 
 
 @cache
-def _fresh(code: str) -> float:
+def _time_code(code: str) -> float:
     """Seconds of a new interpreter that runs `code`, compiled before; the least of some."""
     taken = []
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
@@ -64,10 +64,10 @@ def _fresh(code: str) -> float:
     return min(taken[1:])
 
 
-def _import(module: str, place: Place) -> float:
-    return _fresh(f"import {module}") - _fresh("pass")
+def _time_import(module: str, env: Environment) -> float:
+    return _time_code(f"import {module}") - _time_code("pass")
 
 
 for _file in sorted((ROOT / "functions").glob("**/*.py")):
     _module = ".".join(_file.relative_to(ROOT).with_suffix("").parts)
-    work(f"import of {_module}", "s")(partial(_import, _module))
+    work(f"import of {_module}", "s")(partial(_time_import, _module))

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.place import Place
+from bench.environment import Environment
 
-Measure = Callable[[Place], float]
+Measure = Callable[[Environment], float]
 HEADS = ("work", "measured", "aim", "peer")
 WIDTHS = (48, 16, 16, 10)
 MISSED = "!"
@@ -33,7 +33,7 @@ class Work:
             return f">= {self.least:,.10g} {self.unit}"
         return "" if self.most is None else f"<= {self.most:,.10g} {self.unit}"
 
-    def reached(self, value: float) -> bool:
+    def is_reached(self, value: float) -> bool:
         """Whether a measured value is as good as the aim."""
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
@@ -53,25 +53,25 @@ def work(
     return keep
 
 
-def line(cells: tuple[str, str, str, str]) -> str:
+def format_line(cells: tuple[str, str, str, str]) -> str:
     """One aligned line."""
     name, measured, aim, peer = WIDTHS
     return f"{cells[0]:<{name}} | {cells[1]:>{measured}} | {cells[2]:>{aim}} | {cells[3]:>{peer}}".rstrip()
 
 
-def head() -> str:
+def format_head() -> str:
     """The first two lines."""
-    return f"{line(HEADS)}\n{'-+-'.join('-' * width for width in WIDTHS)}"
+    return f"{format_line(HEADS)}\n{'-+-'.join('-' * width for width in WIDTHS)}"
 
 
-def row(one: Work, value: float) -> str:
+def format_row(one: Work, value: float) -> str:
     """A measured line."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
-    mark = "" if one.reached(value) else f"{MISSED} "
-    return line((one.name, f"{mark}{value:,.{digits}f} {one.unit}", one.aim, one.peer))
+    mark = "" if one.is_reached(value) else f"{MISSED} "
+    return format_line((one.name, f"{mark}{value:,.{digits}f} {one.unit}", one.aim, one.peer))
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """What this was measured on."""
     facts = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((fact.partition(":")[2].strip() for fact in facts if fact.startswith("model name")), "unknown CPU")

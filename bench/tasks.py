@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
+from bench.environment import Environment as Place
+from bench.environment import fill
 from bench.memory import Growth
-from bench.place import Place, fill
 from bench.table import work
 
 LOOK_SECONDS = 0.02

@@ -68,9 +68,9 @@ def create_tables() -> None:
     from mangrove.config import config
     from mangrove.local.template import read_tables
 
-    client = boto3.client("dynamodb")
-    for arguments in read_tables(config().tables):
-        client.create_table(**arguments)
+    with closing(boto3.client("dynamodb")) as client:
+        for arguments in read_tables(config().tables):
+            client.create_table(**arguments)
 
 
 def enter(folder: Path, endpoint: str) -> None:

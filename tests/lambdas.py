@@ -17,8 +17,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import boto3
-
 from mangrove.local import machines, template
 from tests import engine as engines
 from tests import recorder, servers
@@ -211,8 +209,8 @@ class Cloud:
         return self._by_resource[name]
 
     def client(self, service: str) -> Any:
-        """A client of the deployment's records and services for the test itself."""
-        return boto3.client(service, endpoint_url=self.aws[service != "dynamodb"], region_name=REGION, **KEYS)
+        """The test's own way to the deployment's records and services."""
+        return servers.make_client(service, self.aws[service != "dynamodb"])
 
     def serve_files(self, files: Mapping[str, bytes]) -> str:
         """The address of an HTTP server that has these files, by their paths, and answers ranges of them."""
@@ -321,7 +319,7 @@ def deploy(snapshot_seconds: str = "0") -> Iterator[Cloud]:
     `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
     """
     with engines.engine() as records, servers.moto_s3() as services:
-        client = boto3.client("dynamodb", endpoint_url=records, region_name=REGION, **KEYS)
+        client = servers.make_client("dynamodb", records)
         for table in template.read_tables(STACK):
             client.create_table(**table)
         cloud = Cloud(
@@ -344,8 +342,7 @@ def _create_resources(services: str) -> dict[str, str]:
     """The resources, with names of their own: all of a process's moto servers share one account."""
     name = secrets.token_hex(8)
     manager, store, steps = (
-        boto3.client(service, endpoint_url=services, region_name=REGION, **KEYS)
-        for service in ("secretsmanager", "s3", "stepfunctions")
+        servers.make_client(service, services) for service in ("secretsmanager", "s3", "stepfunctions")
     )
     found = {
         "AWS::StackName": STACK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -18,13 +19,20 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
 from uuid import uuid4
+from weakref import finalize
 
 KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    with socket.create_server((host, 0)) as probe:
-        return int(probe.getsockname()[1])
+    """A port that nothing listens on, below those that the kernel gives to connections: it stays free for a while."""
+    while True:
+        port = random.randint(10_000, 30_000)
+        try:
+            socket.create_server((host, port)).close()
+            return port
+        except OSError:
+            continue  # in use
 
 
 def wait_for(port: int, seconds: float = 20.0) -> None:
@@ -62,30 +70,37 @@ def moto_s3() -> Iterator[str]:
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
-    listed = S3Response.list_multipart_uploads
+    list_uploads = S3Response.list_multipart_uploads
 
-    def dated(response: Any) -> Any:
-        status, headers, text = listed(response)
+    def list_uploads_of_now(response: Any) -> Any:
+        status, headers, text = list_uploads(response)
         return status, headers, text.replace("2010-11-10T20:48:33", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
-        with patch.object(S3Response, "list_multipart_uploads", dated):  # moto says that all of them began in 2010
+        # moto says that all of them began in 2010
+        with patch.object(S3Response, "list_multipart_uploads", list_uploads_of_now):
             host, port = server.get_host_and_port()
             yield f"http://{host}:{port}"
     finally:
         server.stop()
 
 
-def make_bucket(endpoint: str) -> str:
-    """A new bucket's name. Made by the server itself, which would not look for a folder made behind its back."""
+def make_client(service: str, endpoint: str) -> Any:
+    """A client of one of AWS's services at `endpoint`, whose connections are closed when nothing refers to it."""
     import boto3
 
-    bucket = f"b{uuid4().hex}"
     keys = {"aws_access_key_id": KEYS["access_key_id"], "aws_secret_access_key": KEYS["secret_access_key"]}
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-    client.create_bucket(Bucket=bucket)
+    client = boto3.client(service, endpoint_url=endpoint, region_name="us-east-1", **keys)
+    finalize(client, client._endpoint.http_session.close)  # `client.close` would refer to the client
+    return client
+
+
+def make_bucket(endpoint: str) -> str:
+    """A new bucket's name. Made by the server itself, which would not look for a folder made behind its back."""
+    bucket = f"b{uuid4().hex}"
+    make_client("s3", endpoint).create_bucket(Bucket=bucket)
     return bucket
 
 
@@ -104,7 +119,7 @@ class Aria2:
 
 @contextmanager
 def aria2(*more: str, secret: str = "hush hush") -> Iterator[Aria2]:
-    """aria2c, waiting for calls; further arguments are given on."""
+    """aria2c, waiting for calls; `more` are further arguments."""
     port, peers = free_port(), free_port()
     command = ["aria2c", "--no-conf", "--enable-rpc", f"--rpc-listen-port={port}", f"--rpc-secret={secret}", "--quiet"]
     command += ["--enable-dht=false", "--enable-dht6=false", "--bt-enable-lpd=false", f"--listen-port={peers}"]

@@ -20,6 +20,13 @@ START_SECONDS = 30.0
 PART = ".mangrove-"  # what names of unfinished files begin with
 
 
+class HttpClient(httpx.Client):
+    """An HTTP client that closes its connections when nothing refers to it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Client:
     """Speaks JSON with the service; `token` is sent as it is, "" for none. Answers are envelopes."""
 
@@ -27,7 +34,7 @@ class Client:
         self.address = address
         self.token = token
         headers = {"authorization": token} if token else {}
-        self.http = httpx.Client(base_url=address, headers=headers, timeout=60)
+        self.http = HttpClient(base_url=address, headers=headers, timeout=60)
 
     def post(self, path: str, /, params: Any = None, **body: Any) -> dict[str, Any]:
         """POST with the keywords as JSON body."""
@@ -72,13 +79,18 @@ def quote_path(path: str) -> str:
 
 
 class Service:
-    """A running `mangrove serve`. `output` is what it printed so far."""
+    """A running `mangrove serve`, whose standard output goes to the file `printed`."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, data: Path, output: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], address: str, data: Path, printed: Path) -> None:
         self.process = process
         self.address = address
         self.data = data
-        self.output = output
+        self._printed = printed
+
+    @property
+    def output(self) -> str:
+        """What it printed so far."""
+        return self._printed.read_text()
 
     def client(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> Client:
         """A signed-in client."""
@@ -120,20 +132,21 @@ def command(*arguments: str) -> list[str]:
 
 def start_service(data: Path, **environment: str) -> Service:
     """Start the service on a data directory and wait for its address."""
-    log = (data.parent / f"{data.name}.log").open("a")
-    process = subprocess.Popen(
-        command("serve", "--port", "0", "--data", str(data)),
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        env=os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | environment,
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    found = re.search(r"at (http://\S+),", line)
-    assert found, (line, (data.parent / f"{data.name}.log").read_text())
+    log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
+    with log.open("a") as stderr, printed.open("w") as stdout:
+        process = subprocess.Popen(
+            command("serve", "--port", "0", "--data", str(data)),
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            env=os.environ | {"MANGROVE_ADMIN_PASSWORD": ADMIN_PASSWORD} | environment,
+        )
+    while not printed.read_text().endswith("\n") and process.poll() is None:
+        time.sleep(0.01)
+    found = re.search(r"at (http://\S+),", printed.read_text())
+    assert found, (printed.read_text(), log.read_text())
     wait_until_ready(found[1])
-    return Service(process, found[1], data, line)
+    return Service(process, found[1], data, printed)
 
 
 def wait_until_ready(address: str) -> None:

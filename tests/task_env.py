@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import boto3
 import pytest
 
 from mangrove.identity.rights import Caller, Right
@@ -32,9 +31,7 @@ Result = TypeVar("Result")
 @cache
 def _client(endpoint: str) -> Any:
     """Talks to an S3 server; one for all tests, since making one takes longer than most of what is asked of it."""
-    keys = {"aws_access_key_id": servers.KEYS["access_key_id"]}
-    keys |= {"aws_secret_access_key": servers.KEYS["secret_access_key"]}
-    return boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+    return servers.make_client("s3", endpoint)
 
 
 class Bucket:

@@ -85,7 +85,7 @@ def _texts(schema: Mapping[str, Any], at: str) -> Iterator[str]:
         yield from _texts(below, f"{at}.{name}".removeprefix("."))
 
 
-def placed(request: Any, name: str, text: str) -> Any:
+def replace_text(request: Any, name: str, text: str) -> Any:
     """A copy of the request's body or query with `text` at the place that `name` describes."""
     whole = {"": deepcopy(request)}
     holder: Any = whole
@@ -112,7 +112,7 @@ def send(client: Client, name: str, request: Any, content: bytes = b"new") -> ht
     return client.http.post(route, content=body)
 
 
-def answered(answer: httpx.Response) -> dict[str, Any]:
+def check_answer(answer: httpx.Response) -> dict[str, Any]:
     """The envelope; whatever was sent, it is one that was foreseen."""
     found = Client.envelope(answer)
     assert "internal error" not in found["message"], found
@@ -120,12 +120,12 @@ def answered(answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
-Left = dict[str, tuple[int, int, str]]
+Scan = dict[str, tuple[int, int, str]]
 
 
-def left(folder: Path, without: Path | None = None) -> Left:
+def scan(folder: Path, without: Path | None = None) -> Scan:
     """Everything on the disk at and below a folder, links not followed: path → kind and size, time, bytes."""
-    found: Left = {}
+    found: Scan = {}
     waiting = [folder]
     while waiting:
         place = waiting.pop()
@@ -166,9 +166,9 @@ class Scene:
             (neighbour / f"{self.secret}.txt").write_text(self.secret)
         (self.disk.parent / f"{self.secret}.txt").write_text(self.secret)
         self.reset()
-        self.user = self.someone("user", self.base)
+        self.user = self.make_user("user", self.base)
 
-    def someone(self, name: str, base: str, permission: int = EVERYTHING) -> Client:
+    def make_user(self, name: str, base: str, permission: int = EVERYTHING) -> Client:
         """Another user of this scene, signed in."""
         username = f"{self.id}-{name}"
         self.admin.ok(
@@ -176,7 +176,7 @@ class Scene:
         )
         return self.service.client(username, PASSWORD)
 
-    def id_of(self, name: str) -> int:
+    def find_id(self, name: str) -> int:
         users = self.admin.get("/api/admin/user/list")["data"]["content"]
         return next(user["id"] for user in users if user["username"] == f"{self.id}-{name}")
 
@@ -201,27 +201,27 @@ class Scene:
                     archive.writestr(ZipInfo(name), f"packed: {name}")
 
     def settle(self) -> None:
-        """Wait until no task of the user, or on his files, is under way."""
+        """Wait until no task of the user, or on their files, is under way."""
         end = time.monotonic() + TASK_SECONDS
         for kind in KINDS:
             while self.id in self.admin.http.get(f"/api/task/{kind}/undone").text:
                 assert time.monotonic() < end, kind
                 time.sleep(0.01)
 
-    def outside(self) -> Left:
+    def scan_outside(self) -> Scan:
         """All that the user must neither change nor see."""
-        return left(self.files, without=self.disk) | left(self.buried)
+        return scan(self.files, without=self.disk) | scan(self.buried)
 
-    def mine(self) -> Left:
-        return left(self.disk)
+    def scan_own(self) -> Scan:
+        return scan(self.disk)
 
-    def texts(self) -> list[str]:
+    def list_texts(self) -> list[str]:
         """What is sent in place of a path or a name."""
         tails = ("", "ab", "ab/notes.txt")
         hidden = [f"{self.root}/team/ab", f"{self.root}/team/ab/notes.txt", f"../../../../{self.buried.name}"]
         return [up + tail for up in UPWARDS for tail in tails] + [*BARE, *hidden]
 
-    def unseen(self, text: str, answer: httpx.Response) -> None:
+    def check_unseen(self, text: str, answer: httpx.Response) -> None:
         """The answer shows nothing of the neighbours but what the request itself said."""
         shown = answer.text.replace(json.dumps(text)[1:-1], "").replace(text, "") if text else answer.text
         assert self.secret not in shown, (text, shown[:500])
@@ -236,7 +236,7 @@ class Scene:
 
 
 @contextmanager
-def mounted(admin: Client, path: str, driver: str = "Local", /, **addition: Any) -> Iterator[int]:
+def mount(admin: Client, path: str, driver: str = "Local", /, **addition: Any) -> Iterator[int]:
     """A storage for as long as the context lasts; its id."""
     id = admin.ok("/api/admin/storage/create", mount_path=path, driver=driver, addition=json.dumps(addition))["id"]
     try:
@@ -246,7 +246,7 @@ def mounted(admin: Client, path: str, driver: str = "Local", /, **addition: Any)
 
 
 @contextmanager
-def ruled(admin: Client, path: str, /, **rule: Any) -> Iterator[None]:
+def add_rule(admin: Client, path: str, /, **rule: Any) -> Iterator[None]:
     """A meta for as long as the context lasts."""
     admin.ok("/api/admin/meta/create", path=path, **rule)
     try:

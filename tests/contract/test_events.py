@@ -11,8 +11,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mangrove.local import template
 from tests import lambdas
+
+pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 SUFFIX = "https://github.com/alist-org/alist"

@@ -12,6 +12,8 @@ import pytest
 from tests import lambdas
 from tests.contract.test_events import EVENTS
 
+pytestmark = pytest.mark.xdist_group("instances")  # one deployment of its own
+
 SECONDS = 2.0
 SLACK = 0.5
 

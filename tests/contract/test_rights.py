@@ -16,6 +16,8 @@ from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
 from tests.recorder import Right
 
+pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
+
 FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
 

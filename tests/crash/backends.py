@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
-
 from tests import servers
 
 PLACEHOLDER = ".mangrove"
@@ -90,9 +88,7 @@ class Bucket:
     def __init__(self, mount: str, endpoint: str) -> None:
         self.mount = mount
         self.name = servers.make_bucket(endpoint)
-        keys = {"aws_access_key_id": servers.KEYS["access_key_id"]}
-        keys["aws_secret_access_key"] = servers.KEYS["secret_access_key"]
-        self._client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+        self._client = servers.make_client("s3", endpoint)
         self._known: dict[tuple[str, str], Fact] = {}
 
     def put(self, path: str, content: bytes | None) -> None:

@@ -16,6 +16,8 @@ from tests.crash import harness, trees
 from tests.crash.harness import World
 from tests.crash.jobs import Job, carried, given, unpacked
 
+pytestmark = pytest.mark.xdist_group("checkpoints")  # one world
+
 LARGE = 24 << 20  # bytes; several parts, also within one machine
 EVERY = "SEEDS" in os.environ  # scene of a checkpoint; in `make test` one of each is enough
 TREE = {"": None, "empty": None, "a/b/c/d.txt": b"d", "a/x.bin": b"x" * 5000, "zero": b""}

@@ -19,6 +19,8 @@ from tests import servers
 from tests.crash import harness
 from tests.crash.harness import Report, World
 
+pytestmark = pytest.mark.xdist_group("crash")  # two services at once are enough
+
 PACKS = 17  # in one test
 PACK = 3
 LANES = 2  # services at once, each with packs of its own

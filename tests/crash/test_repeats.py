@@ -19,6 +19,8 @@ from tests.crash.harness import World
 from tests.crash.jobs import carried, given
 from tests.origin import Request
 
+pytestmark = pytest.mark.xdist_group("repeats")  # one world
+
 SIZE = 120 << 20  # bytes
 KILLS = (20, 55)  # percent of it that the task has told of by then
 READ_AHEAD = 8 << 20  # bytes that buffers between two processes may hold

@@ -20,6 +20,8 @@ import pytest
 from tests.e2e.processes import END_SECONDS, end_with, find_engine, holds_within, is_gone, mount, send_unanswered
 from tests.service import Client, Service, start_service
 
+pytestmark = pytest.mark.xdist_group("serve")  # one life of a data directory
+
 
 @dataclass
 class Life:
@@ -78,8 +80,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 def run_first(life: Life, closed: int) -> None:
     service = life.service = start_service(life.data, MANGROVE_ADMIN_PASSWORD="")
-    assert service.process.stdout is not None
-    life.greeting = service.output + service.process.stdout.readline()
+    assert holds_within(10, lambda: service.output.count("\n") == 2)
+    life.greeting = service.output
     life.password = life.greeting.rpartition("password ")[2].split()[0]
     admin = service.client(password=life.password)
     life.token = admin.token

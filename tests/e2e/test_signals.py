@@ -28,7 +28,7 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
             assert process.stdout is not None
             line = process.stdout.readline()
             process.send_signal(signal.SIGHUP)
-            service = Service(process, line.partition(" at ")[2].partition(",")[0], data, line)
+            service = Service(process, line.partition(" at ")[2].partition(",")[0], data, tmp_path / "log")
             assert holds_within(20, lambda: process.poll() is not None or is_up(service.address))
             assert process.poll() is None
             engine = find_engine(service)

@@ -21,7 +21,10 @@ from mangrove.tools.base import Status
 from tests import origin, servers, torrents
 from tests.origin import Origin
 
-pytestmark = pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2")
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2"),
+    pytest.mark.xdist_group("aria2"),  # one aria2c
+]
 HERE = Allowed.parse("127.0.0.1")
 CONTENT = os.urandom(300_000)
 SECONDS = 30.0

@@ -24,9 +24,12 @@ from mangrove.tools.qbittorrent import QBittorrent
 from tests import origin, servers, torrents
 from tests.origin import Origin
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("qbittorrent-nox"), reason="there is no qbittorrent-nox here: apt-get install qbittorrent-nox"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not shutil.which("qbittorrent-nox"), reason="there is no qbittorrent-nox here: apt-get install qbittorrent-nox"
+    ),
+    pytest.mark.xdist_group("qbittorrent"),  # one qbittorrent-nox
+]
 HERE = Allowed.parse("127.0.0.1")
 SECONDS = 40.0
 

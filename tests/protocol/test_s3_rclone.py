@@ -18,6 +18,8 @@ from tests import servers
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.test_suite import start_driver
 
+pytestmark = pytest.mark.xdist_group("rclone")  # one rclone
+
 # rclone keeps no object at `d/` apart from its folder, and its folders stay or go as the local disk's do; it refuses
 # a part that it has already joined to the one before.
 NOT_ON_RCLONE = {

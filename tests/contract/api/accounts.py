@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pyotp
 
-from tests.service import Client, Service
+from tests.service import Client, HttpClient, Service
 
 GUEST_DISABLED = (401, "Guest user is disabled, login please")
 NOT_ADMIN = (403, "You are not an admin")
@@ -28,19 +30,19 @@ class Person:
     client: Client
 
     def login(self, service: Service, password: str | None = None, **body: Any) -> dict[str, Any]:
-        """The envelope of a sign-in from an address that nobody used before."""
+        """The envelope of a sign-in from an address that was not used before."""
         return stranger(service).post(
             "/api/auth/login", username=self.name, password=self.password if password is None else password, **body
         )
 
     def row(self, admin: Client) -> dict[str, Any]:
-        """His record as the administrator sees it."""
+        """The record as the administrator sees it."""
         row: dict[str, Any] = admin.get("/api/admin/user/get", id=self.id)["data"]
         return row
 
 
 class People:
-    """Makes users; `leave` removes those that are still there."""
+    """Makes users; `close` removes those that are still there."""
 
     def __init__(self, service: Service, admin: Client) -> None:
         self.service = service
@@ -52,30 +54,30 @@ class People:
         password = uuid4().hex if password is None else password
         body = {"password": password, "permission": permission, "base_path": base_path, "role": 0}
         self.admin.ok("/api/admin/user/create", **(body | fields))
-        id = id_of(self.admin, name)
+        id = find_id(self.admin, name)
         self.ids.append(id)
-        token = said(stranger(self.service).post("/api/auth/login", username=name, password=password))["token"]
+        token = get_data(stranger(self.service).post("/api/auth/login", username=name, password=password))["token"]
         return Person(id, name, password, Caller(self.service.address, token))
 
-    def leave(self) -> None:
+    def close(self) -> None:
         there = {row["id"] for row in self.admin.get("/api/admin/user/list")["data"]["content"]}
         for id in there.intersection(self.ids):
             self.admin.ok("/api/admin/user/delete", params={"id": id})
 
 
-def id_of(admin: Client, name: str) -> int:
+def find_id(admin: Client, name: str) -> int:
     rows = admin.get("/api/admin/user/list")["data"]["content"]
     return next(row["id"] for row in rows if row["username"] == name)
 
 
 class Caller(Client):
-    """A client at a loopback address of its own, so that its failures count for nobody else."""
+    """A client at a loopback address of its own, so that its failures count for no other."""
 
     def __init__(self, address: str, token: str = "", **headers: str) -> None:
         self.address = address
         self.token = token
         self.source = f"127.{random.randint(2, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
-        self.http = httpx.Client(
+        self.http = HttpClient(
             base_url=address,
             headers=({"authorization": token} if token else {}) | headers,
             timeout=60,
@@ -100,19 +102,59 @@ def guest(admin: Client, **fields: Any) -> Iterator[Client]:
         admin.ok("/api/admin/user/update", **row)
 
 
-def static(password: str) -> str:
+def make_static_hash(password: str) -> str:
     """What clients send to login/hash."""
     return hashlib.sha256(f"{password}-https://github.com/alist-org/alist".encode()).hexdigest()
 
 
-def refusal(answer: dict[str, Any]) -> tuple[int, str]:
+def get_refusal(answer: dict[str, Any]) -> tuple[int, str]:
     """Code and message of a failure, which carries no data."""
     assert answer["code"] != 200, answer
     assert answer["data"] is None, answer
     return answer["code"], answer["message"]
 
 
-def said(answer: dict[str, Any]) -> Any:
+def get_data(answer: dict[str, Any]) -> Any:
     """The data of a success."""
     assert (answer["code"], answer["message"]) == (200, "success"), answer
     return answer["data"]
+
+
+WRONG = (401, "Invalid username or password")
+SECOND_FACTOR = (402, "Invalid 2FA code")
+INVALIDATED = (401, "token is invalidated")
+
+
+def get_me(service: Service, token: str) -> dict[str, Any]:
+    return Caller(service.address, token).get("/api/me")
+
+
+def format_required(field: str) -> str:
+    kind, name = field.split(".")
+    return f"Key: '{kind}.{name}' Error:Field validation for '{name}' failed on the 'required' tag"
+
+
+# The second factor
+def enrol(person: Person) -> str:
+    """Switch the second factor on, with the code of the step before; the secret."""
+    found = get_data(person.client.post("/api/auth/2fa/generate"))["secret"]
+    get_data(person.client.post("/api/auth/2fa/verify", code=make_code(found, -1), secret=found))
+    return str(found)
+
+
+def make_code(found: str, steps: int = 0) -> str:
+    """The code of a time step near now; waits when the step is about to end."""
+    left = 30 - time.time() % 30
+    if left < 2:
+        time.sleep(left)
+    return pyotp.TOTP(found).at(int(time.time()) + 30 * steps)
+
+
+def make_wrong_code(found: str) -> str:
+    right = {pyotp.TOTP(found).at(int(time.time()) + 30 * step) for step in range(-3, 4)}
+    return next(text for text in ("000000", "111111", "222222", "333333", "444444") if text not in right)
+
+
+# The lock-out
+def attempt(client: Client, name: str, password: str, **body: str) -> dict[str, Any]:
+    return client.post("/api/auth/login", username=name, password=password, **body)

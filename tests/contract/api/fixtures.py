@@ -14,6 +14,9 @@ from tests.service import Client, Service
 ALL_RIGHTS = 0xFFFF
 OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13
 WRITE, RENAME, MOVE, COPY, DELETE = 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
+OBJECT = {"name", "size", "is_dir", "modified", "created", "sign", "thumb", "type", "hashinfo", "hash_info"}
+MISSING_FOLDER = "failed get objs: failed get dir: failed to get obj: object not found"
+MISSING_SOURCE = "failed to get src object: failed to get obj: object not found"
 
 
 def disk(service: Service, path: str) -> Path:
@@ -91,3 +94,28 @@ def save(admin: Client, values: dict[str, str]) -> None:
     rows = [{"key": key, "value": value} for key, value in values.items()]
     answer = admin.envelope(admin.http.post("/api/admin/setting/save", json=rows))
     assert answer["code"] == 200, answer
+
+
+def fill(admin: Client, folder: str, *names: str) -> None:
+    """Files holding their own name; a name that ends with a slash is a folder."""
+    for name in names:
+        if name.endswith("/"):
+            admin.ok("/api/fs/mkdir", path=f"{folder}/{name}")
+        else:
+            answer = admin.put(f"{folder}/{name}", name.encode())
+            assert answer["code"] == 200, answer
+
+
+def list_names(client: Client, path: str, **body: Any) -> list[str]:
+    """Names in the order of the answer."""
+    return [row["name"] for row in client.ok("/api/fs/list", path=path, **body)["content"]]
+
+
+def read_tree(service: Service, folder: str) -> dict[str, str]:
+    """All files below a folder, from disk."""
+    root = disk(service, folder)
+    return {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
+
+
+def check_failure(answer: dict[str, Any], code: int, message: str) -> None:
+    assert (answer["code"], answer["message"], answer["data"]) == (code, message, None)

@@ -1,4 +1,4 @@
-"""A user who asks for long work: a folder and a storage of his own, and his tasks until they are done."""
+"""A user who asks for long work: a folder and a storage of their own, and their tasks until they are done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("offline_download", "offline_download_transfer", "decompress", "decompr
 Row = dict[str, Any]
 
 
-def until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
+def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """What `holds` answers as soon as that is true."""
     begun = time.monotonic()
     while not (found := holds()):
@@ -30,10 +30,10 @@ def until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
     return found
 
 
-class Desk:
+class TaskClient:
     """`folder` is a tree path on /files and `disk` that folder; `mount` is another Local storage and `root` its folder.
 
-    `client` has every right and sees nobody else's tasks.
+    `client` has every right and sees no tasks of others.
     """
 
     def __init__(self, service: Service, admin: Client, client: Client, disk: Path, mount: str, root: Path) -> None:
@@ -63,57 +63,57 @@ class Desk:
         """Cancel, retry or delete."""
         assert self.client.ok(f"/openlist/api/task/{kind}/{verb}", params={"tid": id}) is None
 
-    def ended(self, kind: str, id: str, seconds: float = SECONDS) -> Row:
+    def wait_for(self, kind: str, id: str, seconds: float = SECONDS) -> Row:
         """The task's record when it is done."""
 
         def done() -> Row | None:
             row = self.info(kind, id)
             return row if row["state"] in DONE_STATES and row["end_time"] is not None else None
 
-        row: Row = until(done, seconds)
+        row: Row = wait_until(done, seconds)
         return row
 
-    def all(self, kind: str, seconds: float = SECONDS) -> list[Row]:
-        """All his tasks of a kind, the oldest first, when none is left undone."""
-        until(lambda: not self.client.get(f"/openlist/api/task/{kind}/undone")["data"], seconds)
+    def wait_for_all(self, kind: str, seconds: float = SECONDS) -> list[Row]:
+        """All tasks of a kind, the oldest first, when none is left undone."""
+        wait_until(lambda: not self.client.get(f"/openlist/api/task/{kind}/undone")["data"], seconds)
         rows: list[Row] = self.client.get(f"/openlist/api/task/{kind}/done")["data"]
         return rows
 
-    def staged(self) -> set[str]:
+    def list_staged(self) -> set[str]:
         """The paths of all files in staging, as seen from there."""
         top = self.service.data / "staging"
         return {str(path.relative_to(top)) for path in top.rglob("*") if path.is_file()} if top.exists() else set()
 
-    def may(self, permission: int) -> None:
+    def grant(self, permission: int) -> None:
         """Give the user these rights and no others, from now on."""
         name = self.client.get("/api/me")["data"]["username"]
         rows = self.admin.get("/api/admin/user/list")["data"]["content"]
         row = next(one for one in rows if one["username"] == name)
         self.admin.ok("/api/admin/user/update", **(row | {"permission": permission}))
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """End and forget all tasks."""
-        self.may(fixtures.ALL_RIGHTS)
+        self.grant(fixtures.ALL_RIGHTS)
         for kind in KINDS:
             for row in self.client.get(f"/openlist/api/task/{kind}/undone")["data"]:
                 self.client.post(f"/openlist/api/task/{kind}/cancel", params={"tid": row["id"]})
         for kind in KINDS:
-            for row in self.all(kind):
+            for row in self.wait_for_all(kind):
                 self.ask("delete", kind, row["id"])
 
 
 @contextmanager
-def task_client(service: Service, admin: Client, root: Path) -> Iterator[Desk]:
+def task_client(service: Service, admin: Client, root: Path) -> Iterator[TaskClient]:
     """One for the time of the context; `root` becomes the folder of the other storage."""
     root.mkdir(parents=True)
     name = uuid4().hex
     admin.ok("/api/fs/mkdir", path=f"/files/{name}")
     with fixtures.local(admin, root) as mount, fixtures.user(service, admin, fixtures.ALL_RIGHTS) as client:
-        made = Desk(service, admin, client, fixtures.disk(service, f"/files/{name}"), mount, root)
+        made = TaskClient(service, admin, client, fixtures.disk(service, f"/files/{name}"), mount, root)
         yield made
-        made.leave()
+        made.close()
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Every file below a folder with its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

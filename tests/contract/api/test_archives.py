@@ -1,4 +1,4 @@
-"""Archives over HTTP: looked into, one folder listed, one file unpacked, and who may."""
+"""Archives over HTTP: looked into, one folder listed, one file unpacked."""
 
 from __future__ import annotations
 
@@ -20,23 +20,13 @@ from mangrove.tree import archives as looked
 from mangrove.tree import links
 from tests import servers
 from tests.contract.api import fixtures
+from tests.contract.api.archive_client import put_file, read_answer
 from tests.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
 
-READ_ARCHIVES = 1 << 12
 WRONG = (202, "wrong archive password", None)
 DIALECTS = ["", "/openlist"]
-
-
-def placed(service: Service, folder: str, name: str, content: bytes) -> str:
-    """An archive on the disk; its tree path."""
-    (fixtures.disk(service, folder) / name).write_bytes(content)
-    return f"{folder}/{name}"
-
-
-def said(answer: dict[str, Any]) -> tuple[int, str, Any]:
-    return answer["code"], answer["message"], answer["data"]
 
 
 def shape(nodes: Any) -> Any:
@@ -46,7 +36,7 @@ def shape(nodes: Any) -> Any:
     return {node["name"]: shape(node["children"]) if node["is_dir"] else node["size"] for node in nodes}
 
 
-def fetched(client: Client, path: str, inner: str, password: str = "", method: str = "GET") -> httpx.Response:
+def fetch(client: Client, path: str, inner: str, password: str = "", method: str = "GET") -> httpx.Response:
     """One member, by the address and signature that meta gives."""
     meta = client.ok("/api/fs/archive/meta", path=path, archive_pass=password)
     return client.http.request(
@@ -65,7 +55,7 @@ def test_the_extensions_that_are_public_are_those_that_are_read(service: Service
 def test_meta_shows_the_whole_tree_with_the_folders_that_are_only_in_paths(
     service: Service, admin: Client, folder: str, dialect: str
 ) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES | {"alone/": b""}, comment=b"for you"))
+    path = put_file(service, folder, "x.zip", zipped(FILES | {"alone/": b""}, comment=b"for you"))
     meta = admin.ok(f"{dialect}/api/fs/archive/meta", path=path)
     assert set(meta) == {"comment", "encrypted", "content", "sort", "raw_url", "sign"}
     assert (meta["comment"], meta["encrypted"]) == ("for you", False)
@@ -84,7 +74,7 @@ def test_a_folder_is_listed_in_pages_also_when_it_has_no_entry_of_its_own(
     service: Service, admin: Client, folder: str
 ) -> None:
     files = {f"in/{number:03}.txt": b"x" * number for number in range(25)} | {"in/deep/f": b"", "other/f": b""}
-    path = placed(service, folder, "x.tar.gz", tarred(files, "w:gz"))
+    path = put_file(service, folder, "x.tar.gz", tarred(files, "w:gz"))
     whole = admin.ok("/api/fs/archive/list", path=path, inner_path="in")
     assert whole["total"] == 26
     assert [row["name"] for row in whole["content"]] == [*(f"{n:03}.txt" for n in range(25)), "deep"]
@@ -101,12 +91,12 @@ def test_a_folder_is_listed_in_pages_also_when_it_has_no_entry_of_its_own(
 
 
 def test_what_is_no_folder_in_an_archive_is_not_found(service: Service, admin: Client, folder: str) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES))
-    place = f"{folder.removeprefix('/files')}/x.zip"
+    path = put_file(service, folder, "x.zip", zipped(FILES))
+    root = f"{folder.removeprefix('/files')}/x.zip"
     for inner in ("/none", "/big.bin", "/a/b.txt", "/a/none", "/A"):
         answer = admin.post("/api/fs/archive/list", path=path, inner_path=inner)
-        text = f"failed to list archive [{place}]{inner}: object not found: object not found"
-        assert said(answer) == (500, text, None)
+        text = f"failed to list archive [{root}]{inner}: object not found: object not found"
+        assert read_answer(answer) == (500, text, None)
     assert admin.post("/api/fs/archive/list", path=path, inner_path="/../x")["code"] == 403
 
 
@@ -122,7 +112,7 @@ def test_the_order_is_that_of_the_storage(admin: Client, tmp_path: Path) -> None
 
 def test_a_tree_that_is_too_large_is_asked_for_folder_by_folder(service: Service, admin: Client, folder: str) -> None:
     names = {f"f/{number}": b"" for number in range(looked.LARGEST_TREE)}
-    path = placed(service, folder, "x.zip", zipped(names, zipfile.ZIP_STORED))
+    path = put_file(service, folder, "x.zip", zipped(names, zipfile.ZIP_STORED))
     meta = admin.ok("/api/fs/archive/meta", path=path)
     assert meta["content"] is None
     assert "sort" not in meta
@@ -134,10 +124,10 @@ def test_a_tree_that_is_too_deep_is_asked_for_too(
     service: Service, admin: Client, folder: str, depth: int, shown: bool
 ) -> None:
     inner = "/".join("d" * depth)
-    path = placed(service, folder, "x.zip", zipped({f"{inner}/n": b"1"}))
+    path = put_file(service, folder, "x.zip", zipped({f"{inner}/n": b"1"}))
     assert (admin.ok("/api/fs/archive/meta", path=path)["content"] is not None) is shown
     assert admin.ok("/api/fs/archive/list", path=path, inner_path=inner)["content"][0]["name"] == "n"
-    assert fetched(admin, path, f"{inner}/n").content == b"1"
+    assert fetch(admin, path, f"{inner}/n").content == b"1"
 
 
 LOCKED = {"x.zip": locked, "x.7z": lambda: seven("sesame"), "y.7z": lambda: seven("sesame", headers=True)}
@@ -147,11 +137,11 @@ LOCKED = {"x.zip": locked, "x.7z": lambda: seven("sesame"), "y.7z": lambda: seve
 def test_each_look_into_an_encrypted_archive_needs_the_password(
     service: Service, admin: Client, folder: str, name: str
 ) -> None:
-    path = placed(service, folder, name, LOCKED[name]())
+    path = put_file(service, folder, name, LOCKED[name]())
     for _ in range(2):
         for wrong in ("", "wrong"):
-            assert said(admin.post("/api/fs/archive/meta", path=path, archive_pass=wrong)) == WRONG
-            assert said(admin.post("/api/fs/archive/list", path=path, archive_pass=wrong)) == WRONG
+            assert read_answer(admin.post("/api/fs/archive/meta", path=path, archive_pass=wrong)) == WRONG
+            assert read_answer(admin.post("/api/fs/archive/list", path=path, archive_pass=wrong)) == WRONG
         meta = admin.ok("/api/fs/archive/meta", path=path, archive_pass="sesame")
         assert meta["encrypted"]
         assert admin.ok("/api/fs/archive/list", path=path, archive_pass="sesame")["total"] == 4
@@ -168,14 +158,14 @@ def test_a_member_comes_as_an_attachment_that_nothing_keeps(
 ) -> None:
     content = {"x.zip": lambda: zipped(FILES), "x.7z": seven, "x.tar": lambda: tarred(FILES),
                "x.tgz": lambda: tarred(FILES, "w:gz")}[name]()  # fmt: skip
-    path = placed(service, folder, name, content)
+    path = put_file(service, folder, name, content)
     for inner, data in FILES.items():
         for form in (inner, f"/{inner}"):
-            answer = fetched(admin, path, form)
+            answer = fetch(admin, path, form)
             assert (answer.status_code, answer.content) == (200, data)
-        head = fetched(admin, path, inner, method="HEAD")
+        head = fetch(admin, path, inner, method="HEAD")
         assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(data)))
-    answer = fetched(admin, path, "d/e/ü.txt")
+    answer = fetch(admin, path, "d/e/ü.txt")
     assert answer.headers["content-disposition"].startswith('attachment; filename="%C3%BC.txt"')
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -188,9 +178,9 @@ def test_a_member_comes_as_an_attachment_that_nothing_keeps(
 def test_a_packed_file_is_sent_though_nobody_knows_its_size(service: Service, admin: Client, folder: str) -> None:
     import gzip
 
-    path = placed(service, folder, "notes.txt.gz", gzip.compress(FILES["big.bin"]))
+    path = put_file(service, folder, "notes.txt.gz", gzip.compress(FILES["big.bin"]))
     assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"notes.txt": 0}
-    answer = fetched(admin, path, "notes.txt")
+    answer = fetch(admin, path, "notes.txt")
     assert answer.content == FILES["big.bin"]
     assert "content-length" not in answer.headers
 
@@ -199,8 +189,8 @@ def test_a_packed_file_is_sent_though_nobody_knows_its_size(service: Service, ad
 def test_a_member_that_is_not_there_is_a_page_with_404(
     service: Service, admin: Client, folder: str, inner: str
 ) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES))
-    answer = fetched(admin, path, inner)
+    path = put_file(service, folder, "x.zip", zipped(FILES))
+    answer = fetch(admin, path, inner)
     assert answer.status_code == (403 if ".." in inner else 404)
     assert answer.headers["content-type"].startswith("text/html")
     assert str(service.data) not in answer.text
@@ -208,73 +198,14 @@ def test_a_member_that_is_not_there_is_a_page_with_404(
 
 def test_refused_entries_are_neither_shown_nor_sent(service: Service, admin: Client, folder: str) -> None:
     content = zipped({"fine": b"1", "up_/evil": b"2", "C:x": b"3"}).replace(b"up_/evil", b"a/../../")
-    path = placed(service, folder, "x.zip", content)
+    path = put_file(service, folder, "x.zip", content)
     assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"fine": 1}
     assert admin.ok("/api/fs/archive/list", path=path)["total"] == 1
-    assert fetched(admin, path, "C:x").status_code == 404
-
-
-@pytest.mark.parametrize("route", ["/d{}", "/p{}", "/ae{}"])
-def test_a_signature_is_for_files_or_for_members_never_for_both(
-    service: Service, admin: Client, folder: str, route: str
-) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES))
-    token = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
-    meta = admin.ok("/api/fs/archive/meta", path=path)
-    assert meta["sign"] == links.sign(f"{token}-archive", path)
-    address = service.address + route.format(path)
-    right, wrong = links.sign(token, path), links.sign(f"{token}-archive", path)
-    if route.startswith("/ae"):
-        right, wrong = wrong, right
-    for sign, status in ((right, 200), (wrong, 401), ("", 401), (links.sign("-archive", path), 401),
-                         (links.sign(f"{token}-archive", f"{path}/a"), 401)):  # fmt: skip
-        assert httpx.get(address, params={"inner": "empty", "sign": sign}).status_code == status
-
-
-def test_the_key_of_members_changes_with_the_token(service: Service, admin: Client, folder: str) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES))
-    before = admin.ok("/api/fs/archive/meta", path=path)
-    query = {"inner": "a/b.txt", "sign": before["sign"]}
-    assert admin.http.get(before["raw_url"], params=query).status_code == 200
-    admin.ok("/api/admin/setting/reset_token")
-    assert admin.http.get(before["raw_url"], params=query).status_code == 401
-    after = admin.ok("/api/fs/archive/meta", path=path)
-    assert admin.http.get(after["raw_url"], params=query | {"sign": after["sign"]}).content == FILES["a/b.txt"]
-
-
-def test_where_links_need_no_signature_members_need_none(service: Service, admin: Client, folder: str) -> None:
-    path = placed(service, folder, "x.zip", zipped(FILES))
-    with fixtures.settings(admin, sign_all="false"):
-        meta = admin.ok("/api/fs/archive/meta", path=path)
-        assert meta["sign"] == ""
-        assert httpx.get(meta["raw_url"], params={"inner": "a/b.txt"}).content == FILES["a/b.txt"]
-
-
-def test_the_right_to_look_into_archives_is_needed(service: Service, admin: Client, folder: str) -> None:
-    placed(service, folder, "x.zip", zipped(FILES))
-    for verb in ("meta", "list"):
-        with fixtures.user(service, admin, fixtures.ALL_RIGHTS & ~READ_ARCHIVES, folder) as without:
-            assert said(without.post(f"/api/fs/archive/{verb}", path="/x.zip")) == (403, "permission denied", None)
-        with fixtures.user(service, admin, READ_ARCHIVES, folder) as reader:
-            assert reader.post(f"/api/fs/archive/{verb}", path="/x.zip")["code"] == 200
-        assert service.anonymous().post(f"/api/fs/archive/{verb}", path=f"{folder}/x.zip")["code"] == 401
-
-
-def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, folder: str) -> None:
-    placed(service, folder, "x.zip", zipped(FILES))
-    with (
-        fixtures.meta(admin, folder, password="door", p_sub=True),
-        fixtures.user(service, admin, READ_ARCHIVES) as reader,
-    ):
-        for verb in ("meta", "list"):
-            path = f"{folder}/x.zip"
-            answer = reader.post(f"/api/fs/archive/{verb}", path=path)
-            assert said(answer) == (403, "password is incorrect or you have no permission", None)
-            assert reader.post(f"/api/fs/archive/{verb}", path=path, password="door")["code"] == 200
+    assert fetch(admin, path, "C:x").status_code == 404
 
 
 def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service, admin: Client, folder: str) -> None:
-    disk, place = fixtures.disk(service, folder), folder.removeprefix("/files")
+    disk, root = fixtures.disk(service, folder), folder.removeprefix("/files")
     (disk / "plain.txt").write_text("x")
     (disk / "bare").write_text("x")
     (disk / "broken.zip").write_bytes(b"no zip at all")
@@ -287,7 +218,7 @@ def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service,
         ("none.zip", "object not found"),
     ):
         answer = admin.post("/api/fs/archive/meta", path=f"{folder}/{name}")
-        assert said(answer) == (500, f"failed to get {place}/{name} archive met: {text}", None)
+        assert read_answer(answer) == (500, f"failed to get {root}/{name} archive met: {text}", None)
         assert admin.post("/api/fs/archive/list", path=f"{folder}/{name}")["code"] == 500
         sign = links.sign(token_key(admin), f"{folder}/{name}")
         status = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).status_code
@@ -300,35 +231,35 @@ def token_key(admin: Client) -> str:
 
 
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:
-    path = placed(service, folder, "x.zip", zipped({str(number): bytes(10_000_000) for number in range(4)}))
+    path = put_file(service, folder, "x.zip", zipped({str(number): bytes(10_000_000) for number in range(4)}))
     assert len(admin.ok("/api/fs/archive/meta", path=path)["content"] or []) in (0, 4)
     with fixtures.settings(admin, archive_max_members="3"):
         assert admin.post("/api/fs/archive/meta", path=path)["message"].endswith("more than 3 entries")
     with fixtures.settings(admin, archive_max_ratio="100"):
         assert admin.ok("/api/fs/archive/meta", path=path)["content"] == []
-        assert fetched(admin, path, "1").status_code == 404
+        assert fetch(admin, path, "1").status_code == 404
     with fixtures.settings(admin, archive_max_size="5"):
         assert admin.ok("/api/fs/archive/list", path=path)["total"] == 0
     with fixtures.settings(admin, archive_max_size="0", archive_max_ratio="0", archive_max_members="0"):
-        assert fetched(admin, path, "1").content == bytes(10_000_000)
+        assert fetch(admin, path, "1").content == bytes(10_000_000)
 
 
 def test_names_are_read_in_the_encoding_of_the_setting(service: Service, admin: Client, folder: str) -> None:
     raw = "中文.txt".encode("gb18030")
-    path = placed(service, folder, "x.zip", zipped({"n" * len(raw): b"x"}).replace(b"n" * len(raw), raw))
+    path = put_file(service, folder, "x.zip", zipped({"n" * len(raw): b"x"}).replace(b"n" * len(raw), raw))
     with fixtures.settings(admin, non_efs_zip_encoding="GB18030"):
         assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {"中文.txt": 1}
-        assert fetched(admin, path, "中文.txt").content == b"x"
+        assert fetch(admin, path, "中文.txt").content == b"x"
     assert shape(admin.ok("/api/fs/archive/meta", path=path)["content"]) == {raw.decode("cp437"): 1}
 
 
 def test_damage_in_a_member_ends_its_answer_and_nothing_else(service: Service, admin: Client, folder: str) -> None:
     content = bytearray(zipped({"n": os.urandom(5_000_000), "fine": b"x"}, zipfile.ZIP_STORED))
     content[4_000_000] ^= 1
-    path = placed(service, folder, "x.zip", bytes(content))
+    path = put_file(service, folder, "x.zip", bytes(content))
     with pytest.raises(httpx.RemoteProtocolError):
-        fetched(admin, path, "n")
-    assert fetched(admin, path, "fine").content == b"x"
+        fetch(admin, path, "n")
+    assert fetch(admin, path, "fine").content == b"x"
 
 
 class Relay:
@@ -370,7 +301,7 @@ SIZE = 10 << 30
 
 
 @contextmanager
-def far_away(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
+def serve_far_archive(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
     """A bucket on a real server with a zip of 10 GiB in it, which takes no room; endpoint and bucket behind a relay."""
     root = tmp_path / "s3"
     root.mkdir()
@@ -393,7 +324,7 @@ def far_away(tmp_path: Path) -> Iterator[tuple[str, str, Relay]]:
 
 
 def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin: Client, tmp_path: Path) -> None:
-    with far_away(tmp_path) as (endpoint, bucket, relay):
+    with serve_far_archive(tmp_path) as (endpoint, bucket, relay):
         with fixtures.mount(admin, "S3", addition=servers.s3_options(endpoint, bucket)) as mount:
             path = f"{mount}/x.zip"
             before = relay.received
@@ -401,11 +332,5 @@ def test_a_zip_of_10_gib_in_a_bucket_is_looked_into_without_being_fetched(admin:
             assert shape(meta["content"]) == {"letters": {"small.txt": 5}, "huge.bin": SIZE}
             rows = admin.ok("/api/fs/archive/list", path=path, inner_path="/letters")["content"]
             assert [row["name"] for row in rows] == ["small.txt"]
-            assert fetched(admin, path, "letters/small.txt").content == b"small"
+            assert fetch(admin, path, "letters/small.txt").content == b"small"
             assert 0 < relay.received - before < 500_000
-
-
-def test_the_vector_of_the_reference_is_signed_the_same() -> None:
-    key = links.make_archive_key("dev_token")
-    assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
-    assert links.make_archive_key("") == ""

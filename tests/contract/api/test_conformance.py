@@ -15,7 +15,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from tests.contract.api import fixtures
-from tests.contract.api.accounts import guest, id_of, stranger
+from tests.contract.api.accounts import find_id, guest, stranger
 from tests.service import Client, Service, run_service
 
 NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1})
@@ -93,16 +93,16 @@ def test_a_null_where_something_is_required_is_told_as_missing(admin: Client) ->
 
 
 def test_how_full_a_storage_is_is_told_where_the_settings_want_it(admin: Client, tmp_path: Path) -> None:
-    def told(client: Client, path: str) -> list[Any]:
+    def list_told(client: Client, path: str) -> list[Any]:
         rows = client.ok("/api/fs/list", path="/")["content"]
         row = next(one for one in rows if f"/{one['name']}" == path)
         return [one.get("mount_details") for one in (row, client.ok("/api/fs/get", path=path))]
 
     with fixtures.local(admin, tmp_path) as mounted, guest(admin) as visitor:
-        assert told(admin, mounted) == [None, None]
+        assert list_told(admin, mounted) == [None, None]
         with fixtures.settings(admin, hide_storage_details="false"):
-            assert told(visitor, mounted) == [None, None]
-            for details in told(admin, mounted):
+            assert list_told(visitor, mounted) == [None, None]
+            for details in list_told(admin, mounted):
                 assert set(details) == {"total_space", "used_space", "free_space"}
                 assert details["total_space"] >= details["used_space"] + details["free_space"] > 0
         with fixtures.settings(admin, hide_storage_details_in_manage_page="false"):
@@ -246,7 +246,7 @@ def _someone(admin: Client, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        admin.ok("/api/admin/user/delete", params={"id": id_of(admin, name)})
+        admin.ok("/api/admin/user/delete", params={"id": find_id(admin, name)})
 
 
 KEYS = {"setting": "key", "user": "username", "meta": "path", "storage": "mount_path"}

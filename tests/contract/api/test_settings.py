@@ -1,25 +1,24 @@
-"""Settings: the table, what the public sees of it, saving with its checks, the token, the download tools."""
+"""Settings: the table, and what the public sees of it."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import socket
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import pytest
-
-from tests import servers
 from tests.contract.api import fixtures
-from tests.contract.api.accounts import Caller, guest, refusal, said, stranger
+from tests.contract.api.accounts import Caller, get_data, get_refusal, guest, stranger
+from tests.contract.api.settings_client import (
+    DEPRECATED,
+    PRIVATE,
+    PUBLIC,
+    READONLY,
+    TOKEN,
+    get_value,
+    list_settings,
+)
 from tests.service import Client, Service
 
-PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
 FIELDS = {"key", "value", "help", "type", "options", "group", "flag", "index"}
-TOKEN = r"mangrove-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}[A-Za-z0-9]{64}"
 TEXT_TYPES = (
     "txt,htm,html,xml,java,properties,sql,js,md,json,conf,ini,vue,php,py,bat,gitignore,yml,go,sh,c,cpp,h,hpp,"
     "tsx,vtt,srt,ass,rs,lrc,strm"
@@ -160,41 +159,9 @@ NAMED_BY_THE_DOCUMENT = """
 """
 
 
-@pytest.fixture
-def unknown(admin: Client) -> Iterator[str]:
-    """A key that the service does not know; removed afterwards."""
-    key = f"unknown_{uuid4().hex}"
-    yield key
-    admin.post("/api/admin/setting/delete", params={"key": key})
-
-
-def listed(admin: Client, **query: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = said(admin.get("/api/admin/setting/list", **query))
-    return rows
-
-
-def value(admin: Client, key: str) -> str:
-    return str(said(admin.get("/api/admin/setting/get", key=key))["value"])
-
-
-def save(client: Client, *rows: Any) -> dict[str, Any]:
-    return client.envelope(client.http.post("/api/admin/setting/save", json=list(rows)))
-
-
-def row(key: str, text: str) -> dict[str, str]:
-    return {"key": key, "value": text}
-
-
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 # The table
-
-
 def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) -> None:
-    known = [one for one in listed(admin) if one["flag"] != DEPRECATED]
+    known = [one for one in list_settings(admin) if one["flag"] != DEPRECATED]
     assert all(set(one) == FIELDS for one in known)
     got = [(one["key"], one["type"], one["options"], one["group"], one["flag"]) for one in known]
     table, own = ([(*row[:3], *row[4:]) for row in rows] for rows in (TABLE, OWN))
@@ -206,7 +173,7 @@ def test_every_setting_has_its_type_options_group_flag_and_place(admin: Client) 
 
 
 def test_the_defaults_are_those_clients_know(admin: Client) -> None:
-    rows = said(admin.post("/api/admin/setting/default"))
+    rows = get_data(admin.post("/api/admin/setting/default"))
     got = {one["key"]: one["value"] for one in rows}
     assert [key for key in got if key not in OURS] == [key for key, *_ in TABLE]
     wanted = {key: default for key, _, _, default, _, _ in [*TABLE, *OWN] if default is not None}
@@ -215,53 +182,51 @@ def test_the_defaults_are_those_clients_know(admin: Client) -> None:
 
 def test_the_default_token_is_a_new_one_each_time_and_never_the_real_one(admin: Client) -> None:
     tokens = {
-        next(one["value"] for one in said(admin.post("/api/admin/setting/default")) if one["key"] == "token")
+        next(one["value"] for one in get_data(admin.post("/api/admin/setting/default")) if one["key"] == "token")
         for _ in range(2)
     }
     assert len(tokens) == 2 and all(re.fullmatch(TOKEN, token) for token in tokens)
-    assert value(admin, "token") not in tokens
+    assert get_value(admin, "token") not in tokens
 
 
 def test_defaults_and_lists_are_given_by_group(admin: Client) -> None:
     for group in range(12):
         keys = [key for key, _, _, _, place, _ in TABLE if place == group]
         own = {key for key, _, _, _, place, _ in OWN if place == group}
-        known = [one["key"] for one in listed(admin, group=group) if one["flag"] != DEPRECATED]
+        known = [one["key"] for one in list_settings(admin, group=group) if one["flag"] != DEPRECATED]
         assert [key for key in known if key not in OURS] == keys
         assert set(known) - set(keys) == own
-        defaults = said(admin.post("/api/admin/setting/default", params={"group": group}))
+        defaults = get_data(admin.post("/api/admin/setting/default", params={"group": group}))
         assert [one["key"] for one in defaults] == known
-    both = [one["group"] for one in listed(admin, groups="2,3", group="1")]
+    both = [one["group"] for one in list_settings(admin, groups="2,3", group="1")]
     assert set(both) == {2, 3}
-    assert listed(admin, group="99") == []
+    assert list_settings(admin, group="99") == []
     for query in ({"group": "x"}, {"groups": "1,x"}):
-        assert refusal(admin.get("/api/admin/setting/list", **query)) == (
+        assert get_refusal(admin.get("/api/admin/setting/list", **query)) == (
             400,
             'strconv.Atoi: parsing "x": invalid syntax',
         )
 
 
 def test_the_list_holds_the_permanent_token_and_the_secrets_of_tools(admin: Client) -> None:
-    rows = {one["key"]: one["value"] for one in listed(admin)}
+    rows = {one["key"]: one["value"] for one in list_settings(admin)}
     assert re.fullmatch(TOKEN, rows["token"]), "the token of the first start or of a reset"
     assert {"aria2_uri", "aria2_secret", "index_progress", "qbittorrent_url", "qbittorrent_seedtime"} <= set(rows)
 
 
 def test_one_or_several_settings_are_asked_by_key(admin: Client) -> None:
-    one = said(admin.get("/api/admin/setting/get", key="pagination_type"))
+    one = get_data(admin.get("/api/admin/setting/get", key="pagination_type"))
     assert set(one) == FIELDS and one["options"] == "all,pagination,load_more,auto_load_more"
-    several = said(admin.get("/api/admin/setting/get", keys="pagination_type,site_title"))
+    several = get_data(admin.get("/api/admin/setting/get", keys="pagination_type,site_title"))
     assert [each["key"] for each in several] == ["pagination_type", "site_title"]
-    assert said(admin.get("/api/admin/setting/get", keys="site_title"))[0]["key"] == "site_title"
+    assert get_data(admin.get("/api/admin/setting/get", keys="site_title"))[0]["key"] == "site_title"
     for query in ({}, {"key": ""}, {"key": "no_such"}, {"keys": "site_title,no_such"}, {"key": "Site_Title"}):
-        assert refusal(admin.get("/api/admin/setting/get", **query)) == (400, "record not found")
+        assert get_refusal(admin.get("/api/admin/setting/get", **query)) == (400, "record not found")
 
 
 # The public
-
-
 def test_the_public_sees_exactly_the_public_and_readonly_keys_as_strings(service: Service) -> None:
-    shown = said(stranger(service).get("/api/public/settings"))
+    shown = get_data(stranger(service).get("/api/public/settings"))
     assert set(shown) == {key for key, *_, flag in [*TABLE, *OWN] if flag in (PUBLIC, READONLY)}
     assert set(NAMED_BY_THE_DOCUMENT.split()) <= set(shown)
     assert all(isinstance(one, str) for one in shown.values())
@@ -273,20 +238,20 @@ def test_no_private_value_is_in_what_the_public_sees(service: Service, admin: Cl
     with fixtures.settings(admin, **marks):
         text = stranger(service).http.get("/api/public/settings").text
         assert [key for key, mark in marks.items() if mark in text] == []
-        assert value(admin, "token") not in text
-        assert value(admin, "ldap_manager_password") == marks["ldap_manager_password"]
+        assert get_value(admin, "token") not in text
+        assert get_value(admin, "ldap_manager_password") == marks["ldap_manager_password"]
 
 
 def test_the_public_settings_need_no_token_and_mind_no_bad_one(service: Service, admin: Client) -> None:
     with guest(admin) as visitor:
-        assert said(visitor.get("/api/public/settings"))["site_title"]
-    assert said(Caller(service.address, "garbage").get("/api/public/settings"))["site_title"]
+        assert get_data(visitor.get("/api/public/settings"))["site_title"]
+    assert get_data(Caller(service.address, "garbage").get("/api/public/settings"))["site_title"]
 
 
 def test_the_version_names_a_release(service: Service, admin: Client) -> None:
-    shown = said(stranger(service).get("/api/public/settings"))["version"]
+    shown = get_data(stranger(service).get("/api/public/settings"))["version"]
     assert re.fullmatch(r"v\d+\.\d+\.\d+\S*", shown)
-    assert shown == value(admin, "version")
+    assert shown == get_value(admin, "version")
     assert service.output.startswith(f"Mangrove {shown} ")
 
 
@@ -302,259 +267,3 @@ def test_what_browsers_and_robots_look_for_follows_the_settings(service: Service
         assert manifest.headers["cache-control"] == "public, max-age=3600"
         assert manifest.json()["name"] == wish["site_title"]
         assert [icon["src"] for icon in manifest.json()["icons"]] == ["https://example.org/a.png"]
-
-
-# Saving
-
-
-def test_a_saved_value_is_shown_at_once_everywhere(service: Service, admin: Client) -> None:
-    title = f"Title {uuid4().hex}"
-    with fixtures.settings(admin, site_title=title):
-        assert value(admin, "site_title") == title
-        assert said(stranger(service).get("/api/public/settings"))["site_title"] == title
-        assert next(one for one in listed(admin) if one["key"] == "site_title")["value"] == title
-
-
-def test_what_the_list_gave_can_be_saved_back(admin: Client) -> None:
-    before = listed(admin)
-    assert said(save(admin, *before)) is None
-    assert listed(admin) == before
-
-
-def test_type_group_and_flag_are_never_the_clients(service: Service, admin: Client) -> None:
-    mark = uuid4().hex
-    before = said(admin.get("/api/admin/setting/get", key="aria2_secret"))
-    wish = {"flag": PUBLIC, "group": 1, "type": "bool", "options": "x", "help": "x", "index": 99}
-    try:
-        said(save(admin, row("aria2_secret", mark) | wish))
-        assert said(admin.get("/api/admin/setting/get", key="aria2_secret")) == before | {"value": mark}
-        assert mark not in stranger(service).http.get("/api/public/settings").text
-    finally:
-        said(save(admin, before))
-
-
-def test_the_version_cannot_be_saved(admin: Client) -> None:
-    before = value(admin, "version")
-    with fixtures.settings(admin, site_title="with a read-only row"):
-        rows = [row("version", "v99.0.0"), row("site_title", "and another")]
-        assert said(save(admin, *rows)) is None
-        assert value(admin, "version") == before
-        assert value(admin, "site_title") == "and another"
-
-
-def test_nothing_to_save_is_refused(admin: Client) -> None:
-    assert refusal(save(admin)) == (500, "failed save setting: empty slice found")
-    for body in ("{}", '{"key":"site_title","value":"x"}', "[5]", '[{"key":"site_title","value":5}]', '["x"]'):
-        answer = admin.envelope(admin.http.post("/api/admin/setting/save", content=body))
-        assert refusal(answer)[0] == 400
-
-
-def test_an_unknown_key_is_kept_as_deprecated_and_shown_to_nobody_else(
-    service: Service, admin: Client, unknown: str
-) -> None:
-    said(save(admin, row(unknown, "kept") | {"flag": PUBLIC, "group": 1}))
-    got = said(admin.get("/api/admin/setting/get", key=unknown))
-    assert (got["value"], got["flag"], got["type"]) == ("kept", DEPRECATED, "string")
-    assert unknown not in said(stranger(service).get("/api/public/settings"))
-    assert listed(admin)[-1]["key"] == unknown
-
-
-def test_only_a_deprecated_setting_can_be_deleted(admin: Client, unknown: str) -> None:
-    said(save(admin, row(unknown, "x")))
-    assert said(admin.post("/api/admin/setting/delete", params={"key": unknown})) == {}
-    assert refusal(admin.get("/api/admin/setting/get", key=unknown)) == (400, "record not found")
-    gone = refusal(admin.post("/api/admin/setting/delete", params={"key": unknown}))
-    assert gone == (500, "failed to get settingItem: record not found")
-    for key in ("site_title", "token", "version"):
-        refused = refusal(admin.post("/api/admin/setting/delete", params={"key": key}))
-        assert refused == (500, f"setting [{key}] is not deprecated")
-    assert refusal(admin.post("/api/admin/setting/delete"))[0] == 400
-    said(save(admin, row(unknown, "x")))
-    assert said(admin.post("/openlist/api/admin/setting/delete", params={"key": unknown})) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "reason"),
-    [
-        ("privacy_regs", "ok\n(", ""),
-        ("filename_char_mapping", "{", ""),
-        ("filename_char_mapping", "[]", ""),
-        ("multipart_chunk_size", "0", 'multipart chunk size must be a positive integer (MB), got "0"'),
-        ("multipart_chunk_size", "-3", 'multipart chunk size must be a positive integer (MB), got "-3"'),
-        ("search_index", "grep", "not support index: grep"),
-        ("pagination_type", "endless", ""),
-        ("offline_download_allowed_hosts", "10.0.0.0/99", ""),
-        ("offline_download_allowed_hosts", "fine.example, http://not.example/", ""),
-        ("offline_download_allowed_hosts", "what host?", "not a host: host?"),
-        ("link_expiration", "soon", ""),
-        ("sign_all", "maybe", ""),
-    ],
-)
-def test_a_value_its_hook_refuses_saves_nothing_of_the_batch(admin: Client, key: str, text: str, reason: str) -> None:
-    before = listed(admin)
-    code, message = refusal(save(admin, row("site_title", "half a batch"), row(key, text), row("home_icon", "x")))
-    assert code == 500
-    assert message.startswith(f"failed to execute hook on {key}: {reason}")
-    assert "\n" not in message
-    assert listed(admin) == before
-
-
-def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:
-    before = listed(admin)
-    for one in (row("", "x"), row("k" * 300, "x"), row("announcement", "x" * 200_000), {"value": "x"}):
-        assert refusal(save(admin, one))[0] == 400
-    assert refusal(save(admin, *[row("site_title", "x")] * 2000))[0] == 400
-    assert listed(admin) == before
-
-
-def test_privacy_regs_mask_messages(admin: Client) -> None:
-    word = f"needle{uuid4().hex}"
-    with fixtures.settings(admin, privacy_regs=word):
-        message = admin.post("/api/fs/list", path=f"/{word}")["message"]
-        assert word not in message and "*" * len(word) in message
-
-
-def test_types_of_files_follow_the_settings(admin: Client, folder: str) -> None:
-    said(admin.put(f"{folder}/a.oddext", b"x"))
-    with fixtures.settings(admin, video_types="oddext, mp4"):
-        assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 2
-    with fixtures.settings(admin, audio_types="oddext"):
-        assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 3
-    assert said(admin.post("/api/fs/get", path=f"{folder}/a.oddext"))["type"] == 0
-
-
-# The permanent token
-
-
-def test_a_reset_ends_the_old_permanent_token_at_once_and_leaves_sessions_alone(
-    service: Service, admin: Client, folder: str
-) -> None:
-    old = value(admin, "token")
-    try:
-        new = said(admin.post("/api/admin/setting/reset_token"))
-        assert re.fullmatch(TOKEN, new) and new != old
-        assert value(admin, "token") == new
-        assert refusal(Caller(service.address, old).get("/api/me")) == (401, "token is invalidated")
-        assert said(Caller(service.address, new).get("/api/me"))["role"] == 2
-        assert said(admin.get("/api/me"))["role"] == 2
-    finally:
-        said(save(admin, row("token", old)))
-
-
-def test_a_reset_ends_every_signed_link(admin: Client, folder: str) -> None:
-    said(admin.put(f"{folder}/a.txt", b"content"))
-    old = value(admin, "token")
-    url = said(admin.post("/api/fs/get", path=f"{folder}/a.txt"))["raw_url"]
-    assert admin.http.get(url).content == b"content"
-    try:
-        said(admin.post("/api/admin/setting/reset_token"))
-        answer = admin.http.get(url)
-        assert answer.status_code == 401 and b"content" not in answer.content
-        assert admin.bytes(f"{folder}/a.txt").content == b"content"
-    finally:
-        said(save(admin, row("token", old)))
-
-
-def test_the_permanent_token_may_reset_itself(service: Service, admin: Client) -> None:
-    old = value(admin, "token")
-    holder = Caller(service.address, old)
-    try:
-        said(holder.post("/api/admin/setting/reset_token"))
-        assert refusal(holder.get("/api/me"))[0] == 401
-    finally:
-        said(save(admin, row("token", old)))
-
-
-def test_a_permanent_token_that_could_be_guessed_is_refused(admin: Client) -> None:
-    old = value(admin, "token")
-    assert refusal(save(admin, row("token", "short")))[0] == 500
-    assert value(admin, "token") == old
-
-
-# The download tools
-
-
-def test_an_aria2_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret="before", offline_download_ready=""):
-        uri = f"http://127.0.0.1:{closed_port()}/jsonrpc"
-        code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=uri, secret="hush hush"))
-        assert code == 500 and message.startswith("failed get aria2 version: ")
-        assert "hush" not in message
-        assert (value(admin, "aria2_uri"), value(admin, "aria2_secret")) == (uri, "hush hush")
-
-
-@pytest.mark.parametrize(
-    "uri", ["", "nonsense", "http://", "http://[", "http://127.0.0.1:99999/", "file:///etc/passwd"]
-)
-def test_what_is_no_aria2_address_is_a_clean_failure(admin: Client, uri: str) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
-        code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=uri))
-        assert code == 500 and message.startswith("failed get aria2 version: ")
-
-
-def test_a_server_that_is_no_aria2_is_told_apart(service: Service, admin: Client) -> None:
-    with fixtures.settings(admin, aria2_uri="http://before", aria2_secret=""):
-        for path in ("/ping", "/api/public/settings", "/robots.txt"):
-            code, message = refusal(admin.post("/api/admin/setting/set_aria2", uri=service.address + path))
-            assert code == 500 and message.startswith("failed get aria2 version: ")
-
-
-def test_a_qbittorrent_that_does_not_answer_is_told_and_its_address_kept(admin: Client) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        url = f"http://me:hush@127.0.0.1:{closed_port()}/"
-        code, message = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="7"))
-        assert code == 500 and "hush" not in message
-        assert (value(admin, "qbittorrent_url"), value(admin, "qbittorrent_seedtime")) == (url, "7")
-
-
-@pytest.mark.parametrize("url", ["", "nonsense", "http://", "http://[", "ftp://127.0.0.1/", "file:///etc/passwd"])
-def test_what_is_no_qbittorrent_address_is_refused_by_name(admin: Client, url: str) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        refused = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
-        assert refused == (500, "unauthorized qbittorrent url")
-
-
-def test_a_server_that_is_no_qbittorrent_does_not_count_as_signed_in(service: Service, admin: Client) -> None:
-    with fixtures.settings(admin, qbittorrent_url="http://before/", qbittorrent_seedtime="0"):
-        url = service.address.replace("http://", "http://me:hush@")
-        code, message = refusal(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="0"))
-        assert code == 500
-        assert message.startswith("failed to login into qBittorrent webui with url: ")
-        assert "hush" not in message
-
-
-@pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2")
-def test_a_tool_is_offered_while_its_last_setting_up_went_well(service: Service, admin: Client) -> None:
-    def offered() -> list[str]:
-        names: list[str] = said(stranger(service).get("/api/public/offline_download_tools"))
-        return names
-
-    with fixtures.settings(admin, offline_download_ready="", aria2_uri="http://before", aria2_secret=""):
-        assert offered() == ["SimpleHttp"]
-        with servers.aria2() as aria2:
-            body = {"uri": aria2.uri, "secret": aria2.secret}
-            assert re.fullmatch(r"aria2 version: 1\.[\d.]+", said(admin.post("/api/admin/setting/set_aria2", **body)))
-            assert offered() == ["SimpleHttp", "aria2"]
-            assert (value(admin, "aria2_uri"), value(admin, "aria2_secret")) == (aria2.uri, aria2.secret)
-        assert refusal(admin.post("/api/admin/setting/set_aria2", **body))[0] == 500
-        assert offered() == ["SimpleHttp"]
-        said(save(admin, row("offline_download_ready", "Nonsense,qBittorrent,SimpleHttp")))
-        assert offered() == ["SimpleHttp", "qBittorrent"]
-
-
-@pytest.mark.skipif(not shutil.which("qbittorrent-nox"), reason="qbittorrent-nox is not here: apt-get install it")
-def test_a_qbittorrent_that_answers_is_ok_and_its_password_is_told_to_nobody(
-    service: Service, admin: Client, tmp_path: Path
-) -> None:
-    password = f"mark{uuid4().hex}"
-    with fixtures.settings(
-        admin, offline_download_ready="", qbittorrent_url="http://before/", qbittorrent_seedtime="0"
-    ):
-        with servers.qbittorrent(tmp_path, password) as url:
-            assert said(admin.post("/api/admin/setting/set_qbit", url=url, seedtime="-1")) == "ok"
-            assert "qBittorrent" in said(stranger(service).get("/api/public/offline_download_tools"))
-            wrong = url.replace(password, f"{password}x")
-            assert password not in str(refusal(admin.post("/api/admin/setting/set_qbit", url=wrong, seedtime="0")))
-        assert password not in stranger(service).http.get("/api/public/settings").text
-    assert password not in (service.data.parent / f"{service.data.name}.log").read_text()
-    assert password.encode() not in (service.data / "records.db").read_bytes()

@@ -15,7 +15,7 @@ from tests.servers import rclone_s3, s3_options
 from tests.service import Client, Service, start_service
 
 
-class Place:
+class Environment:
     """`seconds` of each measurement over HTTP, `size` in bytes of each large file."""
 
     def __init__(self, folder: Path, stack: ExitStack, seconds: int, size: int) -> None:
@@ -40,7 +40,7 @@ class Place:
     def start(self) -> float:
         """Start the service; seconds until it answered."""
         began = time.perf_counter()
-        self._service = launched(self.data)
+        self._service = launch_service(self.data)
         return time.perf_counter() - began
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ class Place:
         return self.mount_s3()
 
 
-def launched(data: Path) -> Service:
+def launch_service(data: Path) -> Service:
     """A started service that may keep what it compiled, as it does for everybody else."""
     return start_service(data, PYTHONDONTWRITEBYTECODE="")
 

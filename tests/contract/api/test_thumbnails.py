@@ -1,0 +1,64 @@
+"""Thumbnails over HTTP."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from PIL import Image
+
+from tests.contract.api import fixtures
+from tests.contract.api.download_client import check_page, make_signature, make_url, read_key
+from tests.service import Client
+
+
+def make_picture(width: int, height: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (width, height), "teal").save(out, "PNG")
+    return out.getvalue()
+
+
+def test_a_picture_has_a_thumbnail_where_the_storage_makes_them(admin: Client, visitor: Client, tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_bytes(make_picture(600, 300))
+    (tmp_path / "p.txt").write_text("no picture")
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+        rows = {row["name"]: row for row in admin.ok("/api/fs/list", path=mounted)["content"]}
+        assert rows["p.txt"]["thumb"] == ""
+        thumb = rows["p.png"]["thumb"]
+        assert thumb == f"{admin.address}/d{mounted}/p.png?type=thumb&sign={rows['p.png']['sign']}"
+        answer = visitor.http.get(thumb)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+        assert Image.open(io.BytesIO(answer.content)).size == (144, 72)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-disposition"].startswith("attachment")
+        check_page(visitor.http.get(thumb.partition("&sign=")[0]), 401, "expire missing")
+        assert visitor.http.get(thumb.replace("type=thumb&", "")).content == make_picture(600, 300)
+
+
+def test_what_is_no_picture_has_no_thumbnail(admin: Client, visitor: Client, folder: str, tmp_path: Path) -> None:
+    key = read_key(admin)
+    (tmp_path / "fake.png").write_text("<script>")
+    (tmp_path / "f.txt").write_text("text")
+    (tmp_path / "active.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+        for name, message in (("fake.png", "not a picture"), ("f.txt", "not implement")):
+            path = f"{mounted}/{name}"
+            check_page(visitor.http.get(make_url("d", path, make_signature(key, path)) + "&type=thumb"), 500, message)
+        path = f"{mounted}/active.svg"
+        answer = visitor.http.get(make_url("d", path, make_signature(key, path)) + "&type=thumb")
+        assert answer.headers["content-security-policy"].startswith("sandbox;")
+        assert answer.headers["content-disposition"].startswith("attachment")
+    admin.put(f"{folder}/p.png", make_picture(10, 10))
+    assert admin.ok("/api/fs/list", path=folder)["content"][0]["thumb"] == ""
+    address = make_url("d", f"{folder}/p.png", make_signature(key, f"{folder}/p.png")) + "&type=thumb"
+    check_page(visitor.http.get(address), 500, "not implement")
+
+
+def test_a_picture_of_too_many_pixels_is_not_opened(admin: Client, visitor: Client, tmp_path: Path) -> None:
+    out = io.BytesIO()
+    Image.new("1", (9000, 9000)).save(out, "PNG")
+    (tmp_path / "bomb.png").write_bytes(out.getvalue())
+    with fixtures.local(admin, tmp_path, addition={"thumbnail": True}) as mounted:
+        path = f"{mounted}/bomb.png"
+        address = make_url("d", path, make_signature(read_key(admin), path)) + "&type=thumb"
+        check_page(visitor.http.get(address), 500, "the picture is too large for a thumbnail")
