@@ -31,7 +31,7 @@ SECRET = pyotp.random_base32(32)
 
 
 def fields(**values: Any) -> UserFields:
-    blank = {"username": "ann", "base_path": "/", "role": 0, "permission": 0, "disabled": False, "sso_id": ""}
+    blank: dict[str, Any] = {"username": "ann", "base_path": "/", "role": 0, "permission": 0, "disabled": False, "sso_id": ""}
     return UserFields(**blank | {"allow_ldap": True} | values)
 
 
