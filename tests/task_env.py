@@ -95,37 +95,27 @@ class TaskEnv:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self.user = users.create(username=f"u{uuid4().hex}", password_hash="x", role=0, permission=ALL_RIGHTS)
-        self.changed()
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run asynchronous work where the drivers live."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
 
-    def changed(self) -> None:
-        """The configuration in the records is the present one from now on."""
-        from mangrove.site import snapshot
-
-        snapshot.latest()
-
     def setting(self, **values: str) -> None:
         from mangrove.records import settings
 
         settings.save(values)
-        self.changed()
 
     def may(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         """Change the user."""
         from mangrove.records import users
 
         self.user = users.change(self.user.id, permission=permission, **fields)
-        self.changed()
 
     def rule(self, path: str, **fields: Any) -> None:
         """A new rule at a path."""
         from mangrove.records import metas
 
         metas.create(path=path, **fields)
-        self.changed()
 
     def mounted(self, driver: str, options: dict[str, Any]) -> str:
         """The path of a new storage."""
@@ -135,7 +125,6 @@ class TaskEnv:
 
         path = f"/{uuid4().hex}"
         storages.create(mount_path=path, driver=driver, addition=json.dumps(options), modified=datetime.now(UTC))
-        self.changed()
         return path
 
     def disk(self, **options: Any) -> Disk:

@@ -31,8 +31,8 @@ SECRET = pyotp.random_base32(32)
 
 
 def fields(**values: Any) -> UserFields:
-    blank = {"username": "ann", "base_path": "/", "role": 0, "permission": 0, "disabled": False, "sso_id": ""}
-    return UserFields(**blank | {"allow_ldap": True} | values)
+    blank: dict[str, Any] = {"base_path": "/", "role": 0, "permission": 0, "disabled": False, "sso_id": ""}
+    return UserFields(**blank | {"username": "ann", "allow_ldap": True} | values)
 
 
 def stored(role: int, name: str = "x") -> User:
