@@ -20,10 +20,11 @@ def open_handles() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.parametrize(
-    ("offset", "length"),
-    [(0, None), (0, 0), (1, 10), (BLOCK - 1, 2), (BLOCK, None), (2 * BLOCK, 99), (9 * BLOCK, None)],
-)
+RANGES = [(0, None), (0, 0), (1, 10), (BLOCK - 1, 2), (BLOCK, None), (2 * BLOCK, 99), (9 * BLOCK, None)]
+BODIES = [[], [b""], [b"a", b"b"], [bytes(BLOCK)] * 3 + [b"end"], [bytes(3 * BLOCK + 1)]]
+
+
+@pytest.mark.parametrize(("offset", "length"), RANGES)
 def test_a_range_is_read_in_blocks(tmp_path: Path, offset: int, length: int | None) -> None:
     content = os.urandom(2 * BLOCK + 5)
     (tmp_path / "f").write_bytes(content)
@@ -40,16 +41,16 @@ def test_a_range_is_read_in_blocks(tmp_path: Path, offset: int, length: int | No
 def test_a_handle_is_closed_however_its_reader_ends(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(bytes(3 * BLOCK))
 
-    def opened() -> AsyncIterator[bytes]:
+    def open_reader() -> AsyncIterator[bytes]:
         return read_blocks(FileHandle(os.open(tmp_path / "f", os.O_RDONLY)), 0, None)
 
     async def go() -> None:
         await run_in_thread(time.sleep, 0)
         before = open_handles()
-        opened()  # never iterated
+        open_reader()  # never iterated
         gc.collect()
         assert open_handles() == before
-        async for _ in (left := opened()):
+        async for _ in (left := open_reader()):
             break
         await left.aclose()  # type: ignore[attr-defined]
         assert open_handles() == before
@@ -57,9 +58,7 @@ def test_a_handle_is_closed_however_its_reader_ends(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
-@pytest.mark.parametrize(
-    "chunks", [[], [b""], [b"a", b"b"], [bytes(BLOCK)] * 3 + [b"end"], [os.urandom(3 * BLOCK + 1)]]
-)
+@pytest.mark.parametrize("chunks", BODIES)
 def test_a_body_is_written_whole_and_its_size_returned(tmp_path: Path, chunks: list[bytes]) -> None:
     async def body() -> AsyncIterator[bytes]:
         for chunk in chunks:

@@ -94,7 +94,8 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
         (errno.ENOENT, NotFound, "object not found"), (errno.EEXIST, Exists, "file exists"),
         (errno.ENOTEMPTY, Exists, "folder is not empty"), (errno.EACCES, Forbidden, "permission denied"),
         (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotSupported, "not a file"),
-        (errno.ENOSPC, StorageProblem, "no space left on the storage"), (errno.EIO, StorageProblem, "Input/output error"),
+        (errno.ENOSPC, StorageProblem, "no space left on the storage"),
+        (errno.EIO, StorageProblem, "Input/output error"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_system_is_a_problem_without_the_path(number: int, kind: type, message: str) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mangrove.drivers.local import tmpfile
 
-CREATE = [tmpfile.create, tmpfile.create_named]
+Create = Callable[[int, str], int]
+CREATE: list[Create] = [tmpfile.create, tmpfile.create_named]
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 @pytest.mark.parametrize("create", CREATE)
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_a_file_takes_its_name_when_it_is_whole(folder: int, tmp_path: Path, create: object, exclusive: bool) -> None:
-    handle = create(folder, "part")  # type: ignore[operator]
+def test_a_file_takes_its_name_when_it_is_whole(folder: int, tmp_path: Path, create: Create, exclusive: bool) -> None:
+    handle = create(folder, "part")
     os.write(handle, b"new")
     assert not (tmp_path / "f").exists()
     tmpfile.commit(handle, folder, "part", "f", exclusive=exclusive)
@@ -33,9 +34,9 @@ def test_a_file_takes_its_name_when_it_is_whole(folder: int, tmp_path: Path, cre
 
 
 @pytest.mark.parametrize("create", CREATE)
-def test_an_old_file_is_replaced_unless_the_new_one_is_exclusive(folder: int, tmp_path: Path, create: object) -> None:
+def test_an_old_file_is_replaced_unless_the_new_one_is_exclusive(folder: int, tmp_path: Path, create: Create) -> None:
     (tmp_path / "f").write_bytes(b"old")
-    handle = create(folder, "part")  # type: ignore[operator]
+    handle = create(folder, "part")
     os.write(handle, b"new")
     with pytest.raises(FileExistsError):
         tmpfile.commit(handle, folder, "part", "f", exclusive=True)
@@ -47,9 +48,9 @@ def test_an_old_file_is_replaced_unless_the_new_one_is_exclusive(folder: int, tm
 
 
 @pytest.mark.parametrize("create", CREATE)
-def test_a_folder_is_never_replaced_and_what_is_discarded_is_gone(folder: int, tmp_path: Path, create: object) -> None:
+def test_a_folder_is_never_replaced_and_what_is_discarded_is_gone(folder: int, tmp_path: Path, create: Create) -> None:
     (tmp_path / "d").mkdir()
-    handle = create(folder, "part")  # type: ignore[operator]
+    handle = create(folder, "part")
     with pytest.raises(IsADirectoryError):
         tmpfile.commit(handle, folder, "part", "d")
     tmpfile.discard(folder, "part")
@@ -58,14 +59,8 @@ def test_a_folder_is_never_replaced_and_what_is_discarded_is_gone(folder: int, t
     assert os.listdir(tmp_path) == ["d"]
 
 
-def test_a_named_file_is_new() -> None:
-    folder = os.open("/tmp", os.O_RDONLY)
-    name = f".mangrove-test-{os.getpid()}"
-    handle = tmpfile.create_named(folder, name)
-    try:
-        with pytest.raises(FileExistsError):
-            tmpfile.create_named(folder, name)
-    finally:
-        tmpfile.discard(folder, name)
-        os.close(handle)
-        os.close(folder)
+def test_a_named_file_is_new(folder: int, tmp_path: Path) -> None:
+    os.close(tmpfile.create_named(folder, "part"))
+    with pytest.raises(FileExistsError):
+        tmpfile.create_named(folder, "part")
+    assert os.listdir(tmp_path) == ["part"]
