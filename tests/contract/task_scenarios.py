@@ -10,6 +10,7 @@ import json
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -80,11 +81,12 @@ def transfers(admin: Person, outside: Outside) -> None:
     assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
 
 
-def once(worker: lambdas.Function, name: str, happens: Callable[[], object]) -> None:
-    """Let it happen when the worker has begun to store an object of that name."""
+def once(worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1) -> None:
+    """Let it happen at the worker's nth call that stores an object of that name: the first begins it."""
+    calls = count(1)
 
     def heed(needs: set[Right]) -> None:
-        if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs):
+        if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs) and next(calls) == nth:
             worker.on_call = None
             happens()
 
@@ -92,7 +94,7 @@ def once(worker: lambdas.Function, name: str, happens: Callable[[], object]) -> 
 
 
 def cut(admin: Person, worker: lambdas.Function, id: str) -> None:
-    """End a worker before it knows the name of what it began, and its lease with it."""
+    """End a worker in the middle of a call, and its lease with it."""
     worker.kill()
     change(admin, id, until=0)
 
@@ -112,8 +114,12 @@ def whole(admin: Person) -> None:
         assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.refs[name]), name
 
 
-def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str]) -> None:
-    """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
+def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str], last: int) -> None:
+    """Work that is cancelled, cut off, and both, while a worker stores the parts of something.
+
+    Its first call begins the upload and its `last` one makes the object. A worker that is cut off at the first leaves
+    an upload without parts, of which nothing can be known.
+    """
     worker = admin.cloud.get_function(state)
 
     def cancel() -> None:
@@ -126,9 +132,11 @@ def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable
         cut_off()
         cancel()
 
-    for happens, told in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
+    for happens, nth, told in (
+        (cancel, 1, CANCELED), (cut_off, 2, SUCCEEDED), (both, 2, CANCELED), (cut_off, last, SUCCEEDED),
+    ):  # fmt: skip
         id = begun()
-        once(worker, name, happens)
+        once(worker, name, happens, nth)
         admin.cloud.run_executions()
         assert admin.told(kind, id) == told
         whole(admin)
@@ -142,7 +150,7 @@ def broken_transfers(admin: Person, outside: Outside) -> None:
         (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
         return id
 
-    interrupted(admin, "TransferMove", "whole", "copy", begun)
+    interrupted(admin, "TransferMove", "whole", "copy", begun, last=3)
     changed = begun()
     once(admin.cloud.get_function("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
     admin.cloud.run_executions()
@@ -181,7 +189,7 @@ def downloads(admin: Person) -> None:
     admin.tasks("offline_download", "retry", tid=ids[2])
     admin.cloud.run_executions()
     assert names(admin, "/files/fetched") == ["large", "later", "small"]
-    interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0])
+    interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0], last=5)
 
 
 def archived(broken: bool = False) -> bytes:
@@ -212,7 +220,7 @@ def archives(admin: Person) -> None:
     admin.cloud.run_executions()
     assert names(admin, "/files/unpacked/whole/in") == ["large", "small"]
     assert names(admin, "/files/unpacked/broken/in") == ["small"]
-    interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True))
+    interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True), last=3)
     ids = [begun("broken.zip", False), begun("broken.zip", False)]
     assert admin.cloud.get_function("DecompressPlan")({"tid": ids[0]})["more"] is False
     store.delete_object(Bucket=files, Key="packed/broken.zip")

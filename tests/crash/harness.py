@@ -137,7 +137,9 @@ class World:
                 raise Broken(f"not succeeded: {failed}")
             if len(rows) != wanted[kind]:
                 raise Broken(f"{len(rows)} instead of {wanted[kind]} tasks {kind}: {rows}")
-        if left := [orphan for side in self.backends.values() for orphan in side.orphans()]:
+        # a worker killed before it recorded the id of its multipart upload leaves that: no server tells whose it is
+        left = [one for side in self.backends.values() for one in side.orphans() if one[1] or isinstance(side, Disk)]
+        if left:
             raise Broken(f"unfinished files are left: {left}")
         if staged := [str(path) for path in (self.data / "staging").rglob("*")]:
             raise Broken(f"left in staging: {staged}")

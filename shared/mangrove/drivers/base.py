@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     etag: str = ""  # the storage's own strong validator, without quotes; "" when it has none
     provider: str = ""  # where the bytes really come from, when not this driver
     url: str = ""  # a public address of the bytes that needs no link call
-    is_link: bool = False  # a link to another place: a walk that changes the tree does not enter it
+    is_link: bool = False  # a link: a walk that changes the tree does not enter it
 
 
 @dataclass(frozen=True, slots=True)

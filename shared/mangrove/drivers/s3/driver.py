@@ -202,7 +202,7 @@ class S3(Driver):
         return await begin_upload(self.call, self.get_key(path), upload.mime)
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
-        """Aborts nothing: no server tells which of the uploads to a key belongs to which attempt.
+        """Aborts nothing: no server shows which of the uploads to a key belongs to which attempt.
 
         A multipart upload has no name of the caller's: it is listed with its key, id, time and storage class only. What
         a process leaves that ends between CreateMultipartUpload and recording the id holds no part, so that nothing

@@ -1,0 +1,105 @@
+"""Paths that do not leave their root, and errors of the system as problems."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from mangrove.drivers.local.rooted import Root, translate_errors
+from mangrove.paths import TreePath
+from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+
+P = TreePath
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    """A root with a folder `d`, a file `d/f`, a link inside, three links out and one to itself."""
+    folder = tmp_path / "root"
+    (folder / "d").mkdir(parents=True)
+    (folder / "d/f").write_bytes(b"inside")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_bytes(b"secret")
+    (folder / "inner").symlink_to("d")
+    (folder / "out").symlink_to(tmp_path / "outside")
+    (folder / "up").symlink_to("../outside")
+    (folder / "secret").symlink_to("../outside/secret")
+    (folder / "circle").symlink_to("circle")
+    return Root(str(folder))
+
+
+@pytest.mark.parametrize("path", ["/d/f", "/inner/f"])
+def test_a_link_inside_is_followed(root: Root, path: str) -> None:
+    handle = root.open(P(path))
+    assert os.read(handle, 99) == b"inside"
+    os.close(handle)
+    assert root.stat(P(path)).st_size == 6
+
+
+@pytest.mark.parametrize("path", ["/out", "/out/secret", "/up/secret", "/secret", "/circle", "/circle/f", "/none"])
+def test_what_lies_outside_is_not_found(root: Root, path: str) -> None:
+    for work in (root.open, root.stat):
+        with pytest.raises(NotFound):
+            work(P(path))
+    with pytest.raises(NotFound), root.open_folder(P(path)):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/out/new", "/up/secret", "/secret"])
+def test_nothing_is_written_outside(root: Root, path: str) -> None:
+    with pytest.raises(Forbidden), root.open_target(P(path)):
+        pass
+
+
+def test_a_target_is_where_a_link_leads_and_a_parent_where_it_is_named(root: Root) -> None:
+    with root.open_target(P("/inner")) as (folder, name):
+        assert name == "d"
+        assert os.listdir(folder) == os.listdir(root.real)
+    with root.open_parent(P("/inner")) as (_, name):
+        assert name == "inner"
+    with root.open_target(P("/")) as (_, name):
+        assert name == "."
+
+
+def test_files_and_folders_are_told_apart(root: Root) -> None:
+    for path in ("/", "/d"):
+        with pytest.raises(NotSupported, match="not a file"):
+            root.open(P(path))
+    with pytest.raises(NotSupported, match="not a folder"), root.open_folder(P("/d/f")):
+        pass
+
+
+def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_followed(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.path.realpath
+
+    def replace(path: str) -> str:
+        found = real(path)
+        (tmp_path / "root/d").rename(tmp_path / "root/moved")
+        (tmp_path / "root/d").symlink_to(tmp_path / "outside")
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", replace)
+    with pytest.raises(NotFound):
+        root.open(P("/d/secret"))
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [
+        (errno.ENOENT, NotFound, "object not found"), (errno.EEXIST, Exists, "file exists"),
+        (errno.ENOTEMPTY, Exists, "folder is not empty"), (errno.EACCES, Forbidden, "permission denied"),
+        (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotSupported, "not a file"),
+        (errno.ENOSPC, StorageProblem, "no space left on the storage"),
+        (errno.EIO, StorageProblem, "Input/output error"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_system_is_a_problem_without_the_path(number: int, kind: type, message: str) -> None:
+    with pytest.raises(StorageProblem) as caught, translate_errors():
+        raise OSError(number, os.strerror(number), "/srv/secret")
+    assert type(caught.value) is kind
+    assert caught.value.message == message

@@ -1,0 +1,85 @@
+"""Folders of random files: the same at every look, bounded, and changed in their listing only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mangrove.drivers import base, virtual
+from mangrove.drivers.base import DriverContext, Upload
+from mangrove.drivers.virtual import Virtual, VirtualOptions
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, NotFound, NotSupported
+
+P = TreePath
+
+
+def run_on_driver(work: Callable[[Virtual], Awaitable[Any]], **options: int) -> Any:
+    defaults = {"num_file": 3, "num_folder": 2, "min_file_size": 10, "max_file_size": 20}
+    values = VirtualOptions.parse("{}").model_copy(update=defaults | options)
+    return asyncio.run(_run(work, values))
+
+
+async def _run(work: Callable[[Virtual], Awaitable[Any]], options: VirtualOptions) -> Any:
+    return await work(Virtual(options, DriverContext(modified=5.0)))
+
+
+async def body(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def test_a_folder_is_the_same_at_every_look_and_so_is_each_below() -> None:
+    async def work(driver: Virtual) -> None:
+        entries = await base.list_all(driver, P("/"))
+        assert [entry.is_dir for entry in entries] == [False] * 3 + [True] * 2
+        assert all(10 <= (entry.size or 0) <= 20 for entry in entries[:3])
+        assert await base.list_all(driver, P("/")) == entries
+        below = P("/") / entries[-1].name
+        assert await driver.stat(below) == entries[-1]
+        assert await base.list_all(driver, below) == await base.list_all(driver, below)
+        with pytest.raises(NotFound):
+            await driver.stat(P("/none"))
+        with pytest.raises(NotSupported):
+            await base.list_all(driver, P("/") / entries[0].name)
+
+    run_on_driver(work)
+
+
+def test_a_file_has_as_many_bytes_as_its_size() -> None:
+    async def work(driver: Virtual) -> None:
+        entry = (await base.list_all(driver, P("/")))[0]
+        path = P("/") / entry.name
+        for offset, length, expected in ((0, None, 15), (5, None, 10), (5, 4, 4), (99, None, 0)):
+            blocks = [block async for block in await driver.read(path, offset, length)]
+            assert len(b"".join(blocks)) == expected
+        with pytest.raises(NotSupported):
+            await driver.read(P("/"))
+
+    run_on_driver(work, min_file_size=15, max_file_size=15)
+
+
+@pytest.mark.parametrize(("asked", "made"), [(-1, 0), (0, 0), (1 << 40, virtual.MOST)])
+def test_the_number_of_entries_is_bounded(asked: int, made: int) -> None:
+    entries = run_on_driver(lambda driver: base.list_all(driver, P("/")), num_file=asked, num_folder=0)
+    assert len(entries) == made
+
+
+def test_changes_are_seen_in_the_listing() -> None:
+    async def work(driver: Virtual) -> None:
+        await driver.makedirs(P("/d/e"))
+        with pytest.raises(BadRequest, match="has 3 bytes instead of the announced 4"):
+            await driver.write(P("/d/f"), body(b"abc"), Upload(4, 1.0))
+        await driver.write(P("/d/f"), body(b"abc"), Upload(3, 1.0))
+        await driver.copy(P("/d/f"), P("/d/e/g"))
+        await driver.rename(P("/d/f"), P("/d/h"))
+        await driver.move(P("/d/e"), P("/d/i"))
+        assert {entry.name: entry.size for entry in await base.list_all(driver, P("/d"))} == {"h": 3, "i": 0}
+        assert [entry.name for entry in await base.list_all(driver, P("/d/i"))] == ["g"]
+        await driver.remove(P("/d"))
+        with pytest.raises(NotFound):
+            await driver.stat(P("/d"))
+
+    run_on_driver(work)
