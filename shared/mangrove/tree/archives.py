@@ -155,7 +155,7 @@ async def _member(file: Download, path: str, password: str) -> AsyncGenerator[Me
     async with (
         _place_to_send(),
         _opened(file.driver, file.inner, entry, file.settings, password) as archive,
-        aclosing(archive.contents(lambda _, one: one.path == path)) as contents,
+        aclosing(archive.iter_contents(lambda _, one: one.path == path)) as contents,
     ):
         async for _, found, blocks in contents:
             yield found
@@ -180,7 +180,7 @@ async def _file(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
     entry = await look(driver, inner, mount)
     if entry.is_dir:
         raise NotSupported("not a file")
-    if not archives.supported(inner.name):
+    if not archives.is_supported(inner.name):
         raise NotSupported("failed get archive tool: the obj does not have an extension.")
     return entry
 
@@ -217,7 +217,7 @@ async def _opened(
 ) -> AsyncIterator[Archive]:
     source = Packed(driver, inner, entry.size)
     encoding = settings["non_efs_zip_encoding"]
-    async with archives.opened(inner.name, source, password, encoding, limits(settings)) as archive:
+    async with archives.open_archive(inner.name, source, password, encoding, limits(settings)) as archive:
         yield archive
 
 
@@ -226,7 +226,7 @@ async def _tree(archive: Archive, modified: float) -> Node | None:
     deeper than DEEPEST_TREE."""
     root = Node(Entry("", 0, modified, True))
     count = 0
-    async with aclosing(archive.members()) as members:
+    async with aclosing(archive.iter_members()) as members:
         async for one in members:
             if one.refused:
                 continue
@@ -248,7 +248,7 @@ async def _tree(archive: Archive, modified: float) -> Node | None:
 
 
 def _entry(name: str, one: Member, modified: float) -> Entry:
-    return Entry(name, max(one.size, 0), one.modified or modified, one.is_dir)
+    return Entry(name, one.size or 0, one.modified or modified, one.is_dir)
 
 
 def _rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
@@ -264,7 +264,7 @@ async def _folder(archive: Archive, folder: TreePath, modified: float) -> list[E
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     found: dict[str, Entry] = {}
     there = not prefix
-    async with aclosing(archive.members()) as members:
+    async with aclosing(archive.iter_members()) as members:
         async for one in members:
             if one.refused or not (one.path + "/").startswith(prefix):
                 continue

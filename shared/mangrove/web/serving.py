@@ -83,12 +83,12 @@ async def unpacked(request: Request, body: MemberStream, headers: Mapping[str, s
     own = {"content-disposition": disposition(name), "content-type": mime_of(name), **CONTAINED, **headers}
     size, streamed = body.member.size, False
     try:
-        if size >= 0:
+        if size is not None:
             _fits(size, request)
             own["content-length"] = str(size)
         if request.method == "HEAD":
             return Response(headers=own)
-        if size < 0 and not config().on_one_machine:
+        if size is None and not config().on_one_machine:
             return Response(await _small(body), headers=own)
         streamed = True
         return Stream(body, 200, own)

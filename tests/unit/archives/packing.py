@@ -60,11 +60,11 @@ def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", 
 
 async def _read(name: str, content: Any, password: str, encoding: str, limits: Limits) -> Found:
     source = Held(content) if isinstance(content, bytes) else content
-    async with archives.opened(name, source, password, encoding, limits) as archive:
+    async with archives.open_archive(name, source, password, encoding, limits) as archive:
         found = Found(archive.comment, archive.encrypted, archive.sequential)
-        async for one in archive.members():
+        async for one in archive.iter_members():
             found.members.append(one)
-        async for index, member, blocks in archive.contents(lambda index, member: True):
+        async for index, member, blocks in archive.iter_contents(lambda index, member: True):
             assert found.members[index] == member
             try:
                 parts = [block async for block in blocks]
@@ -81,8 +81,8 @@ def listed(name: str, content: Any, password: str = "", encoding: str = "IBM437"
 
     async def members() -> list[Member]:
         source = Held(content) if isinstance(content, bytes) else content
-        async with archives.opened(name, source, password, encoding, Limits(**limits)) as archive:
-            return [one async for one in archive.members()]
+        async with archives.open_archive(name, source, password, encoding, Limits(**limits)) as archive:
+            return [one async for one in archive.iter_members()]
 
     return asyncio.run(members())
 

@@ -19,7 +19,7 @@ import pytest
 
 from mangrove import archives
 from mangrove.archives import Limits
-from mangrove.archives.sevenfiles import derived
+from mangrove.archives.seven_zip_crypto import derive_key
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import FILES, Held, listed, read, tarred, zipped
 
@@ -52,8 +52,8 @@ def test_one_member_of_a_zip_is_read_without_the_others() -> None:
     source = Held(zipped(files, zipfile.ZIP_STORED))
 
     async def one() -> bytes:
-        async with archives.opened("x.zip", source) as archive:
-            async for _, _, blocks in archive.contents(lambda _, member: member.path == "17"):
+        async with archives.open_archive("x.zip", source) as archive:
+            async for _, _, blocks in archive.iter_contents(lambda _, member: member.path == "17"):
                 return b"".join([block async for block in blocks])
         return b""
 
@@ -102,9 +102,9 @@ class File:
         return self.file.read(length)
 
 async def main(path, name):
-    async with archives.opened(name, File(path), limits=Limits(ratio=0)) as archive:
+    async with archives.open_archive(name, File(path), limits=Limits(ratio=0)) as archive:
         total = 0
-        async for _, member, blocks in archive.contents(lambda *_: True):
+        async for _, member, blocks in archive.iter_contents(lambda *_: True):
             async for block in blocks:
                 if not total:
                     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -143,8 +143,8 @@ def test_a_member_of_a_gibibyte_needs_no_more_memory_than_a_small_one(tmp_path: 
 def test_closing_early_leaves_no_thread_behind() -> None:
     async def some() -> int:
         for name, content in (("x.zip", zipped(FILES)), ("x.tgz", tarred(FILES, "w:gz"))):
-            async with archives.opened(name, Held(content)) as archive:
-                contents = archive.contents(lambda *_: True)
+            async with archives.open_archive(name, Held(content)) as archive:
+                contents = archive.iter_contents(lambda *_: True)
                 async for _, member, blocks in contents:
                     if member.path == "big.bin":
                         assert len(await anext(blocks)) > 0
@@ -162,8 +162,8 @@ def test_closing_early_leaves_no_thread_behind() -> None:
 def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
     async def heads(name: str, content: bytes) -> dict[str, bytes]:
         found = {}
-        async with archives.opened(name, Held(content), limits=Limits(ratio=0)) as archive:
-            async for _, member, blocks in archive.contents(lambda _, one: one.path != "big.bin"):
+        async with archives.open_archive(name, Held(content), limits=Limits(ratio=0)) as archive:
+            async for _, member, blocks in archive.iter_contents(lambda _, one: one.path != "big.bin"):
                 found[member.path] = (await anext(blocks, b""))[:3]
         return found
 
@@ -217,8 +217,8 @@ def test_several_dictionaries_behind_each_other_are_refused() -> None:
 
 def test_a_password_and_its_rounds_together_are_bounded() -> None:
     with pytest.raises(BrokenArchive, match="too long to try"):
-        derived("x" * 1000, b"salt", 22)
-    assert len(derived("x" * 1000, b"salt", 10)) == 32
+        derive_key("x" * 1000, b"salt", 22)
+    assert len(derive_key("x" * 1000, b"salt", 10)) == 32
 
 
 def pax(said: bytes, kind: bytes = b"x") -> bytes:
