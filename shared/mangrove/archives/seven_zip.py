@@ -17,7 +17,6 @@ from mangrove.archives.readers import (
     Budget,
     DecompressReader,
     HeadReader,
-    HeadReader,
     LimitReader,
     RangeReader,
     ReadAhead,
