@@ -78,7 +78,7 @@ async def _set_up(name: str, values: dict[str, str]) -> str:
     stored = "offline_download_ready"
     ready = set(snapshot.current().settings[stored].split(",")) - {name, ""}
     await asyncio.to_thread(settings.save, values | {stored: ",".join(sorted(ready))})
-    version = await registry.tool(name, snapshot.current().settings).version()
+    version = await registry.make_tool(name, snapshot.current().settings).get_version()
     await asyncio.to_thread(settings.save, {stored: ",".join(sorted(ready | {name}))})
     return version
 

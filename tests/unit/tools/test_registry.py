@@ -43,14 +43,14 @@ def settings(**values: str) -> Settings:
 
 def refusal(name: str, **values: str) -> str:
     with pytest.raises(Problem) as refused:
-        asyncio.run(registry.opened(name, settings(**values)))
+        asyncio.run(registry.connect_tool(name, settings(**values)))
     return refused.value.message
 
 
 def test_the_tools_stand_in_the_order_that_clients_see(machine: None) -> None:
-    assert registry.offered(settings()) == ["SimpleHttp"]
-    assert registry.offered(settings(offline_download_ready="qBittorrent,aria2")) == list(registry.NAMES)
-    assert registry.offered(settings(offline_download_ready="x, ,aria2")) == ["SimpleHttp", "aria2"]
+    assert registry.list_available_tools(settings()) == ["SimpleHttp"]
+    assert registry.list_available_tools(settings(offline_download_ready="qBittorrent,aria2")) == list(registry.NAMES)
+    assert registry.list_available_tools(settings(offline_download_ready="x, ,aria2")) == ["SimpleHttp", "aria2"]
 
 
 def test_an_unknown_tool_is_told_by_name(machine: None) -> None:
@@ -77,13 +77,13 @@ def test_no_setting_turns_the_service_to_a_metadata_service(machine: None, host:
 
 
 def test_the_settings_make_the_tool(machine: None) -> None:
-    assert isinstance(registry.tool("aria2", settings()), Aria2)
-    assert isinstance(registry.tool("qBittorrent", settings(qbittorrent_seedtime="")), QBittorrent)
-    allowed = registry.allowed(settings(offline_download_allowed_hosts="10.0.0.0/8, Host.example\nfd00::/8"))
-    assert (allowed.names, len(allowed.networks)) == (frozenset({"host.example"}), 2)
+    assert isinstance(registry.make_tool("aria2", settings()), Aria2)
+    assert isinstance(registry.make_tool("qBittorrent", settings(qbittorrent_seedtime="")), QBittorrent)
+    policy = registry.make_address_policy(settings(offline_download_allowed_hosts="10.0.0.0/8, Host.example\nfd00::/8"))
+    assert (policy.names, len(policy.networks)) == (frozenset({"host.example"}), 2)
 
 
 def test_in_the_cloud_only_our_own_fetcher_is_there(cloud: None) -> None:
-    assert registry.offered(settings(offline_download_ready="aria2,qBittorrent")) == ["SimpleHttp"]
+    assert registry.list_available_tools(settings(offline_download_ready="aria2,qBittorrent")) == ["SimpleHttp"]
     for name in ("aria2", "qBittorrent"):
         assert refusal(name).endswith(f"{name} saves into a folder, and there is none here; use SimpleHttp")
