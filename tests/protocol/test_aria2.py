@@ -146,7 +146,7 @@ def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
     async def stop() -> str:
         token = await tool.add(url, str(tmp_path), uuid4().hex)
         end = time.monotonic() + SECONDS
-        while not (status := await tool.get_status(token)).have:
+        while not (status := await tool.get_status(token)).downloaded:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
         assert (status.done, status.text, status.total) == (False, "[aria2]: aria2: active", 0)

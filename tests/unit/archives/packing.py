@@ -6,6 +6,7 @@ import asyncio
 import io
 import tarfile
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,3 +105,34 @@ def tarred(files: dict[str, bytes], mode: str = "w:", form: int = tarfile.PAX_FO
             one.size, one.mtime = len(data), 1_600_000_000
             archive.addfile(one, io.BytesIO(data))
     return content.getvalue()
+
+
+def pax(said: bytes, kind: bytes = b"x") -> bytes:
+    """A pax header alone."""
+    one = tarfile.TarInfo("pax")
+    one.type, one.size = kind, len(said)
+    return one.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512)
+
+
+class StandardZipCrypto:
+    """ZipCrypto as APPNOTE writes it down, slow and plain."""
+
+    def __init__(self, password: bytes) -> None:
+        self.keys = [0x12345678, 0x23456789, 0x34567890]
+        for byte in password:
+            self._update(byte)
+
+    def _update(self, byte: int) -> None:
+        one, two, three = self.keys
+        one = zlib.crc32(bytes([byte]), one ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        two = ((two + (one & 255)) * 134775813 + 1) & 0xFFFFFFFF
+        three = zlib.crc32(bytes([two >> 24]), three ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        self.keys = [one, two, three]
+
+    def encrypt(self, data: bytes) -> bytes:
+        found = bytearray()
+        for byte in data:
+            key = self.keys[2] | 2
+            found.append(byte ^ (key * (key ^ 1) >> 8) & 255)
+            self._update(byte)
+        return bytes(found)

@@ -6,20 +6,17 @@ import asyncio
 import gzip
 import io
 import os
-import struct
 import subprocess
 import sys
 import tarfile
 import threading
 import time
 import zipfile
-import zlib
 
 import pytest
 
 from mangrove import archives
 from mangrove.archives import Limits
-from mangrove.archives.seven_zip_crypto import derive_key
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import FILES, Held, listed, read, tarred, zipped
 
@@ -171,79 +168,6 @@ def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
     for name, content in (("x.zip", zipped(FILES)), ("x.tar", tarred(FILES)), ("x.tgz", tarred(FILES, "w:gz"))):
         assert asyncio.run(heads(name, content)) == wanted
     assert read("x.tgz", tarred(FILES, "w:gz")).files == FILES
-
-
-def seven(header: bytes) -> bytes:
-    """A 7z of nothing but this header."""
-    start = struct.pack("<QQL", 0, len(header), zlib.crc32(header))
-    return b"7z\xbc\xaf\x27\x1c\0\4" + struct.pack("<L", zlib.crc32(start)) + start + header
-
-
-def number(value: int) -> bytes:
-    return b"\xff" + struct.pack("<Q", value)
-
-
-COPIED = b"\x01\x01\0"  # a folder with one coder that changes nothing
-STREAMS = b"\x01\x04\x06\0\0\0\x07\x0b"
-COSTLY_HEADERS = {
-    "unpacks to itself": b"\x17\x06\0\x01\x09\x14\0\x07\x0b\x01\0" + COPIED + b"\x0c\x14\0\0",
-    "says again which files are empty": b"\x01\x05" + number(100_000) + b"\x0f\0" * 20_000 + b"\0\0",
-    "divides its folders again": (
-        STREAMS + number(50_000) + b"\0" + COPIED * 50_000 + b"\x0c" + b"\1" * 50_000 + b"\0" + b"\x08\0" * 20_000
-    ),
-    "lists its files again": b"\x01" + b"\x05\0\0" * 100_000,
-    "has streams without folders": b"\x01\x04\x06\0" + number(5_000_000) + b"\x09" + bytes(5_000_000) + b"\0\0\0",
-    "binds all to all": (
-        STREAMS + number(2000) + b"\0" + (b"\x20" + b"\x11\0\x20\x20" * 32 + b"\x80\x01" * 2046) * 2000
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", COSTLY_HEADERS)
-def test_a_small_7z_header_is_not_worked_at_for_long(kind: str) -> None:
-    began = time.process_time()
-    with pytest.raises(BrokenArchive):
-        listed("x.7z", seven(COSTLY_HEADERS[kind]))
-    assert time.process_time() - began < CPU
-
-
-def test_several_dictionaries_behind_each_other_are_refused() -> None:
-    twice = b"\2" + b"\x21\x21\1\x28" * 2 + b"\0\1"  # the second one takes what the first one gives
-    name = "n\0".encode("utf-16-le")
-    named = b"\x05\1\x11" + number(len(name) + 1) + b"\0" + name + b"\0"
-    header = b"\1\4\6\0\1\x09\0\0\x07\x0b\1\0" + twice + b"\x0c\1\1\0\0" + named + b"\0"
-    assert [one.refused for one in listed("x.7z", seven(header))] == ["it is packed in a way that is not known here"]
-
-
-def test_a_password_and_its_rounds_together_are_bounded() -> None:
-    with pytest.raises(BrokenArchive, match="too long to try"):
-        derive_key("x" * 1000, b"salt", 22)
-    assert len(derive_key("x" * 1000, b"salt", 10)) == 32
-
-
-def pax(said: bytes, kind: bytes = b"x") -> bytes:
-    one = tarfile.TarInfo("pax")
-    one.type, one.size = kind, len(said)
-    return one.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512)
-
-
-def test_a_pax_header_of_many_words_is_read_in_one_go() -> None:
-    began = time.process_time()
-    said = b"6 a=b\n" * 174_000 + b"16 path=renamed\n"
-    assert [one.path for one in listed("x.tar", pax(said) + tarred({"n": b""}))] == ["renamed"]
-    assert time.process_time() - began < CPU
-
-
-def test_what_a_general_pax_header_says_costs_each_entry_nothing() -> None:
-    said = b"".join(b"13 %07d=a\n" % value for value in range(70_000))
-    began = time.process_time()
-    assert len(listed("x.tar", pax(said, b"g") + tarred({str(value): b"" for value in range(1000)}))) == 1000
-    assert time.process_time() - began < CPU
-
-
-def test_headers_of_no_entry_are_not_read_for_ever() -> None:
-    with pytest.raises(BrokenArchive, match="too many headers"):
-        listed("x.tgz", gzip.compress(pax(b"6 a=b\n") * 10_000))
 
 
 @pytest.mark.parametrize("name", ["x.tgz", "x.gz"])
