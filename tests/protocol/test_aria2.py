@@ -43,7 +43,7 @@ def web() -> Iterator[Origin]:
         yield found
 
 
-async def ended(tool: Aria2, token: str) -> Status:
+async def wait_until_ended(tool: Aria2, token: str) -> Status:
     """The status in which a download stays."""
     end = time.monotonic() + SECONDS
     while True:
@@ -55,13 +55,13 @@ async def ended(tool: Aria2, token: str) -> Status:
         await asyncio.sleep(0.05)
 
 
-async def brought(tool: Aria2, url: str, folder: Path) -> Status:
-    status = await ended(tool, await tool.add(url, str(folder), uuid4().hex))
+async def download(tool: Aria2, url: str, folder: Path) -> Status:
+    status = await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
     await tool.remove_completed(status.token)
     return status
 
 
-def known(running: servers.Aria2) -> set[str]:
+def list_gids(running: servers.Aria2) -> set[str]:
     """The ids of all downloads that aria2 knows."""
     found: set[str] = set()
     for method, more in (("tellActive", []), ("tellWaiting", [0, 99]), ("tellStopped", [0, 99])):
@@ -95,12 +95,12 @@ def test_a_file_is_saved_whole_into_the_folder_and_forgotten(
     tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
 ) -> None:
     url = web.at("/file.bin", origin.file(CONTENT))
-    status = asyncio.run(brought(tool, url, tmp_path / "new folder"))
+    status = asyncio.run(download(tool, url, tmp_path / "new folder"))
     assert (status.downloaded, status.total, status.text) == (len(CONTENT), len(CONTENT), "[aria2]: aria2: complete")
     assert (status.error, status.seeding, status.seeds_forever) == ("", False, False)
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["file.bin"]
     assert (tmp_path / "new folder" / "file.bin").read_bytes() == CONTENT
-    assert status.token not in known(running)
+    assert status.token not in list_gids(running)
 
 
 def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tm
     async def twice() -> Status:
         tokens = {await tool.add(url, str(tmp_path), key) for _ in range(3)}
         assert len(tokens) == 1
-        status = await ended(tool, tokens.pop())
+        status = await wait_until_ended(tool, tokens.pop())
         assert await tool.add(url, str(tmp_path), key) == status.token, "done is not begun again"
         return status
 
@@ -122,9 +122,9 @@ def test_a_download_that_failed_starts_over_with_the_same_key(tool: Aria2, web: 
     url, key = f"{web.address}/later.bin", uuid4().hex
 
     async def twice() -> tuple[Status, Status]:
-        first = await ended(tool, await tool.add(url, str(tmp_path), key))
+        first = await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
         web.at("/later.bin", origin.file(CONTENT))
-        return first, await ended(tool, await tool.add(url, str(tmp_path), key))
+        return first, await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
 
     first, second = asyncio.run(twice())
     assert (first.error, first.text) == ("the file was not found", "[aria2]: aria2: error")
@@ -134,7 +134,7 @@ def test_a_download_that_failed_starts_over_with_the_same_key(tool: Aria2, web: 
 
 @pytest.mark.parametrize("code", [403, 410, 500])
 def test_a_failure_is_told_in_our_words(tool: Aria2, web: Origin, tmp_path: Path, code: int) -> None:
-    status = asyncio.run(brought(tool, web.at(f"/{code}", origin.status(code)), tmp_path))
+    status = asyncio.run(download(tool, web.at(f"/{code}", origin.status(code)), tmp_path))
     assert (status.done, status.error) == (False, "the server refused or answered badly")
 
 
@@ -155,7 +155,7 @@ def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
         return token
 
     token = asyncio.run(stop())
-    assert token not in known(running)
+    assert token not in list_gids(running)
     assert asyncio.run(tool.get_status(token)).error == "aria2 does not know this download any more"
 
 
@@ -175,23 +175,23 @@ def test_a_torrent_is_stopped_by_the_token_it_began_with(
         await tool.remove(first)
         return first, status.token
 
-    assert known(running).isdisjoint(asyncio.run(stop()))
+    assert list_gids(running).isdisjoint(asyncio.run(stop()))
 
 
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1/", "ftp://localhost/x", "http://169.254.169.254/", "http://2130706433/"]
 )
 def test_what_may_not_be_reached_is_not_handed_on(running: servers.Aria2, tmp_path: Path, address: str) -> None:
-    before = known(running)
+    before = list_gids(running)
     with pytest.raises(ForbiddenAddress):
         asyncio.run(Aria2(running.uri, running.secret, AddressPolicy()).add(address, str(tmp_path), "key"))
-    assert known(running) == before
+    assert list_gids(running) == before
 
 
 def test_a_torrent_at_an_address_brings_its_content(tool: Aria2, web: Origin, tmp_path: Path) -> None:
     described, _ = torrents.torrent("content.bin", CONTENT, seed=web.at("/seed/content.bin", origin.file(CONTENT)))
     url = web.at("/a.torrent", origin.file(described, content_type="application/x-bittorrent"))
-    status = asyncio.run(brought(tool, url, tmp_path))
+    status = asyncio.run(download(tool, url, tmp_path))
     assert (status.done, status.error, status.total) == (True, "", len(CONTENT))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"content.bin": CONTENT}
 
@@ -209,7 +209,7 @@ def test_a_magnet_link_brings_its_content_and_stops_then(
     with servers.aria2(*seeding) as peer:
         web.at("/announce", torrents.tracker(peer.peers))
         magnet = f"magnet:?xt=urn:btih:{number}&dn=shared.bin&tr={announce}"
-        status = asyncio.run(brought(tool, magnet, ours))
+        status = asyncio.run(download(tool, magnet, ours))
     assert (status.done, status.error, status.downloaded) == (True, "", len(CONTENT))
     assert {path.name: path.read_bytes() for path in ours.iterdir()} == {"shared.bin": CONTENT}
-    assert status.token not in known(running)
+    assert status.token not in list_gids(running)

@@ -51,20 +51,20 @@ def torrent(web: Origin) -> tuple[str, str, bytes]:
     return web.at(f"/{name}.torrent", origin.file(described)), name, content
 
 
-def rows(running: str) -> list[dict[str, Any]]:
+def list_torrents(running: str) -> list[dict[str, Any]]:
     """All that qBittorrent has, asked behind the tool's back."""
-    return asked(running, "torrents/info").json()
+    return call_api(running, "torrents/info").json()
 
 
-def asked(running: str, path: str, **form: str) -> httpx.Response:
+def call_api(running: str, path: str, **form: str) -> httpx.Response:
     parts = urlsplit(running)
-    place = f"http://{parts.hostname}:{parts.port}"
-    with httpx.Client(base_url=f"{place}/api/v2/", headers={"referer": place}) as client:
+    base = f"http://{parts.hostname}:{parts.port}"
+    with httpx.Client(base_url=f"{base}/api/v2/", headers={"referer": base}) as client:
         client.post("auth/login", data={"username": "me", "password": "hush hush"}).raise_for_status()
         return client.post(path, data=form)
 
 
-async def ended(tool: QBittorrent, token: str) -> Status:
+async def wait_until_ended(tool: QBittorrent, token: str) -> Status:
     """The status in which a download stays."""
     end = time.monotonic() + SECONDS
     while True:
@@ -75,8 +75,8 @@ async def ended(tool: QBittorrent, token: str) -> Status:
         await asyncio.sleep(0.1)
 
 
-async def brought(tool: QBittorrent, url: str, folder: Path) -> Status:
-    return await ended(tool, await tool.add(url, str(folder), uuid4().hex))
+async def download_torrent(tool: QBittorrent, url: str, folder: Path) -> Status:
+    return await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
 
 
 def test_the_version_is_told(running: str) -> None:
@@ -85,11 +85,11 @@ def test_the_version_is_told(running: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["me:wrong", "you:hush%20hush", ""])
 def test_a_wrong_password_is_told_without_it(running: str, wrong: str) -> None:
-    place = f"http://{running.rpartition('@')[2]}"
-    url = place.replace("http://", f"http://{wrong}@") if wrong else place
+    base = f"http://{running.rpartition('@')[2]}"
+    url = base.replace("http://", f"http://{wrong}@") if wrong else base
     with pytest.raises(Problem) as refused:
         asyncio.run(QBittorrent(url, 0, HERE).get_version())
-    assert refused.value.message == f"failed to login into qBittorrent webui with url: {place.rstrip('/')}"
+    assert refused.value.message == f"failed to login into qBittorrent webui with url: {base.rstrip('/')}"
 
 
 def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
@@ -115,8 +115,8 @@ def test_a_torrent_brings_its_content_once_and_is_removed_but_not_its_files(
     async def download() -> Status:
         tokens = {await tool.add(url, str(tmp_path), key) for _ in range(2)}
         assert len(tokens) == 1
-        status = await ended(tool, tokens.pop())
-        assert len([row for row in rows(running) if row["name"] == name]) == 1
+        status = await wait_until_ended(tool, tokens.pop())
+        assert len([row for row in list_torrents(running) if row["name"] == name]) == 1
         await tool.remove_completed(status.token)
         return status
 
@@ -125,25 +125,25 @@ def test_a_torrent_brings_its_content_once_and_is_removed_but_not_its_files(
     assert (status.seeding, status.seeds_forever) == (False, False)
     assert status.text.startswith("[qBittorrent]: [qBittorrent] ")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: content}
-    assert [row for row in rows(running) if row["name"] == name] == []
-    assert status.token not in asked(running, "torrents/tags").text
+    assert [row for row in list_torrents(running) if row["name"] == name] == []
+    assert status.token not in call_api(running, "torrents/tags").text
 
 
 def test_for_the_time_that_is_set_it_seeds(running: str, torrent: tuple[str, str, bytes], tmp_path: Path) -> None:
     tool = QBittorrent(running, 1, HERE)
-    status = asyncio.run(brought(tool, torrent[0], tmp_path))
+    status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
     assert (status.done, status.seeding, status.seeds_forever) == (True, True, False)
     assert asyncio.run(QBittorrent(running, 0, HERE).get_status(status.token)).seeding is False
-    (row,) = [row for row in rows(running) if row["name"] == torrent[1]]
+    (row,) = [row for row in list_torrents(running) if row["name"] == torrent[1]]
     assert row["seeding_time_limit"] == row["max_seeding_time"] == 1
     for verb in ("pause", "stop"):  # before version 5 and since
-        asked(running, f"torrents/{verb}", hashes=row["hash"])
+        call_api(running, f"torrents/{verb}", hashes=row["hash"])
     end = time.monotonic() + SECONDS
     while (status := asyncio.run(tool.get_status(status.token))).seeding:
         assert time.monotonic() < end
     assert status.done
     asyncio.run(tool.remove_completed(status.token))
-    assert row["hash"] not in {row["hash"] for row in rows(running)}
+    assert row["hash"] not in {row["hash"] for row in list_torrents(running)}
     assert (tmp_path / torrent[1]).read_bytes() == torrent[2]
 
 
@@ -151,10 +151,10 @@ def test_without_an_end_it_seeds_for_ever_and_is_never_removed(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
     tool = QBittorrent(running, -1, HERE)
-    status = asyncio.run(brought(tool, torrent[0], tmp_path))
+    status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
     assert (status.done, status.seeding, status.seeds_forever) == (True, False, True)
     asyncio.run(tool.remove_completed(status.token))
-    (row,) = [row for row in rows(running) if row["name"] == torrent[1]]
+    (row,) = [row for row in list_torrents(running) if row["name"] == torrent[1]]
     assert row["state"] in ("uploading", "stalledUP", "queuedUP")
     asyncio.run(tool.remove(status.token))
     assert (tmp_path / torrent[1]).exists()
@@ -172,7 +172,7 @@ def test_a_magnet_link_waits_for_its_description_and_can_be_stopped(running: str
 
     status, token = asyncio.run(download())
     assert (status.done, status.error, status.total) == (False, "", 0)
-    assert number not in {row["hash"] for row in rows(running)}
+    assert number not in {row["hash"] for row in list_torrents(running)}
     assert asyncio.run(tool.get_status(token)).error == "qBittorrent does not know this download any more"
 
 
@@ -208,7 +208,7 @@ def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -
         "qBittorrent does not take this torrent"
     )
     assert refusal(f"{web.address}/nothing") == "http status code 404"
-    assert rows(running) == []
+    assert list_torrents(running) == []
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Decompressor(Protocol):
 
 
 def _translate_error(error: Exception) -> BrokenArchive:
-    """The libraries tell too little memory from damage by their text alone."""
+    """The libraries distinguish too little memory from damage by their text alone."""
     return BrokenArchive(TOO_MUCH_MEMORY if "memory" in str(error).lower() else "the archive has damaged data")
 
 

@@ -77,7 +77,7 @@ async def _read(name: str, content: Any, password: str, encoding: str, limits: L
     return found
 
 
-def listed(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
+def list_members(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
     """The entries alone."""
 
     async def members() -> list[Member]:

@@ -18,7 +18,7 @@ import pytest
 from mangrove import archives
 from mangrove.archives import Limits
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
-from tests.unit.archives.packing import FILES, Held, listed, read, tarred, zipped
+from tests.unit.archives.packing import FILES, Held, list_members, read, tarred, zipped
 
 GIB = 1 << 30
 CPU = 3.0  # seconds of it, where the work of a minute is refused
@@ -26,7 +26,7 @@ CPU = 3.0  # seconds of it, where the work of a minute is refused
 
 def test_a_list_of_a_large_zip_reads_its_end_only() -> None:
     source = Held(zipped({f"{number}.bin": os.urandom(200_000) for number in range(100)}, zipfile.ZIP_STORED))
-    assert len(listed("x.zip", source)) == 100
+    assert len(list_members("x.zip", source)) == 100
     assert source.size > 20_000_000
     assert source.taken <= 70_000
 
@@ -34,13 +34,13 @@ def test_a_list_of_a_large_zip_reads_its_end_only() -> None:
 def test_a_list_of_a_zip_with_many_entries_reads_its_directory_once() -> None:
     source = Held(zipped({f"folder/{number:06}": b"" for number in range(20_000)}, zipfile.ZIP_STORED))
     directory = 20_000 * (46 + 13)
-    assert len(listed("x.zip", source)) == 20_000
+    assert len(list_members("x.zip", source)) == 20_000
     assert source.taken <= directory + 70_000
 
 
 def test_a_list_of_a_tar_jumps_over_the_data() -> None:
     source = Held(tarred({f"{number}": bytes(1_000_000) for number in range(50)}))
-    assert len(listed("x.tar", source)) == 50
+    assert len(list_members("x.tar", source)) == 50
     assert source.taken <= 50 * 20_000
 
 
@@ -81,7 +81,7 @@ def long_zip(count: int) -> bytes:
 @pytest.mark.parametrize("kind", ["x.zip", "x.tar.gz"])
 def test_a_hundred_thousand_entries_are_listed(kind: str) -> None:
     content = long_zip(100_000) if kind == "x.zip" else gzip.compress(long_tar(100_000), 1)
-    assert len(listed(kind, content)) == 100_000
+    assert len(list_members(kind, content)) == 100_000
 
 
 PROBE = """
@@ -173,9 +173,9 @@ def test_a_stream_that_is_not_read_to_its_end_does_not_spoil_the_next() -> None:
 @pytest.mark.parametrize("name", ["x.tgz", "x.gz"])
 def test_empty_parts_of_a_packed_file_are_passed_over_but_not_for_ever(name: str) -> None:
     packed = gzip.compress(tarred({"n": b"1"}))
-    assert len(listed(name, gzip.compress(b"") * 500 + packed)) == 1
+    assert len(list_members(name, gzip.compress(b"") * 500 + packed)) == 1
     with pytest.raises(BrokenArchive, match="empty parts"):
-        listed(name, gzip.compress(b"") * 2000 + packed)
+        list_members(name, gzip.compress(b"") * 2000 + packed)
 
 
 def test_a_zip_of_many_extra_fields_and_long_names_does_not_stop_the_others() -> None:
@@ -187,7 +187,7 @@ def test_a_zip_of_many_extra_fields_and_long_names_does_not_stop_the_others() ->
             packed.writestr(one, b"")
             packed.writestr(zipfile.ZipInfo("a/" * 32_000 + f"{value}"), b"")
     began = time.process_time()
-    members = listed("x.zip", content.getvalue())
+    members = list_members("x.zip", content.getvalue())
     assert [bool(one.refused) for one in members] == [False, True] * 200
     assert time.process_time() - began < CPU
 
@@ -195,5 +195,5 @@ def test_a_zip_of_many_extra_fields_and_long_names_does_not_stop_the_others() ->
 def test_the_directory_of_a_zip_is_not_read_beyond_the_limit() -> None:
     source = Held(long_zip(50_000))
     with pytest.raises(ArchiveTooLarge):
-        listed("x.zip", source, members=100)
+        list_members("x.zip", source, members=100)
     assert source.taken < 4_200_000 + 70_000

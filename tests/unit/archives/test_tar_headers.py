@@ -12,7 +12,7 @@ import pytest
 from mangrove.archives.readers import RangeReader, ReadAhead, RecordReader
 from mangrove.archives.tar_headers import Header, iter_headers
 from mangrove.problems import BrokenArchive
-from tests.unit.archives.packing import Held, listed, pax, tarred
+from tests.unit.archives.packing import Held, list_members, pax, tarred
 
 CPU = 3.0  # seconds of it, where the work of a minute is refused
 
@@ -78,17 +78,17 @@ def test_names_that_are_not_utf_8_are_read_as_it_is_set() -> None:
 def test_a_pax_header_of_many_words_is_read_in_one_go() -> None:
     began = time.process_time()
     said = b"6 a=b\n" * 174_000 + b"16 path=renamed\n"
-    assert [one.path for one in listed("x.tar", pax(said) + tarred({"n": b""}))] == ["renamed"]
+    assert [one.path for one in list_members("x.tar", pax(said) + tarred({"n": b""}))] == ["renamed"]
     assert time.process_time() - began < CPU
 
 
 def test_what_a_general_pax_header_says_costs_each_entry_nothing() -> None:
     said = b"".join(b"13 %07d=a\n" % value for value in range(70_000))
     began = time.process_time()
-    assert len(listed("x.tar", pax(said, b"g") + tarred({str(value): b"" for value in range(1000)}))) == 1000
+    assert len(list_members("x.tar", pax(said, b"g") + tarred({str(value): b"" for value in range(1000)}))) == 1000
     assert time.process_time() - began < CPU
 
 
 def test_headers_of_no_entry_are_not_read_for_ever() -> None:
     with pytest.raises(BrokenArchive, match="too many headers"):
-        listed("x.tgz", gzip.compress(pax(b"6 a=b\n") * 10_000))
+        list_members("x.tgz", gzip.compress(pax(b"6 a=b\n") * 10_000))

@@ -56,13 +56,13 @@ def test_more_entries_than_allowed_end_the_reading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "why"),
+    ("offset", "value", "message"),
     [(4, 1, "several volumes"), (6, 1, "several volumes"), (16, 1 << 20, "damaged"), (12, 1 << 20, "damaged")],
 )
-def test_an_end_record_that_cannot_be_is_told(place: int, value: int, why: str) -> None:
+def test_an_end_record_that_cannot_be_is_told(offset: int, value: int, message: str) -> None:
     content = bytearray(zipped({"a": b"1"}))
-    struct.pack_into("<L" if place > 9 else "<H", content, len(content) - 22 + place, value)
-    with pytest.raises(BrokenArchive, match=why):
+    struct.pack_into("<L" if offset > 9 else "<H", content, len(content) - 22 + offset, value)
+    with pytest.raises(BrokenArchive, match=message):
         asyncio.run(read(bytes(content)))
 
 

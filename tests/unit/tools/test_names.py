@@ -12,7 +12,7 @@ from mangrove.tools import names
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("header", "name"),
     [
         ('attachment; filename="a b.txt"', "a b.txt"), ("attachment; filename=a.txt", "a.txt"), ("inline", ""),
         ("", ""),
@@ -25,8 +25,8 @@ from mangrove.tools import names
         ("filename=bare.txt", "bare.txt"), ('attachment; filename="unclosed', 'unclosed'),
     ],
 )  # fmt: skip
-def test_the_name_in_a_header_is_read(told: str, name: str) -> None:
-    assert names.parse_content_disposition(told) == name
+def test_the_name_in_a_header_is_read(header: str, name: str) -> None:
+    assert names.parse_content_disposition(header) == name
 
 
 @pytest.mark.parametrize(

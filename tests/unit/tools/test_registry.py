@@ -61,18 +61,18 @@ def test_an_unknown_tool_is_told_by_name(machine: None) -> None:
 
 def test_a_tool_that_is_not_there_is_told_with_the_reason(machine: None) -> None:
     uri = f"http://127.0.0.1:{servers.free_port()}/jsonrpc"
-    told = refusal("aria2", aria2_uri=uri, aria2_secret="hush hush")
-    assert told == "failed init offline download tool aria2: failed get aria2 version: no connection"
-    told = refusal("qBittorrent", qbittorrent_url=uri.replace("//", "//me:hush@"))
-    assert told == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
-    told = refusal("qBittorrent", qbittorrent_url="nonsense")
-    assert told == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
+    message = refusal("aria2", aria2_uri=uri, aria2_secret="hush hush")
+    assert message == "failed init offline download tool aria2: failed get aria2 version: no connection"
+    message = refusal("qBittorrent", qbittorrent_url=uri.replace("//", "//me:hush@"))
+    assert message == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
+    message = refusal("qBittorrent", qbittorrent_url="nonsense")
+    assert message == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "2852039166"])
 def test_no_setting_turns_the_service_to_a_metadata_service(machine: None, host: str) -> None:
-    told = refusal("aria2", aria2_uri=f"http://{host}/latest")
-    assert told.endswith(f"access to {host.strip('[]')} is not allowed")
+    message = refusal("aria2", aria2_uri=f"http://{host}/latest")
+    assert message.endswith(f"access to {host.strip('[]')} is not allowed")
     assert refusal("qBittorrent", qbittorrent_url=f"http://a:b@{host}/").endswith("is not allowed")
 
 
