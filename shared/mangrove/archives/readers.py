@@ -240,7 +240,7 @@ class Budget:
         self._remaining = min(bounds) if bounds else None
 
     @classmethod
-    def unlimited(cls) -> Budget:
+    def make_unlimited(cls) -> Budget:
         return cls(Limits(size=0, ratio=0), 0)
 
     def consume(self, length: int) -> None:

@@ -139,9 +139,9 @@ class SevenZipArchive:
         self._header_unverified = folder.encrypted and folder.parts[0][1] is None
         error_class = WrongArchivePassword if folder.encrypted else BrokenArchive
         reader = await self._open_folder(folder)
-        header = bytearray()
+        header, budget = bytearray(), Budget.make_unlimited()
         try:
-            async with aclosing(read_verified(reader, *folder.parts[0], Budget.unlimited(), error_class)) as blocks:
+            async with aclosing(read_verified(reader, *folder.parts[0], budget, error_class)) as blocks:
                 async for block in blocks:
                     header += block
         except BrokenArchive as problem:
@@ -153,8 +153,9 @@ class SevenZipArchive:
         size, crc = folder.parts[0] if folder.parts else (folder.size, folder.crc)
         if size > PASSWORD_CHECK_SIZE:
             size, crc = PASSWORD_CHECK_SIZE, None
+        budget = Budget.make_unlimited()
         try:
-            async with aclosing(read_verified(reader, size, crc, Budget.unlimited(), WrongArchivePassword)) as blocks:
+            async with aclosing(read_verified(reader, size, crc, budget, WrongArchivePassword)) as blocks:
                 async for _ in blocks:
                     pass
         except BrokenArchive:

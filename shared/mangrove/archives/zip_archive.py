@@ -92,7 +92,7 @@ class ZipArchive:
             reader = await self._open_member(record)
             size = min(record.size, PASSWORD_CHECK_SIZE)
             crc = get_crc(record) if size == record.size else None
-            async with aclosing(read_verified(reader, size, crc, Budget.unlimited())) as blocks:
+            async with aclosing(read_verified(reader, size, crc, Budget.make_unlimited())) as blocks:
                 async for _ in blocks:
                     pass
         except BrokenArchive:

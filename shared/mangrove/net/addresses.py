@@ -25,7 +25,7 @@ class ForbiddenAddress(Denied):
     """The policy does not permit a connection to this host."""
 
     @classmethod
-    def of_host(cls, host: str) -> ForbiddenAddress:
+    def for_host(cls, host: str) -> ForbiddenAddress:
         return cls(f"access to {host[:100]} is not allowed")
 
 
@@ -120,4 +120,4 @@ async def check_host(host: str, port: int, policy: AddressPolicy) -> None:
     except TimeoutError:
         raise Unreachable(f"the host {host[:100]} was not found in time") from None
     if not all(policy.permits(host, address) for address in addresses):
-        raise ForbiddenAddress.of_host(host)
+        raise ForbiddenAddress.for_host(host)

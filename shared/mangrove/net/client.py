@@ -62,7 +62,7 @@ class _GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("the name was not resolved in time") from None
         permitted = [str(address) for address in addresses if self._policy.permits(host, address)]
         if not permitted:
-            raise ForbiddenAddress.of_host(host)
+            raise ForbiddenAddress.for_host(host)
         for remaining in range(len(permitted), 0, -1):
             seconds = max((end - time.monotonic()) / remaining, 0.1)
             try:
@@ -76,7 +76,7 @@ class _GuardedBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
     ) -> httpcore.AsyncNetworkStream:
-        raise ForbiddenAddress.of_host("a local socket")
+        raise ForbiddenAddress.for_host("a local socket")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
