@@ -1,4 +1,4 @@
-"""A web server that answers as a test tells it, well or badly."""
+"""A web server with answers set by the test, good or bad ones."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Request(BaseHTTPRequestHandler):
         except OSError:
             pass  # the client has seen enough
 
+    do_POST = do_GET
+
     def log_message(self, format: str, *args: object) -> None: ...
 
     def head(self, status: int, headers: Mapping[str, str | int]) -> None:
@@ -47,7 +49,7 @@ class Origin:
         self.asked: list[Request] = []
 
     def at(self, path: str, page: Answering) -> str:
-        """Answer so at `path`; its address."""
+        """Set the answer at `path`; returns its URL."""
         self.pages[path] = page
         return self.address + path
 
@@ -70,23 +72,23 @@ def origin(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = 
 
 
 def file(content: bytes, *, ranges: bool = True, cut: int | None = None, **headers: str) -> Answering:
-    """A file, as a good server gives it: with ranges and a strong ETag. `cut`: break off after so many bytes.
+    """A file, as a good server sends it: with ranges and a strong ETag. `cut`: break off after so many bytes.
 
     Keywords are further headers, `_` for `-`; one that is "" is left out.
     """
 
     def answer(request: Request) -> None:
-        told: dict[str, str | int] = {"accept-ranges": "bytes", "etag": f'"{hash(content):x}"'} if ranges else {}
-        told |= {name.replace("_", "-"): value for name, value in headers.items()}
-        told = {name: value for name, value in told.items() if value != ""}
+        fields: dict[str, str | int] = {"accept-ranges": "bytes", "etag": f'"{hash(content):x}"'} if ranges else {}
+        fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+        fields = {name: value for name, value in fields.items() if value != ""}
         found = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", "")) if ranges else None
-        whose = request.headers.get("if-range")
-        start = int(found[1]) if found and whose in (None, told.get("etag"), told.get("last-modified")) else 0
+        condition = request.headers.get("if-range")
+        start = int(found[1]) if found and condition in (None, fields.get("etag"), fields.get("last-modified")) else 0
         if start >= len(content) > 0:
             return request.head(416, {"content-range": f"bytes */{len(content)}", "content-length": 0})
         if start:
-            told["content-range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        request.head(206 if start else 200, {"content-length": len(content) - start} | told)
+            fields["content-range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        request.head(206 if start else 200, {"content-length": len(content) - start} | fields)
         request.wfile.write(content[start : None if cut is None else start + cut])
 
     return answer
@@ -94,8 +96,8 @@ def file(content: bytes, *, ranges: bool = True, cut: int | None = None, **heade
 
 def status(code: int, **headers: str) -> Answering:
     """Nothing but a status."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda request: request.head(code, {"content-length": 0} | told)
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda request: request.head(code, {"content-length": 0} | fields)
 
 
 def redirect(target: str, code: int = 302) -> Answering:

@@ -16,27 +16,27 @@ def torrent(name: str, content: bytes, *, tracker: str = "", seed: str = "") -> 
     """A torrent file of one file, and its info hash in hex. `seed`: an address that has the file."""
     pieces = [hashlib.sha1(content[at : at + PIECE]).digest() for at in range(0, len(content), PIECE)]
     info = {"length": len(content), "name": name, "piece length": PIECE, "pieces": b"".join(pieces)}
-    described: dict[str, Any] = {"info": info} | ({"announce": tracker} if tracker else {})
-    described |= {"url-list": seed} if seed else {}
-    return bencoded(described), hashlib.sha1(bencoded(info)).hexdigest()
+    description: dict[str, Any] = {"info": info} | ({"announce": tracker} if tracker else {})
+    description |= {"url-list": seed} if seed else {}
+    return bencode(description), hashlib.sha1(bencode(info)).hexdigest()
 
 
-def bencoded(value: Any) -> bytes:
+def bencode(value: Any) -> bytes:
     if isinstance(value, int):
         return b"i%de" % value
     if isinstance(value, str):
         value = value.encode()
     if isinstance(value, bytes):
         return b"%d:%s" % (len(value), value)
-    return b"d" + b"".join(bencoded(key) + bencoded(value[key]) for key in sorted(value)) + b"e"
+    return b"d" + b"".join(bencode(key) + bencode(value[key]) for key in sorted(value)) + b"e"
 
 
 def tracker(port: int) -> Answering:
-    """Tells everybody of the peer at this port of 127.0.0.1."""
+    """A tracker that answers with one peer, at this port of 127.0.0.1."""
 
     def answer(request: Request) -> None:
         peers = socket.inet_aton("127.0.0.1") + struct.pack("!H", port)
-        body = bencoded({"interval": 5, "peers": peers})
+        body = bencode({"interval": 5, "peers": peers})
         request.head(200, {"content-length": len(body)})
         request.wfile.write(body)
 

@@ -13,8 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove.net import guard
-from mangrove.net.guard import Allowed
+from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.problems import Problem, Unreachable
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.base import Status
@@ -25,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2"),
     pytest.mark.xdist_group("aria2"),  # one aria2c
 ]
-HERE = Allowed.parse("127.0.0.1")
+HERE = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(300_000)
 SECONDS = 30.0
 
@@ -47,25 +46,25 @@ def web() -> Iterator[Origin]:
         yield found
 
 
-async def ended(tool: Aria2, token: str) -> Status:
+async def wait_until_ended(tool: Aria2, token: str) -> Status:
     """The status in which a download stays."""
     end = time.monotonic() + SECONDS
     while True:
-        status = await tool.look(token)
+        status = await tool.get_status(token)
         token = status.token
-        if status.done or status.failed:
+        if status.done or status.error:
             return status
         assert time.monotonic() < end, status
         await asyncio.sleep(0.05)
 
 
-async def brought(tool: Aria2, url: str, folder: Path) -> Status:
-    status = await ended(tool, await tool.begin(url, str(folder), uuid4().hex))
-    await tool.finish(status.token)
+async def download(tool: Aria2, url: str, folder: Path) -> Status:
+    status = await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
+    await tool.remove_completed(status.token)
     return status
 
 
-def known(running: servers.Aria2) -> set[str]:
+def list_gids(running: servers.Aria2) -> set[str]:
     """The ids of all downloads that aria2 knows."""
     found: set[str] = set()
     for method, more in (("tellActive", []), ("tellWaiting", [0, 99]), ("tellStopped", [0, 99])):
@@ -75,46 +74,46 @@ def known(running: servers.Aria2) -> set[str]:
 
 
 def test_the_version_is_told(tool: Aria2) -> None:
-    assert asyncio.run(tool.version()).startswith("1.")
+    assert asyncio.run(tool.get_version()).startswith("1.")
 
 
 def test_a_wrong_secret_is_told_without_it(running: servers.Aria2) -> None:
     with pytest.raises(Problem, match=r"^failed get aria2 version: Unauthorized$"):
-        asyncio.run(Aria2(running.uri, "wrong secret", HERE).version())
+        asyncio.run(Aria2(running.uri, "wrong secret", HERE).get_version())
 
 
 def test_the_address_of_its_websocket_will_do(running: servers.Aria2) -> None:
-    assert asyncio.run(Aria2(running.uri.replace("http:", "ws:"), running.secret, HERE).version())
+    assert asyncio.run(Aria2(running.uri.replace("http:", "ws:"), running.secret, HERE).get_version())
 
 
 def test_an_aria2_that_is_gone_is_worth_asking_again() -> None:
     gone = Aria2(f"http://127.0.0.1:{servers.free_port()}/jsonrpc", "", HERE)
     with pytest.raises(Unreachable, match=r"^failed get aria2 version: no connection$"):
-        asyncio.run(gone.version())
+        asyncio.run(gone.get_version())
     with pytest.raises(Unreachable):
-        asyncio.run(gone.look("0123456789abcdef"))
+        asyncio.run(gone.get_status("0123456789abcdef"))
 
 
 def test_a_file_is_saved_whole_into_the_folder_and_forgotten(
     tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
 ) -> None:
     url = web.at("/file.bin", origin.file(CONTENT))
-    status = asyncio.run(brought(tool, url, tmp_path / "new folder"))
-    assert (status.have, status.total, status.text) == (len(CONTENT), len(CONTENT), "[aria2]: aria2: complete")
-    assert (status.failed, status.seeding, status.stays) == ("", False, False)
+    status = asyncio.run(download(tool, url, tmp_path / "new folder"))
+    assert (status.downloaded, status.total, status.text) == (len(CONTENT), len(CONTENT), "[aria2]: aria2: complete")
+    assert (status.error, status.seeding, status.seeds_forever) == ("", False, False)
     assert [path.name for path in (tmp_path / "new folder").iterdir()] == ["file.bin"]
     assert (tmp_path / "new folder" / "file.bin").read_bytes() == CONTENT
-    assert status.token not in known(running)
+    assert status.token not in list_gids(running)
 
 
 def test_begun_twice_with_one_key_it_downloads_once(tool: Aria2, web: Origin, tmp_path: Path) -> None:
     url, key = web.at("/once.bin", origin.file(CONTENT)), uuid4().hex
 
     async def twice() -> Status:
-        tokens = {await tool.begin(url, str(tmp_path), key) for _ in range(3)}
+        tokens = {await tool.add(url, str(tmp_path), key) for _ in range(3)}
         assert len(tokens) == 1
-        status = await ended(tool, tokens.pop())
-        assert await tool.begin(url, str(tmp_path), key) == status.token, "done is not begun again"
+        status = await wait_until_ended(tool, tokens.pop())
+        assert await tool.add(url, str(tmp_path), key) == status.token, "done is not begun again"
         return status
 
     assert asyncio.run(twice()).done
@@ -126,20 +125,20 @@ def test_a_download_that_failed_starts_over_with_the_same_key(tool: Aria2, web: 
     url, key = f"{web.address}/later.bin", uuid4().hex
 
     async def twice() -> tuple[Status, Status]:
-        first = await ended(tool, await tool.begin(url, str(tmp_path), key))
+        first = await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
         web.at("/later.bin", origin.file(CONTENT))
-        return first, await ended(tool, await tool.begin(url, str(tmp_path), key))
+        return first, await wait_until_ended(tool, await tool.add(url, str(tmp_path), key))
 
     first, second = asyncio.run(twice())
-    assert (first.failed, first.text) == ("the file was not found", "[aria2]: aria2: error")
-    assert (second.done, second.failed) == (True, "")
+    assert (first.error, first.text) == ("the file was not found", "[aria2]: aria2: error")
+    assert (second.done, second.error) == (True, "")
     assert (tmp_path / "later.bin").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("code", [403, 410, 500])
 def test_a_failure_is_told_in_our_words(tool: Aria2, web: Origin, tmp_path: Path, code: int) -> None:
-    status = asyncio.run(brought(tool, web.at(f"/{code}", origin.status(code)), tmp_path))
-    assert (status.done, status.failed) == (False, "the server refused or answered badly")
+    status = asyncio.run(download(tool, web.at(f"/{code}", origin.status(code)), tmp_path))
+    assert (status.done, status.error) == (False, "the server refused or answered badly")
 
 
 def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
@@ -148,19 +147,19 @@ def test_a_download_is_stopped_and_forgotten_and_stopping_it_again_is_fine(
     url = web.at("/endless.bin", origin.endless(pause=0.01))
 
     async def stop() -> str:
-        token = await tool.begin(url, str(tmp_path), uuid4().hex)
+        token = await tool.add(url, str(tmp_path), uuid4().hex)
         end = time.monotonic() + SECONDS
-        while not (status := await tool.look(token)).have:
+        while not (status := await tool.get_status(token)).downloaded:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
         assert (status.done, status.text, status.total) == (False, "[aria2]: aria2: active", 0)
         for _ in range(2):
-            await tool.stop(token)
+            await tool.remove(token)
         return token
 
     token = asyncio.run(stop())
-    assert token not in known(running)
-    assert asyncio.run(tool.look(token)).failed == "aria2 does not know this download any more"
+    assert token not in list_gids(running)
+    assert asyncio.run(tool.get_status(token)).error == "aria2 does not know this download any more"
 
 
 def test_a_torrent_is_stopped_by_the_token_it_began_with(
@@ -170,33 +169,33 @@ def test_a_torrent_is_stopped_by_the_token_it_began_with(
     url = web.at("/stuck.torrent", origin.file(described, content_type="application/x-bittorrent"))
 
     async def stop() -> tuple[str, str]:
-        first = await tool.begin(url, str(tmp_path), uuid4().hex)
+        first = await tool.add(url, str(tmp_path), uuid4().hex)
         end = time.monotonic() + SECONDS
-        while (status := await tool.look(first)).token == first:
+        while (status := await tool.get_status(first)).token == first:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
-        assert (status.done, status.failed, status.total) == (False, "", len(CONTENT))
-        await tool.stop(first)
+        assert (status.done, status.error, status.total) == (False, "", len(CONTENT))
+        await tool.remove(first)
         return first, status.token
 
-    assert known(running).isdisjoint(asyncio.run(stop()))
+    assert list_gids(running).isdisjoint(asyncio.run(stop()))
 
 
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1/", "ftp://localhost/x", "http://169.254.169.254/", "http://2130706433/"]
 )
 def test_what_may_not_be_reached_is_not_handed_on(running: servers.Aria2, tmp_path: Path, address: str) -> None:
-    before = known(running)
-    with pytest.raises(guard.ForbiddenAddress):
-        asyncio.run(Aria2(running.uri, running.secret, Allowed()).begin(address, str(tmp_path), "key"))
-    assert known(running) == before
+    before = list_gids(running)
+    with pytest.raises(ForbiddenAddress):
+        asyncio.run(Aria2(running.uri, running.secret, AddressPolicy()).add(address, str(tmp_path), "key"))
+    assert list_gids(running) == before
 
 
 def test_a_torrent_at_an_address_brings_its_content(tool: Aria2, web: Origin, tmp_path: Path) -> None:
     described, _ = torrents.torrent("content.bin", CONTENT, seed=web.at("/seed/content.bin", origin.file(CONTENT)))
     url = web.at("/a.torrent", origin.file(described, content_type="application/x-bittorrent"))
-    status = asyncio.run(brought(tool, url, tmp_path))
-    assert (status.done, status.failed, status.total) == (True, "", len(CONTENT))
+    status = asyncio.run(download(tool, url, tmp_path))
+    assert (status.done, status.error, status.total) == (True, "", len(CONTENT))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"content.bin": CONTENT}
 
 
@@ -213,7 +212,7 @@ def test_a_magnet_link_brings_its_content_and_stops_then(
     with servers.aria2(*seeding) as peer:
         web.at("/announce", torrents.tracker(peer.peers))
         magnet = f"magnet:?xt=urn:btih:{number}&dn=shared.bin&tr={announce}"
-        status = asyncio.run(brought(tool, magnet, ours))
-    assert (status.done, status.failed, status.have) == (True, "", len(CONTENT))
+        status = asyncio.run(download(tool, magnet, ours))
+    assert (status.done, status.error, status.downloaded) == (True, "", len(CONTENT))
     assert {path.name: path.read_bytes() for path in ours.iterdir()} == {"shared.bin": CONTENT}
-    assert status.token not in known(running)
+    assert status.token not in list_gids(running)

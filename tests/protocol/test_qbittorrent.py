@@ -15,12 +15,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove.net import guard
-from mangrove.net.guard import Allowed
+from mangrove import runtime
+from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import qbittorrent, urls
+from mangrove.tools import urls
 from mangrove.tools.base import Status
-from mangrove.tools.qbittorrent import QBittorrent
+from mangrove.tools.qbittorrent import QBittorrent, QBittorrentSessions
 from tests import origin, servers, torrents
 from tests.origin import Origin
 
@@ -30,7 +30,7 @@ pytestmark = [
     ),
     pytest.mark.xdist_group("qbittorrent"),  # one qbittorrent-nox
 ]
-HERE = Allowed.parse("127.0.0.1")
+HERE = AddressPolicy.parse("127.0.0.1")
 SECONDS = 40.0
 
 
@@ -54,60 +54,60 @@ def torrent(web: Origin) -> tuple[str, str, bytes]:
     return web.at(f"/{name}.torrent", origin.file(described)), name, content
 
 
-def rows(running: str) -> list[dict[str, Any]]:
+def list_torrents(running: str) -> list[dict[str, Any]]:
     """All that qBittorrent has, asked behind the tool's back."""
-    return asked(running, "torrents/info").json()
+    return call_api(running, "torrents/info").json()
 
 
-def asked(running: str, path: str, **form: str) -> httpx.Response:
+def call_api(running: str, path: str, **form: str) -> httpx.Response:
     parts = urlsplit(running)
-    place = f"http://{parts.hostname}:{parts.port}"
-    with httpx.Client(base_url=f"{place}/api/v2/", headers={"referer": place}) as client:
+    base = f"http://{parts.hostname}:{parts.port}"
+    with httpx.Client(base_url=f"{base}/api/v2/", headers={"referer": base}) as client:
         client.post("auth/login", data={"username": "me", "password": "hush hush"}).raise_for_status()
         return client.post(path, data=form)
 
 
-async def ended(tool: QBittorrent, token: str) -> Status:
+async def wait_until_ended(tool: QBittorrent, token: str) -> Status:
     """The status in which a download stays."""
     end = time.monotonic() + SECONDS
     while True:
-        status = await tool.look(token)
-        if status.done or status.failed:
+        status = await tool.get_status(token)
+        if status.done or status.error:
             return status
         assert time.monotonic() < end, status
         await asyncio.sleep(0.1)
 
 
-async def brought(tool: QBittorrent, url: str, folder: Path) -> Status:
-    return await ended(tool, await tool.begin(url, str(folder), uuid4().hex))
+async def download_torrent(tool: QBittorrent, url: str, folder: Path) -> Status:
+    return await wait_until_ended(tool, await tool.add(url, str(folder), uuid4().hex))
 
 
 def test_the_version_is_told(running: str) -> None:
-    assert asyncio.run(QBittorrent(running, 0, HERE).version()).startswith("v")
+    assert asyncio.run(QBittorrent(running, 0, HERE).get_version()).startswith("v")
 
 
 @pytest.mark.parametrize("wrong", ["me:wrong", "you:hush%20hush", ""])
 def test_a_wrong_password_is_told_without_it(running: str, wrong: str) -> None:
-    place = f"http://{running.rpartition('@')[2]}"
-    url = place.replace("http://", f"http://{wrong}@") if wrong else place
+    base = f"http://{running.rpartition('@')[2]}"
+    url = base.replace("http://", f"http://{wrong}@") if wrong else base
     with pytest.raises(Problem) as refused:
-        asyncio.run(QBittorrent(url, 0, HERE).version())
-    assert refused.value.message == f"failed to login into qBittorrent webui with url: {place.rstrip('/')}"
+        asyncio.run(QBittorrent(url, 0, HERE).get_version())
+    assert refused.value.message == f"failed to login into qBittorrent webui with url: {base.rstrip('/')}"
 
 
 def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
     gone = QBittorrent(f"http://me:hush@127.0.0.1:{servers.free_port()}/", 0, HERE)
     with pytest.raises(Unreachable, match=r"^qBittorrent does not answer: no connection$"):
-        asyncio.run(gone.version())
+        asyncio.run(gone.get_version())
     with pytest.raises(Unreachable):
-        asyncio.run(gone.look("mangrove-x"))
+        asyncio.run(gone.get_status("mangrove-x"))
 
 
 def test_a_session_that_ended_is_renewed(running: str) -> None:
     tool = QBittorrent(running, 0, HERE)
-    asyncio.run(tool.version())
-    qbittorrent._cookies[running] = {"SID": "stale"}
-    assert asyncio.run(tool.look("mangrove-nothing")).failed == "qBittorrent does not know this download any more"
+    asyncio.run(tool.get_version())
+    runtime.get(QBittorrentSessions).cookies[running] = {"SID": "stale"}
+    assert asyncio.run(tool.get_status("mangrove-nothing")).error == "qBittorrent does not know this download any more"
 
 
 def test_a_torrent_brings_its_content_once_and_is_removed_but_not_its_files(
@@ -116,37 +116,37 @@ def test_a_torrent_brings_its_content_once_and_is_removed_but_not_its_files(
     tool, (url, name, content), key = QBittorrent(running, 0, HERE), torrent, uuid4().hex
 
     async def download() -> Status:
-        tokens = {await tool.begin(url, str(tmp_path), key) for _ in range(2)}
+        tokens = {await tool.add(url, str(tmp_path), key) for _ in range(2)}
         assert len(tokens) == 1
-        status = await ended(tool, tokens.pop())
-        assert len([row for row in rows(running) if row["name"] == name]) == 1
-        await tool.finish(status.token)
+        status = await wait_until_ended(tool, tokens.pop())
+        assert len([row for row in list_torrents(running) if row["name"] == name]) == 1
+        await tool.remove_completed(status.token)
         return status
 
     status = asyncio.run(download())
-    assert (status.have, status.total, status.failed) == (len(content), len(content), "")
-    assert (status.seeding, status.stays) == (False, False)
+    assert (status.downloaded, status.total, status.error) == (len(content), len(content), "")
+    assert (status.seeding, status.seeds_forever) == (False, False)
     assert status.text.startswith("[qBittorrent]: [qBittorrent] ")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: content}
-    assert [row for row in rows(running) if row["name"] == name] == []
-    assert status.token not in asked(running, "torrents/tags").text
+    assert [row for row in list_torrents(running) if row["name"] == name] == []
+    assert status.token not in call_api(running, "torrents/tags").text
 
 
 def test_for_the_time_that_is_set_it_seeds(running: str, torrent: tuple[str, str, bytes], tmp_path: Path) -> None:
     tool = QBittorrent(running, 1, HERE)
-    status = asyncio.run(brought(tool, torrent[0], tmp_path))
-    assert (status.done, status.seeding, status.stays) == (True, True, False)
-    assert asyncio.run(QBittorrent(running, 0, HERE).look(status.token)).seeding is False
-    (row,) = [row for row in rows(running) if row["name"] == torrent[1]]
+    status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
+    assert (status.done, status.seeding, status.seeds_forever) == (True, True, False)
+    assert asyncio.run(QBittorrent(running, 0, HERE).get_status(status.token)).seeding is False
+    (row,) = [row for row in list_torrents(running) if row["name"] == torrent[1]]
     assert row["seeding_time_limit"] == row["max_seeding_time"] == 1
     for verb in ("pause", "stop"):  # before version 5 and since
-        asked(running, f"torrents/{verb}", hashes=row["hash"])
+        call_api(running, f"torrents/{verb}", hashes=row["hash"])
     end = time.monotonic() + SECONDS
-    while (status := asyncio.run(tool.look(status.token))).seeding:
+    while (status := asyncio.run(tool.get_status(status.token))).seeding:
         assert time.monotonic() < end
     assert status.done
-    asyncio.run(tool.finish(status.token))
-    assert row["hash"] not in {row["hash"] for row in rows(running)}
+    asyncio.run(tool.remove_completed(status.token))
+    assert row["hash"] not in {row["hash"] for row in list_torrents(running)}
     assert (tmp_path / torrent[1]).read_bytes() == torrent[2]
 
 
@@ -154,12 +154,12 @@ def test_without_an_end_it_seeds_for_ever_and_is_never_removed(
     running: str, torrent: tuple[str, str, bytes], tmp_path: Path
 ) -> None:
     tool = QBittorrent(running, -1, HERE)
-    status = asyncio.run(brought(tool, torrent[0], tmp_path))
-    assert (status.done, status.seeding, status.stays) == (True, False, True)
-    asyncio.run(tool.finish(status.token))
-    (row,) = [row for row in rows(running) if row["name"] == torrent[1]]
+    status = asyncio.run(download_torrent(tool, torrent[0], tmp_path))
+    assert (status.done, status.seeding, status.seeds_forever) == (True, False, True)
+    asyncio.run(tool.remove_completed(status.token))
+    (row,) = [row for row in list_torrents(running) if row["name"] == torrent[1]]
     assert row["state"] in ("uploading", "stalledUP", "queuedUP")
-    asyncio.run(tool.stop(status.token))
+    asyncio.run(tool.remove(status.token))
     assert (tmp_path / torrent[1]).exists()
 
 
@@ -167,16 +167,16 @@ def test_a_magnet_link_waits_for_its_description_and_can_be_stopped(running: str
     tool, number = QBittorrent(running, 0, HERE), uuid4().hex + "00000000"
 
     async def download() -> tuple[Status, str]:
-        token = await tool.begin(f"magnet:?xt=urn:btih:{number}&dn=nothing", str(tmp_path), uuid4().hex)
-        status = await tool.look(token)
+        token = await tool.add(f"magnet:?xt=urn:btih:{number}&dn=nothing", str(tmp_path), uuid4().hex)
+        status = await tool.get_status(token)
         for _ in range(2):
-            await tool.stop(token)
+            await tool.remove(token)
         return status, token
 
     status, token = asyncio.run(download())
-    assert (status.done, status.failed, status.total) == (False, "", 0)
-    assert number not in {row["hash"] for row in rows(running)}
-    assert asyncio.run(tool.look(token)).failed == "qBittorrent does not know this download any more"
+    assert (status.done, status.error, status.total) == (False, "", 0)
+    assert number not in {row["hash"] for row in list_torrents(running)}
+    assert asyncio.run(tool.get_status(token)).error == "qBittorrent does not know this download any more"
 
 
 def test_the_same_torrent_for_another_task_is_told(
@@ -185,12 +185,12 @@ def test_the_same_torrent_for_another_task_is_told(
     tool = QBittorrent(running, -1, HERE)
 
     async def twice() -> None:
-        token = await tool.begin(torrent[0], str(tmp_path), uuid4().hex)
+        token = await tool.add(torrent[0], str(tmp_path), uuid4().hex)
         try:
             with pytest.raises(Problem, match="does not take this torrent"):
-                await tool.begin(torrent[0], str(tmp_path / "other"), uuid4().hex)
+                await tool.add(torrent[0], str(tmp_path / "other"), uuid4().hex)
         finally:
-            await tool.stop(token)
+            await tool.remove(token)
 
     asyncio.run(twice())
 
@@ -200,7 +200,7 @@ def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -
 
     def refusal(url: str) -> str:
         with pytest.raises(Problem) as refused:
-            asyncio.run(tool.begin(url, str(tmp_path), uuid4().hex))
+            asyncio.run(tool.add(url, str(tmp_path), uuid4().hex))
         return refused.value.message
 
     none = "qBittorrent takes torrents only: there is none at this address"
@@ -211,22 +211,22 @@ def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -
         "qBittorrent does not take this torrent"
     )
     assert refusal(f"{web.address}/nothing") == "http status code 404"
-    assert rows(running) == []
+    assert list_torrents(running) == []
 
 
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
-        ("http://127.0.0.1:1/a.torrent", guard.ForbiddenAddress), ("http://169.254.169.254/", guard.ForbiddenAddress),
-        (f"magnet:?xt=urn:btih:{'a' * 40}&tr=http://10.0.0.1/announce", guard.ForbiddenAddress),
-        ("ftp://example.org/a.torrent", urls.BadAddress), ("http://u:p@example.org/", urls.BadAddress),
+        ("http://127.0.0.1:1/a.torrent", ForbiddenAddress), ("http://169.254.169.254/", ForbiddenAddress),
+        (f"magnet:?xt=urn:btih:{'a' * 40}&tr=http://10.0.0.1/announce", ForbiddenAddress),
+        ("ftp://example.org/a.torrent", urls.InvalidUrl), ("http://u:p@example.org/", urls.InvalidUrl),
     ],
 )  # fmt: skip
 def test_what_may_not_be_reached_is_not_handed_on(
     running: str, tmp_path: Path, url: str, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        asyncio.run(QBittorrent(running, 0, Allowed()).begin(url, str(tmp_path), uuid4().hex))
+        asyncio.run(QBittorrent(running, 0, AddressPolicy()).add(url, str(tmp_path), uuid4().hex))
 
 
 def test_a_redirect_to_a_private_address_is_refused_before_qbittorrent_hears_of_it(
@@ -234,6 +234,6 @@ def test_a_redirect_to_a_private_address_is_refused_before_qbittorrent_hears_of_
 ) -> None:
     with origin.origin("127.0.0.2") as public:
         url = public.at("/a.torrent", origin.redirect(running.replace("me:hush%20hush@", "") + "api/v2/app/shutdown"))
-        with pytest.raises(guard.ForbiddenAddress):
-            asyncio.run(QBittorrent(running, 0, Allowed.parse("127.0.0.2")).begin(url, str(tmp_path), uuid4().hex))
-    assert asyncio.run(QBittorrent(running, 0, HERE).version()), "it was not shut down"
+        with pytest.raises(ForbiddenAddress):
+            asyncio.run(QBittorrent(running, 0, AddressPolicy.parse("127.0.0.2")).add(url, str(tmp_path), uuid4().hex))
+    assert asyncio.run(QBittorrent(running, 0, HERE).get_version()), "it was not shut down"

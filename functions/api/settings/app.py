@@ -78,7 +78,7 @@ async def _set_up_tool(name: str, options: dict[str, str]) -> str:
     """Store a download tool's settings and ask its version; it is offered when it answered the last such call."""
     others = snapshot.current().settings.offline_download_ready - {name}
     await asyncio.to_thread(settings.save, options | {"offline_download_ready": ",".join(sorted(others))})
-    version = await registry.tool(name, snapshot.current().settings).version()
+    version = await registry.make_tool(name, (await snapshot.fresh()).settings).get_version()
     await asyncio.to_thread(settings.save, {"offline_download_ready": ",".join(sorted(others | {name}))})
     return version
 

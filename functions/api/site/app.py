@@ -37,7 +37,7 @@ async def archive_extensions(who: Anyone) -> Reply:
 
 @api.get("/api/public/offline_download_tools", data_model=list[str])
 async def offline_download_tools(who: Anyone) -> Reply:
-    return ok(registry.offered((await snapshot.fresh()).settings))
+    return ok(registry.list_available_tools((await snapshot.fresh()).settings))
 
 
 @api.get("/favicon.ico", response_class=Response, responses={302: {"description": "Where the picture is"}})

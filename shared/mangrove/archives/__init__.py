@@ -1,7 +1,7 @@
-"""Archives read where they lie: listed and unpacked from ranged reads, in bounded memory, entry by entry.
+"""Archives read in place: listed and unpacked through ranged reads, in bounded memory, member by member.
 
-Nothing in here knows storages, users or HTTP. What an archive says of itself is never trusted: names are checked,
-sizes are bounds that are enforced while unpacking, and an entry that must not be unpacked says why in `refused`.
+This package knows no storages, users or HTTP. Nothing an archive states about itself is trusted: names are validated,
+declared sizes are enforced while unpacking, and a member that must not be unpacked has the reason in `refused`.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from mangrove.archives.base import Member as Member
 from mangrove.archives.base import Source as Source
 from mangrove.archives.opening import EXTENSIONS as EXTENSIONS
 from mangrove.archives.opening import base_name as base_name
-from mangrove.archives.opening import opened as opened
-from mangrove.archives.opening import supported as supported
+from mangrove.archives.opening import is_supported as is_supported
+from mangrove.archives.opening import open_archive as open_archive

@@ -1,4 +1,4 @@
-"""What an archive is to those who read it."""
+"""The types of this package: the source of an archive, its limits, its members, an open archive."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-BLOCK = 1 << 20  # bytes: the most that a member's stream yields at once
-MEMORY = 1 << 28  # bytes: archives whose dictionaries need more to be unpacked are refused
-GRACE = 1 << 22  # bytes that may be unpacked at any ratio: a small file harms nobody
-GUESSED = "IBM437"  # what names of a zip are taken for when nothing says otherwise
+BLOCK_SIZE = 1 << 20  # bytes: the largest block of a member's stream
+MAX_MEMORY = 1 << 28  # bytes: archives whose dictionaries need more to be unpacked are refused
+RATIO_EXEMPT = 1 << 22  # bytes that may be unpacked at any ratio: a small file does no harm
+DEFAULT_ENCODING = "IBM437"  # of names in a zip that do not state their own
 
 
 class Source(Protocol):
-    """The bytes of an archive. `read` answers `length` bytes from `offset`, fewer only at the end."""
+    """The bytes of an archive. `read` returns `length` bytes from `offset`, fewer only at the end."""
 
     @property
     def size(self) -> int: ...
@@ -23,9 +23,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one archive may hold; 0 is no bound.
+    """Bounds of one archive; 0 is no bound.
 
-    `size`: bytes in all, unpacked. `ratio`: unpacked to packed bytes, of each entry and of the whole.
+    `size`: bytes in all, unpacked. `ratio`: unpacked to packed bytes, of each member and of the whole.
     """
 
     members: int = 100_000
@@ -35,41 +35,41 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One entry. `path` is relative and `/`-separated; `size` in bytes, -1 when only unpacking tells; `modified` in
-    seconds since the epoch, 0.0 when not known. `refused` says why it is never unpacked, and then nothing else of it
-    can be relied on."""
+    """One member. `path` is relative and `/`-separated; `size` in bytes, None when only unpacking shows it; `modified`
+    in seconds since the epoch, 0.0 when unknown. `refused` is the reason why it is never unpacked, and then no other
+    attribute can be relied on; `""` otherwise."""
 
     path: str
-    size: int
+    size: int | None
     modified: float
     is_dir: bool
     refused: str = ""
 
 
-Wanted = Callable[[int, Member], bool]
-Contents = AsyncGenerator[tuple[int, Member, AsyncGenerator[bytes, None]], None]
+MemberFilter = Callable[[int, Member], bool]
+MemberStreams = AsyncGenerator[tuple[int, Member, AsyncGenerator[bytes, None]], None]
 
 
 class Archive(Protocol):
-    """An open archive, its password already found right.
+    """An open archive whose password has been checked.
 
-    `encrypted`: a password is needed for it or a part of it. `sequential`: to reach a late member means to read all
-    before it. The index of a member counts all that `members` yields, refused ones and folders too.
+    `encrypted`: a password is needed for it or a part of it. `sequential`: reaching a late member means reading all
+    before it. The index of a member counts everything `iter_members` yields, refused members and folders too.
     """
 
     comment: str
     encrypted: bool
     sequential: bool
 
-    def members(self) -> AsyncGenerator[Member, None]:
-        """All entries in stored order; ArchiveTooLarge when there are more than the limits allow."""
+    def iter_members(self) -> AsyncGenerator[Member, None]:
+        """All members in stored order; ArchiveTooLarge when there are more than the limits allow."""
         ...
 
-    def contents(self, wanted: Wanted) -> Contents:
-        """The wanted files in stored order, each with its bytes in blocks of at most BLOCK.
+    def iter_contents(self, is_wanted: MemberFilter) -> MemberStreams:
+        """The wanted files in stored order, each with its bytes in blocks of at most BLOCK_SIZE.
 
-        `wanted` is asked once for each file that is neither a folder nor refused. A stream ends only when size and
-        checksum are right; else it raises BrokenArchive, ArchiveTooLarge or WrongArchivePassword, and where the
-        format allows the walk can go on. A stream is over when the next one is asked for.
+        `is_wanted` is called once for each file that is neither a folder nor refused. A stream ends only when size
+        and checksum are right; else it raises BrokenArchive, ArchiveTooLarge or WrongArchivePassword, and where the
+        format allows it the iteration can continue. A stream is invalid once the next one is requested.
         """
         ...

@@ -1,4 +1,4 @@
-"""Decompressors of one form, each made when it is first needed."""
+"""Decompressors with one interface; their libraries are imported when first needed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from mangrove.archives.base import MEMORY
+from mangrove.archives.base import MAX_MEMORY
 from mangrove.problems import BrokenArchive, NotSupported
 
-TOO_MUCH_MEMORY = f"the archive needs more than {MEMORY >> 20} MiB of memory to be unpacked"
-_SLICE = 1 << 12  # bytes given at once to what cannot bound its output
+TOO_MUCH_MEMORY = f"the archive needs more than {MAX_MEMORY >> 20} MiB of memory to be unpacked"
+_INPUT_SLICE = 1 << 12  # bytes of input at once where the output cannot be bounded
 
 
 class Decompressor(Protocol):
-    """As in the standard library's bz2 and lzma; `ends_with_input`: it is told the end by empty input."""
+    """As in the standard library's bz2 and lzma. `ends_with_input`: empty input marks the end."""
 
     @property
     def eof(self) -> bool: ...
@@ -31,79 +31,80 @@ class Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
-def _explained(error: Exception) -> BrokenArchive:
+def _translate_error(error: Exception) -> BrokenArchive:
+    """The libraries distinguish too little memory from damage by their text alone."""
     return BrokenArchive(TOO_MUCH_MEMORY if "memory" in str(error).lower() else "the archive has damaged data")
 
 
-class _Native:
-    """One of the standard library's form."""
+class _StandardDecompressor:
+    """A decompressor with the standard library's own interface."""
 
     ends_with_input = False
 
-    def __init__(self, one: Any, *errors: type[Exception]) -> None:
-        self._one = one
+    def __init__(self, decompressor: Any, *errors: type[Exception]) -> None:
+        self._decompressor = decompressor
         self._errors: tuple[type[Exception], ...] = (*errors, EOFError, MemoryError)
 
     @property
     def eof(self) -> bool:
-        return bool(self._one.eof)
+        return bool(self._decompressor.eof)
 
     @property
     def needs_input(self) -> bool:
-        return bool(self._one.needs_input)
+        return bool(self._decompressor.needs_input)
 
     @property
     def unused_data(self) -> bytes:
-        return bytes(self._one.unused_data)
+        return bytes(self._decompressor.unused_data)
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
-            return bytes(self._one.decompress(data, max_length))
+            return bytes(self._decompressor.decompress(data, max_length))
         except self._errors as error:
-            raise _explained(error) from error
+            raise _translate_error(error) from error
 
 
-class _Zlib:
+class _ZlibDecompressor:
     ends_with_input = False
 
     def __init__(self, window_bits: int) -> None:
         import zlib
 
-        self._one = zlib.decompressobj(window_bits)
+        self._decompressor = zlib.decompressobj(window_bits)
         self._error = zlib.error
         self.needs_input = True
 
     @property
     def eof(self) -> bool:
-        return self._one.eof
+        return self._decompressor.eof
 
     @property
     def unused_data(self) -> bytes:
-        return self._one.unused_data
+        return self._decompressor.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
-            block = self._one.decompress(self._one.unconsumed_tail + data, max_length)
+            block = self._decompressor.decompress(self._decompressor.unconsumed_tail + data, max_length)
         except self._error as error:
-            raise _explained(error) from error
-        self.needs_input = not self._one.unconsumed_tail and len(block) < max_length
+            raise _translate_error(error) from error
+        self.needs_input = not self._decompressor.unconsumed_tail and len(block) < max_length
         return block
 
 
-class _Deflate64:
+class _Deflate64Decompressor:
     ends_with_input = False
     unused_data = b""
 
     def __init__(self) -> None:
         import inflate64
 
-        self._one = inflate64.Inflater()
+        self._decompressor = inflate64.Inflater()
         self._packed = b""
         self._block = b""
 
     @property
     def eof(self) -> bool:
-        return bool(self._one.eof) and not self._block
+        return bool(self._decompressor.eof) and not self._block
 
     @property
     def needs_input(self) -> bool:
@@ -112,18 +113,18 @@ class _Deflate64:
     def decompress(self, data: bytes, max_length: int) -> bytes:
         self._packed += data
         if not self._block:
-            head, self._packed = self._packed[:_SLICE], self._packed[_SLICE:]
+            head, self._packed = self._packed[:_INPUT_SLICE], self._packed[_INPUT_SLICE:]
             try:
-                self._block = self._one.inflate(head)
+                self._block = self._decompressor.inflate(head)
             except (ValueError, RuntimeError, MemoryError, EOFError) as error:
-                raise _explained(error) from error
+                raise _translate_error(error) from error
         block, self._block = self._block[:max_length], self._block[max_length:]
         return block
 
 
-class _Filter:
-    """A branch filter or delta of liblzma alone, which knows them only before LZMA2: the data are framed as its
-    uncompressed chunks."""
+class _FilterDecompressor:
+    """A branch or delta filter of liblzma alone. It allows them only in front of LZMA2, so the data are framed as
+    uncompressed chunks of LZMA2."""
 
     ends_with_input = True
     unused_data = b""
@@ -132,75 +133,84 @@ class _Filter:
         import lzma
 
         chain = [*filters, {"id": lzma.FILTER_LZMA2, "dict_size": 1 << 16}]
-        self._one = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=chain)
-        self._begun = False
+        self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=chain)
+        self._has_started = False
 
     @property
     def eof(self) -> bool:
-        return self._one.eof
+        return self._decompressor.eof
 
     @property
     def needs_input(self) -> bool:
-        return self._one.needs_input
+        return self._decompressor.needs_input
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        if not self._one.needs_input:
-            return self._one.decompress(b"", max_length)
+        if not self._decompressor.needs_input:
+            return self._decompressor.decompress(b"", max_length)
         framed = bytearray()
         for start in range(0, len(data), 1 << 16):
             piece = data[start : start + (1 << 16)]
-            framed += bytes([2 if self._begun else 1]) + (len(piece) - 1).to_bytes(2, "big") + piece
-            self._begun = True
-        return self._one.decompress(bytes(framed) if data else b"\0", max_length)  # the frames are ours: never wrong
+            framed += bytes([2 if self._has_started else 1]) + (len(piece) - 1).to_bytes(2, "big") + piece
+            self._has_started = True
+        # no error to translate: the framing is ours
+        return self._decompressor.decompress(bytes(framed) if data else b"\0", max_length)
 
 
-def deflate() -> Decompressor:
-    return _Zlib(-15)
+def make_deflate() -> Decompressor:
+    """Raw deflate."""
+    return _ZlibDecompressor(-15)
 
 
-def gzip() -> Decompressor:
-    return _Zlib(31)
+def make_gzip() -> Decompressor:
+    """Deflate with the header and checksum of gzip."""
+    return _ZlibDecompressor(31)
 
 
-def deflate64() -> Decompressor:
-    return _Deflate64()
+def make_deflate64() -> Decompressor:
+    """Raw deflate64."""
+    return _Deflate64Decompressor()
 
 
-def bzip2() -> Decompressor:
+def make_bzip2() -> Decompressor:
+    """One bzip2 stream."""
     import bz2
 
-    return _Native(bz2.BZ2Decompressor(), OSError)
+    return _StandardDecompressor(bz2.BZ2Decompressor(), OSError)
 
 
-def xz() -> Decompressor:
+def make_xz() -> Decompressor:
+    """One xz stream."""
     import lzma
 
-    return _Native(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY + (1 << 24)), lzma.LZMAError)
+    return _StandardDecompressor(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY + (1 << 24)), lzma.LZMAError)
 
 
-def zstd() -> Decompressor:
+def make_zstd() -> Decompressor:
+    """One Zstandard frame."""
     if sys.version_info >= (3, 14):
         from compression import zstd as library
     else:
         from backports import zstd as library
-    most = {int(library.DecompressionParameter.window_log_max): MEMORY.bit_length() - 1}
-    return _Native(library.ZstdDecompressor(options=most), library.ZstdError)
+    options = {int(library.DecompressionParameter.window_log_max): MAX_MEMORY.bit_length() - 1}
+    return _StandardDecompressor(library.ZstdDecompressor(options=options), library.ZstdError)
 
 
-def lzma1(properties: bytes) -> Decompressor:
+def make_lzma1(properties: bytes) -> Decompressor:
     """Raw LZMA; `properties` are the five bytes of 7-Zip."""
     import lzma
 
     if len(properties) != 5 or properties[0] >= 225:
         raise BrokenArchive
     code, size = properties[0], int.from_bytes(properties[1:], "little")
-    one = {"id": lzma.FILTER_LZMA1, "dict_size": _bounded(size), "lc": code % 9, "lp": code // 9 % 5, "pb": code // 45}
-    if one["lc"] + one["lp"] > 4:
+    dictionary = _check_dictionary_size(size)
+    lc, lp, pb = code % 9, code // 9 % 5, code // 45
+    if lc + lp > 4:
         raise NotSupported("the archive is packed in a way that is not known here")
-    return _Native(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[one]), lzma.LZMAError)
+    lzma1 = {"id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": lc, "lp": lp, "pb": pb}
+    return _StandardDecompressor(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[lzma1]), lzma.LZMAError)
 
 
-def lzma2(properties: bytes) -> Decompressor:
+def make_lzma2(properties: bytes) -> Decompressor:
     """Raw LZMA2; `properties` is the one byte of 7-Zip."""
     import lzma
 
@@ -208,24 +218,26 @@ def lzma2(properties: bytes) -> Decompressor:
         raise BrokenArchive
     bits = properties[0]
     size = (1 << 32) - 1 if bits == 40 else (2 | (bits & 1)) << (bits // 2 + 11)
-    one = {"id": lzma.FILTER_LZMA2, "dict_size": _bounded(size)}
-    return _Native(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[one]), lzma.LZMAError)
+    lzma2 = {"id": lzma.FILTER_LZMA2, "dict_size": _check_dictionary_size(size)}
+    return _StandardDecompressor(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[lzma2]), lzma.LZMAError)
 
 
-def _bounded(size: int) -> int:
-    if size > MEMORY:
+def _check_dictionary_size(size: int) -> int:
+    """`size`, at least what liblzma accepts; BrokenArchive above MAX_MEMORY."""
+    if size > MAX_MEMORY:
         raise BrokenArchive(TOO_MUCH_MEMORY)
     return max(size, 1 << 12)
 
 
-def branch(name: str) -> Decompressor:
+def make_branch(name: str) -> Decompressor:
     """A filter for machine code; `name` as in liblzma: X86, POWERPC, IA64, ARM, ARMTHUMB, SPARC."""
     import lzma
 
-    return _Filter([{"id": getattr(lzma, f"FILTER_{name}")}])
+    return _FilterDecompressor([{"id": getattr(lzma, f"FILTER_{name}")}])
 
 
-def delta(distance: int) -> Decompressor:
+def make_delta(distance: int) -> Decompressor:
+    """A delta filter; `distance` in bytes."""
     import lzma
 
-    return _Filter([{"id": lzma.FILTER_DELTA, "dist": distance}])
+    return _FilterDecompressor([{"id": lzma.FILTER_DELTA, "dist": distance}])

@@ -1,4 +1,4 @@
-"""Which archives are known, and the way into one."""
+"""The known archive formats by file name, and how an archive is opened."""
 
 from __future__ import annotations
 
@@ -6,76 +6,76 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mangrove.archives import codecs
-from mangrove.archives.base import GUESSED, Archive, Limits, Source
+from mangrove.archives.base import DEFAULT_ENCODING, Archive, Limits, Source
 from mangrove.archives.codecs import Decompressor
-from mangrove.archives.sevenfiles import SevenArchive
-from mangrove.archives.singles import SingleFile
-from mangrove.archives.tarfiles import TarArchive
-from mangrove.archives.zipfiles import ZipArchive
+from mangrove.archives.compressed_file import CompressedFile
+from mangrove.archives.seven_zip import SevenZipArchive
+from mangrove.archives.tar_archive import TarArchive
+from mangrove.archives.zip_archive import ZipArchive
 from mangrove.problems import BrokenArchive
 
-_TARS: dict[str, Callable[[], Decompressor] | None] = {
+_TAR_CODECS: dict[str, Callable[[], Decompressor] | None] = {
     ".tar": None,
-    ".tar.gz": codecs.gzip,
-    ".tgz": codecs.gzip,
-    ".tar.bz2": codecs.bzip2,
-    ".tbz2": codecs.bzip2,
-    ".tar.xz": codecs.xz,
-    ".txz": codecs.xz,
-    ".tar.zst": codecs.zstd,
-    ".tzst": codecs.zstd,
+    ".tar.gz": codecs.make_gzip,
+    ".tgz": codecs.make_gzip,
+    ".tar.bz2": codecs.make_bzip2,
+    ".tbz2": codecs.make_bzip2,
+    ".tar.xz": codecs.make_xz,
+    ".txz": codecs.make_xz,
+    ".tar.zst": codecs.make_zstd,
+    ".tzst": codecs.make_zstd,
 }
-_SINGLES: dict[str, Callable[[], Decompressor]] = {
-    ".gz": codecs.gzip,
-    ".bz2": codecs.bzip2,
-    ".xz": codecs.xz,
-    ".zst": codecs.zstd,
+_FILE_CODECS: dict[str, Callable[[], Decompressor]] = {
+    ".gz": codecs.make_gzip,
+    ".bz2": codecs.make_bzip2,
+    ".xz": codecs.make_xz,
+    ".zst": codecs.make_zstd,
 }
-EXTENSIONS = (".zip", ".7z", *_TARS, *_SINGLES)
+EXTENSIONS = (".zip", ".7z", *_TAR_CODECS, *_FILE_CODECS)
 NO_EXTENSION = "the obj does not have an extension."
 
 
-def _extension(name: str) -> str:
+def _find_extension(name: str) -> str:
     """The longest known extension of a name; `""` without one. A name is never all extension."""
     lower = name.lower()
-    found = [one for one in EXTENSIONS if lower.endswith(one) and len(lower) > len(one)]
-    return max(found, key=len, default="")
+    matching = [extension for extension in EXTENSIONS if lower.endswith(extension) and len(lower) > len(extension)]
+    return max(matching, key=len, default="")
 
 
-def supported(name: str) -> bool:
-    """Whether a file of this name is taken for an archive."""
-    return bool(_extension(name))
+def is_supported(name: str) -> bool:
+    """Whether a file of this name is treated as an archive."""
+    return bool(_find_extension(name))
 
 
 def base_name(name: str) -> str:
     """The name without its archive extension: `x` for `x.tar.gz`."""
-    return name[: len(name) - len(_extension(name))]
+    return name[: len(name) - len(_find_extension(name))]
 
 
 @asynccontextmanager
-async def opened(
-    name: str, source: Source, password: str = "", encoding: str = GUESSED, limits: Limits | None = None
+async def open_archive(
+    name: str, source: Source, password: str = "", encoding: str = DEFAULT_ENCODING, limits: Limits | None = None
 ) -> AsyncIterator[Archive]:
-    """The archive in `source`, whose kind its name tells.
+    """The archive in `source`, its format chosen by the extension of `name`.
 
-    `encoding` (an IANA name) is that of names which do not say their own. Raises WrongArchivePassword when one is
-    needed and `password` is not it, BrokenArchive when there is no such archive.
+    `encoding` (an IANA name) is for member names that do not state their own. Raises WrongArchivePassword when one is
+    needed and `password` is not it, BrokenArchive when the source is no such archive.
     """
-    archive = _made(name, source, password, encoding, limits or Limits())
+    archive = _make_archive(name, source, password, encoding, limits or Limits())
     await archive.open()
     yield archive
 
 
-def _made(
+def _make_archive(
     name: str, source: Source, password: str, encoding: str, limits: Limits
-) -> ZipArchive | SevenArchive | TarArchive | SingleFile:
-    extension = _extension(name)
+) -> ZipArchive | SevenZipArchive | TarArchive | CompressedFile:
+    extension = _find_extension(name)
     if extension == ".zip":
         return ZipArchive(source, password, encoding, limits)
     if extension == ".7z":
-        return SevenArchive(source, password, limits)
-    if extension in _TARS:
-        return TarArchive(source, _TARS[extension], encoding, limits)
-    if extension in _SINGLES:
-        return SingleFile(source, _SINGLES[extension], base_name(name), limits)
+        return SevenZipArchive(source, password, limits)
+    if extension in _TAR_CODECS:
+        return TarArchive(source, _TAR_CODECS[extension], encoding, limits)
+    if extension in _FILE_CODECS:
+        return CompressedFile(source, _FILE_CODECS[extension], base_name(name), limits)
     raise BrokenArchive(NO_EXTENSION)

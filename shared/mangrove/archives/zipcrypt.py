@@ -1,4 +1,4 @@
-"""The two encryptions of zip archives: ZipCrypto of old, and WinZip's AES with an authentication code."""
+"""The two encryptions of zip archives: traditional ZipCrypto, and WinZip's AES with an authentication code."""
 
 from __future__ import annotations
 
@@ -7,140 +7,125 @@ import hashlib
 import hmac
 import zlib
 from array import array
-from typing import Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-from mangrove.archives.flows import CUT_SHORT, PIECE, SMALL, Flow, Tape
+from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, TRUNCATED, HeadReader, Reader, RecordReader
 from mangrove.problems import BrokenArchive, WrongArchivePassword
 
-_TABLE = [zlib.crc32(bytes([value]), 0xFFFFFFFF) ^ 0xFFFFFFFF for value in range(256)]
-_TAG = 10  # bytes of the authentication code
+_HEADER_SIZE = 12  # bytes before the data of ZipCrypto
+_TAG_SIZE = 10  # bytes of the authentication code of AES
 _ROUNDS = 1000
+_FACTOR = 134775813
+# What one step of ZipCrypto needs, computed once: it costs a dozen operations of Python per byte.
+_CRC = [zlib.crc32(bytes([value]), 0xFFFFFFFF) ^ 0xFFFFFFFF for value in range(256)]
+_PRODUCT = [value * _FACTOR + 1 for value in range(256)]
+_KEYSTREAM = bytes(((key | 2) * ((key | 2) ^ 1) >> 8) & 255 for key in range(1 << 16))  # by the low half of key 2
 
 
-class Layer(Protocol):
-    async def over(self, flow: Flow, packed: int) -> Flow:
-        """What the flow's next `packed` bytes hold; WrongArchivePassword."""
-        ...
+async def open_zipcrypto(reader: Reader, password: bytes, check: int) -> Reader:
+    """The decrypted bytes of a reader; WrongArchivePassword.
+
+    `check`: the one byte that reveals a wrong password at once, in all but one of 256 cases.
+    """
+    cipher = ZipCrypto(password)
+    head = await RecordReader(HeadReader(reader, _HEADER_SIZE)).read_exactly(_HEADER_SIZE)
+    if cipher.decrypt(head)[-1] != check:
+        raise WrongArchivePassword
+    return _ZipCryptoReader(reader, cipher)
 
 
-class ZipCryptoLayer:
-    """`check`: the one byte by which a wrong password shows at once, all but one in 256 times."""
+class ZipCrypto:
+    """The cipher with its three keys, which every decrypted byte changes (APPNOTE 6.1)."""
 
-    def __init__(self, password: bytes, check: int) -> None:
-        self._password = password
-        self._check = check
-
-    async def over(self, flow: Flow, packed: int) -> Flow:
-        stream = _ZipCrypto(flow, self._password)
-        head = await Tape(_Piece(flow, 12)).exactly(12)
-        if stream.decrypted(head)[11] != self._check:
-            raise WrongArchivePassword
-        return stream
-
-
-class _Piece:
-    """The first bytes of a flow and no more."""
-
-    def __init__(self, flow: Flow, left: int) -> None:
-        self._flow = flow
-        self._left = left
-
-    async def read(self, most: int) -> bytes:
-        block = await self._flow.read(min(most, self._left)) if self._left else b""
-        self._left -= len(block)
-        return block
-
-
-class _ZipCrypto:
-    def __init__(self, flow: Flow, password: bytes) -> None:
-        self._flow = flow
-        self._keys = (0x12345678, 0x23456789, 0x34567890)
-        table = _TABLE
-        first, second, third = self._keys
+    def __init__(self, password: bytes) -> None:
+        key0, key1, key2 = 0x12345678, 0x23456789, 0x34567890
         for byte in password:
-            first = table[(first ^ byte) & 255] ^ first >> 8
-            second = ((second + (first & 255)) * 134775813 + 1) & 0xFFFFFFFF
-            third = table[(third ^ second >> 24) & 255] ^ third >> 8
-        self._keys = first, second, third
+            key0 = _CRC[key0 & 255 ^ byte] ^ key0 >> 8
+            key1 = (key1 * _FACTOR + _PRODUCT[key0 & 255]) & 0xFFFFFFFF
+            key2 = _CRC[key2 & 255 ^ key1 >> 24] ^ key2 >> 8
+        self._keys = key0, key1, key2
 
-    async def read(self, most: int) -> bytes:
-        block = await self._flow.read(min(most, PIECE))
-        return self.decrypted(block) if len(block) <= 1024 else await asyncio.to_thread(self.decrypted, block)
-
-    def decrypted(self, block: bytes) -> bytes:
-        first, second, third = self._keys
-        table = _TABLE
-        found = bytearray(block)
-        for at, byte in enumerate(block):
-            key = third | 2
-            byte ^= (key * (key ^ 1) >> 8) & 255
-            first = table[(first ^ byte) & 255] ^ first >> 8
-            second = ((second + (first & 255)) * 134775813 + 1) & 0xFFFFFFFF
-            third = table[(third ^ second >> 24) & 255] ^ third >> 8
-            found[at] = byte
-        self._keys = first, second, third
-        return bytes(found)
+    def decrypt(self, data: bytes) -> bytes:
+        """The next bytes in plain."""
+        key0, key1, key2 = self._keys
+        crc, product, keystream, factor = _CRC, _PRODUCT, _KEYSTREAM, _FACTOR
+        plain: list[int] = []
+        append = plain.append
+        for byte in data:
+            byte ^= keystream[key2 & 0xFFFF]
+            append(byte)
+            key0 = crc[key0 & 255 ^ byte] ^ key0 >> 8
+            key1 = (key1 * factor + product[key0 & 255]) & 0xFFFFFFFF
+            key2 = crc[key2 & 255 ^ key1 >> 24] ^ key2 >> 8
+        self._keys = key0, key1, key2
+        return bytes(plain)
 
 
-class AesLayer:
-    """`strength`: 1, 2, 3 for keys of 128, 192, 256 bits."""
+class _ZipCryptoReader:
+    def __init__(self, reader: Reader, cipher: ZipCrypto) -> None:
+        self._reader = reader
+        self._cipher = cipher
 
-    def __init__(self, password: bytes, strength: int) -> None:
-        self._password = password
-        self._strength = strength
-
-    async def over(self, flow: Flow, packed: int) -> Flow:
-        salted, length = 4 + 4 * self._strength, 8 + 8 * self._strength
-        if packed < salted + 2 + _TAG:
-            raise BrokenArchive(CUT_SHORT)
-        head = await Tape(_Piece(flow, salted + 2)).exactly(salted + 2)
-        keys = await asyncio.to_thread(
-            hashlib.pbkdf2_hmac, "sha1", self._password, head[:salted], _ROUNDS, 2 * length + 2
+    async def read(self, max_length: int) -> bytes:
+        block = await self._reader.read(min(max_length, CHUNK_SIZE))
+        return (
+            self._cipher.decrypt(block) if len(block) <= 1024 else await asyncio.to_thread(self._cipher.decrypt, block)
         )
-        if not hmac.compare_digest(keys[2 * length :], head[salted:]):
-            raise WrongArchivePassword
-        return _Aes(flow, keys[:length], keys[length : 2 * length], packed - salted - 2 - _TAG)
 
 
-class _Aes:
-    """AES in counter mode, the counter little-endian from 1; the last bytes come only if the code is right."""
+async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed: int) -> Reader:
+    """The decrypted bytes of the next `packed` bytes of a reader; WrongArchivePassword.
 
-    def __init__(self, flow: Flow, key: bytes, code_key: bytes, left: int) -> None:
-        self._flow = flow
+    `strength`: 1, 2, 3 for keys of 128, 192, 256 bits.
+    """
+    salt_size, key_size = 4 + 4 * strength, 8 + 8 * strength
+    if packed < salt_size + 2 + _TAG_SIZE:
+        raise BrokenArchive(TRUNCATED)
+    head = await RecordReader(HeadReader(reader, salt_size + 2)).read_exactly(salt_size + 2)
+    keys = await asyncio.to_thread(hashlib.pbkdf2_hmac, "sha1", password, head[:salt_size], _ROUNDS, 2 * key_size + 2)
+    if not hmac.compare_digest(keys[2 * key_size :], head[salt_size:]):
+        raise WrongArchivePassword
+    return _AesReader(reader, keys[:key_size], keys[key_size : 2 * key_size], packed - salt_size - 2 - _TAG_SIZE)
+
+
+class _AesReader:
+    """AES in counter mode, little-endian from 1. The last bytes come only if the authentication code is right."""
+
+    def __init__(self, reader: Reader, key: bytes, code_key: bytes, remaining: int) -> None:
+        self._reader = reader
         self._cipher: CipherContext = Cipher(AES(key), ECB()).encryptor()
         self._code = hmac.new(code_key, digestmod="sha1")
-        self._left = left
-        self._block = 1
-        self._rest = b""
+        self._remaining = remaining
+        self._counter = 1
+        self._keystream = b""
         self._ended = False
 
-    async def read(self, most: int) -> bytes:
+    async def read(self, max_length: int) -> bytes:
         if self._ended:
             return b""
-        packed = await self._flow.read(min(most, PIECE, self._left)) if self._left else b""
-        if not packed and self._left:
-            raise BrokenArchive(CUT_SHORT)
-        self._left -= len(packed)
-        block = self._decrypted(packed) if len(packed) <= SMALL else await asyncio.to_thread(self._decrypted, packed)
-        if not self._left:
+        packed = await self._reader.read(min(max_length, CHUNK_SIZE, self._remaining)) if self._remaining else b""
+        if not packed and self._remaining:
+            raise BrokenArchive(TRUNCATED)
+        self._remaining -= len(packed)
+        block = self._decrypt(packed) if len(packed) <= INLINE_SIZE else await asyncio.to_thread(self._decrypt, packed)
+        if not self._remaining:
             self._ended = True
-            tag = await Tape(_Piece(self._flow, _TAG)).exactly(_TAG)
-            if not hmac.compare_digest(tag, self._code.digest()[:_TAG]):
+            tag = await RecordReader(HeadReader(self._reader, _TAG_SIZE)).read_exactly(_TAG_SIZE)
+            if not hmac.compare_digest(tag, self._code.digest()[:_TAG_SIZE]):
                 raise BrokenArchive("a file in the archive is not what was encrypted")
         return block
 
-    def _decrypted(self, packed: bytes) -> bytes:
+    def _decrypt(self, packed: bytes) -> bytes:
         self._code.update(packed)
-        if len(self._rest) < len(packed):
-            count = (len(packed) - len(self._rest) + 15) // 16
+        if len(self._keystream) < len(packed):
+            count = (len(packed) - len(self._keystream) + 15) // 16
             counters = array("Q", bytes(16 * count))
-            counters[0::2] = array("Q", range(self._block, self._block + count))
-            self._block += count
-            self._rest += self._cipher.update(counters.tobytes())
-        mask, self._rest = self._rest[: len(packed)], self._rest[len(packed) :]
+            counters[0::2] = array("Q", range(self._counter, self._counter + count))
+            self._counter += count
+            self._keystream += self._cipher.update(counters.tobytes())
+        mask, self._keystream = self._keystream[: len(packed)], self._keystream[len(packed) :]
         mixed = int.from_bytes(packed, "little") ^ int.from_bytes(mask, "little")
         return mixed.to_bytes(len(packed), "little")

@@ -50,10 +50,10 @@ async def plan(run: Run) -> bool:
     async with _opened(run) as archive:
         if archive.sequential:
             return False  # to look into it is to unpack it
-        async for member in archive.members():
+        async for member in archive.iter_members():
             if not member.refused and _below(run, member) is not None:
                 found = True
-                total += max(member.size, 0) if not member.is_dir else 0
+                total += 0 if member.is_dir else member.size or 0
     if not found and run.spec["inner"] != "/":
         raise NotFound
     run.view["total_bytes"] = total
@@ -97,7 +97,7 @@ async def _opened(run: Run) -> AsyncIterator[Archive]:
     name = TreePath(run.spec["source"]).name
     packed, limits = Packed(end.driver, end.path, entry.size or 0), tree_archives.make_limits(settings)
     encoding, password = settings["non_efs_zip_encoding"], run.spec["archive_pass"]
-    async with archives.opened(name, packed, password, encoding, limits) as archive:
+    async with archives.open_archive(name, packed, password, encoding, limits) as archive:
         yield archive
 
 
@@ -138,7 +138,7 @@ async def _unpack(run: Run) -> bool:
         if not cursor.get("folders"):
             await _folders(run, archive)
             reached("unpack.folders")
-        async for index, member, blocks in archive.contents(lambda index, one: _wanted(run, index, one)):
+        async for index, member, blocks in archive.iter_contents(lambda index, one: _wanted(run, index, one)):
             first = first or time.monotonic()
             with _noted(run, member):
                 await _keep(run, member, blocks)
@@ -187,7 +187,7 @@ async def _folders(run: Run, archive: Archive) -> None:
     await store.makedirs(body)
     run.cursor |= {"refused": 0, "errors": []}
     found = run.spec["inner"] == "/"
-    async for member in archive.members():
+    async for member in archive.iter_members():
         below = _below(run, member)
         if member.refused:
             if below is not None:
@@ -203,8 +203,7 @@ async def _folders(run: Run, archive: Archive) -> None:
 
 
 async def _keep(run: Run, member: Member, blocks: AsyncIterator[bytes]) -> None:
-    size = member.size if member.size >= 0 else None
-    upload = Upload(size, member.modified or time.time())
+    upload = Upload(member.size, member.modified or time.time())
     path = f"{staging.BODY}/{_below(run, member)}"
     stored = await staging.keep(queue.stage(run.task), path, _counted(run, blocks), upload)
     run.cursor["bytes"] += stored

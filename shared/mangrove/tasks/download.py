@@ -46,7 +46,7 @@ async def begin(run: Run) -> bool:
     if name != SIMPLE_HTTP and "token" not in run.cursor:
         tool = await _tool(name)
         folder = await asyncio.to_thread(staging.folder, _stage(run), staging.BODY)
-        run.cursor["token"] = await tool.begin(run.spec["url"], folder, f"{run.task.id}-{run.task.attempt}")
+        run.cursor["token"] = await tool.add(run.spec["url"], folder, f"{run.task.id}-{run.task.attempt}")
         reached("download.asked")
     return True
 
@@ -89,26 +89,26 @@ async def _goal(run: Run) -> authorization.Goal:
 
 
 async def _tool(name: str) -> Tool:
-    return registry.tool(name, (await snapshot.fresh()).settings)
+    return registry.make_tool(name, (await snapshot.fresh()).settings)
 
 
 async def _look(run: Run) -> bool:
     cursor, name = run.cursor, run.spec["tool"]
     tool = await _tool(name)
     try:
-        status = await tool.look(cursor["token"])
+        status = await tool.get_status(cursor["token"])
     except Unreachable as problem:
         cursor["missed"] = cursor.get("missed", 0) + 1
         if cursor["missed"] > PATIENCE:
             raise StorageProblem(f"failed to get status of {run.task.id}, retried {PATIENCE} times") from problem
         return _later(run)
     cursor |= {"missed": 0, "token": status.token}
-    if status.failed:
-        raise StorageProblem(f"[{name}]: {status.failed}")
+    if status.error:
+        raise StorageProblem(f"[{name}]: {status.error}")
     most = snapshot.current().settings.number("offline_download_max_size") * MIB
-    _bounded(max(status.total, status.have), most)
+    _bounded(max(status.total, status.downloaded), most)
     run.view |= {"status": status.text, "total_bytes": status.total}
-    run.progress(status.have)
+    run.progress(status.downloaded)
     if not status.done:
         return _later(run)
     return await _arrived(run, tool, status)
@@ -124,9 +124,9 @@ def _later(run: Run) -> bool:
 
 async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
     """Every byte is there. While the tool still gives the files to others, they stay where they are."""
-    if status.stays:
+    if status.seeds_forever:
         await staging.pin(_stage(run))
-    shared = status.seeding or status.stays
+    shared = status.seeding or status.seeds_forever
     await _hand_on(run, "delete_never" if shared or run.cursor.get("shared") else run.spec["policy"])
     if status.seeding:
         run.cursor["shared"] = True
@@ -134,7 +134,7 @@ async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
         return _later(run)
     if run.cursor.get("shared") and (following := await _following(run)) and not following.done:
         return _later(run)
-    await tool.finish(run.cursor["token"])
+    await tool.remove_completed(run.cursor["token"])
     return False
 
 
@@ -177,7 +177,7 @@ async def _hand_on(run: Run, policy: str) -> None:
 async def _fetch(run: Run) -> bool:
     """Fetch with SimpleHttp until the end of the slice, when the server lets us continue; whether there is more."""
     settings = (await snapshot.fresh()).settings
-    allowed = registry.allowed(settings)
+    allowed = registry.make_address_policy(settings)
     most = settings.number("offline_download_max_size") * MIB
     state: dict[str, Any] = run.cursor.get("file", {})
     offset = _parts(run) * state.get("length", PART)
@@ -190,7 +190,7 @@ async def _fetch(run: Run) -> bool:
             state = {}
         run.view["total_bytes"] = answer.size or 0
         length = state.get("length") or _length(answer.size)
-        pieces = _pieces(answer.blocks(), length)
+        pieces = _pieces(answer.iter_blocks(), length)
         first = await anext(pieces, b"")
         _bounded(len(first), most)
         if not state and len(first) < length:
@@ -212,7 +212,7 @@ def _bounded(size: int, most: int) -> None:
 
 
 async def _stored(
-    run: Run, answer: http.Answer, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
+    run: Run, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
 ) -> bool:
     """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
     store, state = await _begun(run, answer, length)
@@ -238,7 +238,7 @@ async def _stored(
             await asyncio.wait([storing, following])  # what arrives after the parts are dropped would stay for ever
             raise
         piece = following.result()
-        if piece and answer.resumes and not run.has_time():
+        if piece and answer.resumable and not run.has_time():
             return True
     return await _finish(run, store, state)
 
@@ -269,11 +269,11 @@ async def _complete(run: Run) -> bool:
     return False
 
 
-async def _begun(run: Run, answer: http.Answer, length: int) -> tuple[Parts, dict[str, Any]]:
+async def _begun(run: Run, answer: http.FetchResponse, length: int) -> tuple[Parts, dict[str, Any]]:
     store = await _store()
     if "file" not in run.cursor:
         path = staging.place(_stage(run), staging.BODY) / answer.name
-        key, validator = make_parts_key(), answer.validator if answer.resumes else ""
+        key, validator = make_parts_key(), answer.validator if answer.resumable else ""
         state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "length": length}
         run.cursor["file"] = state | {"validator": validator}
         assert isinstance(store, MakesDirectories)
@@ -335,6 +335,6 @@ async def _stop(run: Run) -> None:
     if "token" not in run.cursor:
         return
     try:
-        await (await _tool(run.spec["tool"])).stop(run.cursor["token"])
+        await (await _tool(run.spec["tool"])).remove(run.cursor["token"])
     except Problem:
         pass  # the tool is gone; it forgets by itself

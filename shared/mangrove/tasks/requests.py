@@ -125,10 +125,10 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
 
     All are checked before the first is begun.
     """
-    registry.known(tool)
+    registry.check_tool_name(tool)
     given = [url.strip() for url in urls if url.strip()]
     _few(given)
-    wanted = [addresses.checked(url, tool) for url in given]
+    wanted = [addresses.normalize_url(url, tool) for url in given]
     policy = policy or "delete_never"
     if policy not in POLICIES:
         raise BadRequest(f"delete_policy must be one of {', '.join(POLICIES)}")
@@ -137,7 +137,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
     if tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls):
         return await _referred(target, wanted)
     if tool != registry.SIMPLE_HTTP:
-        await registry.opened(tool, target.settings)
+        await registry.connect_tool(tool, target.settings)
     tasks = []
     for url in wanted:
         spec = {"url": url, "tool": tool, "policy": policy, "target": target.path}
@@ -172,7 +172,7 @@ async def _referred(target: PathAccess, urls: Sequence[str]) -> list[Task]:
     assert isinstance(driver, StoresUrls)
     await authorization.prepare(goal)
     for url in urls:
-        await driver.put_url(inner / names_of.of(httpx.URL(url), ""), url)
+        await driver.put_url(inner / names_of.make_file_name(httpx.URL(url), ""), url)
         forget_upwards(Located(driver, inner, mount))
     return []
 

@@ -1,4 +1,4 @@
-"""aria2, spoken to by JSON-RPC over HTTP."""
+"""aria2 through its JSON-RPC over HTTP."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ import hashlib
 import json
 from typing import Any
 
-from mangrove.net import guard
-from mangrove.net.guard import Allowed
+from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
+from mangrove.net.client import make_client, request
 from mangrove.problems import Problem, Unreachable
 from mangrove.tools import urls
 from mangrove.tools.base import Status, Tool
-from mangrove.tools.calls import ask
 
 OPTIONS = {
-    "allow-overwrite": "true",  # a second try writes over what the first one left
+    "allow-overwrite": "true",  # a retry overwrites the files of the attempt before
     "auto-file-renaming": "false",
     "check-certificate": "true",
     "continue": "true",
     "follow-torrent": "mem",
     "follow-metalink": "false",  # it may name any host
-    "no-netrc": "true",  # no password of the machine's goes out
+    "no-netrc": "true",  # no password of this machine is sent
     "pause-metadata": "false",
     "seed-time": "0",  # minutes
-    "bt-stop-timeout": "86400",  # seconds without a byte, then a torrent is given up
+    "bt-stop-timeout": "86400",  # seconds without a byte until a torrent fails
 }
-KEYS = ["gid", "status", "totalLength", "completedLength", "errorCode", "followedBy", "following"]
-STOPPING = 100  # looks, 50 ms apart, until a download that was told to stop has stopped
-# aria2's own exit codes; its sentences would tell paths of this machine
-FAILURES = {
+STATUS_KEYS = ["gid", "status", "totalLength", "completedLength", "errorCode", "followedBy", "following"]
+REMOVE_ATTEMPTS = 100  # 50 ms apart, until a download has stopped
+# By aria2's exit codes; its own messages would show paths of this machine.
+ERRORS = {
     2: "the server did not answer in time",
     3: "the file was not found",
     4: "the file was not found too often",
@@ -54,20 +53,24 @@ FAILURES = {
 }
 
 
-class Refusal(Problem):
+class Aria2Error(Problem):
     """aria2 answers with an error of its own."""
+
+
+class UnknownDownload(Aria2Error):
+    """aria2 knows no download of this GID."""
 
 
 class Aria2(Tool):
     name = "aria2"
 
-    def __init__(self, uri: str, secret: str, allowed: Allowed) -> None:
-        """`uri` is where aria2 listens; `allowed` is for the addresses that it is to download from."""
-        self._uri = _http(uri)
+    def __init__(self, uri: str, secret: str, policy: AddressPolicy) -> None:
+        """`uri`: the RPC address of aria2; `policy`: for the URLs it is to download."""
+        self._uri = _to_http(uri)
         self._secret = secret
-        self._allowed = allowed
+        self._policy = policy
 
-    async def version(self) -> str:
+    async def get_version(self) -> str:
         try:
             return str((await self._call("getVersion"))["version"])[:40]
         except Unreachable as error:
@@ -77,99 +80,105 @@ class Aria2(Tool):
         except (TypeError, KeyError):
             raise Problem("failed get aria2 version: no answer of aria2") from None
 
-    async def begin(self, url: str, folder: str, key: str) -> str:
-        url = urls.checked(url, self.name)
-        await urls.reachable(url, self._allowed)
+    async def add(self, url: str, folder: str, key: str) -> str:
+        url = urls.normalize_url(url, self.name)
+        await urls.check_url_hosts(url, self._policy)
         gid = hashlib.sha256(key.encode()).hexdigest()[:16]
-        known = await self._known(gid)
-        if known and known["status"] not in ("error", "removed"):
+        download = await self._find_download(gid)
+        if download and download["status"] not in ("error", "removed"):
             return gid
-        if known:
-            await self.stop(gid)
+        if download:
+            await self.remove(gid)
         await self._call("addUri", [url], OPTIONS | {"gid": gid, "dir": folder})
         return gid
 
-    async def look(self, token: str) -> Status:
-        known = await self._known(token)
-        if known is None:
-            return Status(token, failed="aria2 does not know this download any more")
-        followers = known.get("followedBy") or []
-        if known["status"] == "complete" and followers:
-            return await self.look(str(followers[0]))
-        state = str(known["status"])
-        failed = ""
+    async def get_status(self, token: str) -> Status:
+        download = await self._find_download(token)
+        if download is None:
+            return Status(token, error="aria2 does not know this download any more")
+        followers = download.get("followedBy") or []
+        if download["status"] == "complete" and followers:
+            return await self.get_status(str(followers[0]))
+        state = str(download["status"])
+        error = ""
         if state == "error":
-            code = int(known.get("errorCode") or 1)
-            failed = FAILURES.get(code, f"aria2 failed with its error {code}")
+            code = int(download.get("errorCode") or 1)
+            error = ERRORS.get(code, f"aria2 failed with its error {code}")
         elif state == "removed":
-            failed = "the download was removed from aria2"
+            error = "the download was removed from aria2"
         return Status(
             token,
             done=state == "complete",
-            have=int(known.get("completedLength") or 0),
-            total=int(known.get("totalLength") or 0),
+            downloaded=int(download.get("completedLength") or 0),
+            total=int(download.get("totalLength") or 0),
             text=f"[aria2]: aria2: {state}",
-            failed=failed,
+            error=error,
         )
 
-    async def stop(self, token: str) -> None:
-        for _ in range(STOPPING):
-            known = await self._known(token)
-            if known is None:
+    async def remove(self, token: str) -> None:
+        for _ in range(REMOVE_ATTEMPTS):
+            download = await self._find_download(token)
+            if download is None:
                 return
-            if known["status"] in ("active", "waiting", "paused"):
-                await self._tried("forceRemove", token)
+            if download["status"] in ("active", "waiting", "paused"):
+                await self._try_call("forceRemove", token)
                 await asyncio.sleep(0.05)
                 continue
-            for follower in known.get("followedBy") or []:
-                await self.stop(str(follower))
-            await self._tried("removeDownloadResult", token)
-            if known.get("following"):
-                await self._tried("removeDownloadResult", str(known["following"]))
+            for follower in download.get("followedBy") or []:
+                await self.remove(str(follower))
+            await self._try_call("removeDownloadResult", token)
+            if download.get("following"):
+                await self._try_call("removeDownloadResult", str(download["following"]))
             return
         raise Problem("aria2 does not stop the download")
 
-    async def finish(self, token: str) -> None:
-        await self.stop(token)
+    async def remove_completed(self, token: str) -> None:
+        await self.remove(token)
 
-    async def _known(self, gid: str) -> dict[str, Any] | None:
-        """What aria2 says of a download; None when it has none of that id."""
+    async def _find_download(self, gid: str) -> dict[str, Any] | None:
+        """The status of a download as aria2 gives it; None when it has none of this GID."""
         try:
-            found = await self._call("tellStatus", gid, KEYS)
-        except Refusal as error:
-            if "not found" in error.message:
-                return None
-            raise
-        if not isinstance(found, dict) or "status" not in found:
+            download = await self._call("tellStatus", gid, STATUS_KEYS)
+        except UnknownDownload:
+            return None
+        if not isinstance(download, dict) or "status" not in download:
             raise Problem("no answer of aria2")
-        return found
+        return download
 
-    async def _tried(self, method: str, *parameters: Any) -> None:
+    async def _try_call(self, method: str, *parameters: Any) -> None:
+        """A call that may fail because the download has changed its state, which the next status shows."""
         try:
             await self._call(method, *parameters)
-        except Refusal:
-            pass  # it is in another state by now, or gone; the next look tells
+        except Aria2Error:
+            pass
 
     async def _call(self, method: str, *parameters: Any) -> Any:
-        """The result of `aria2.<method>`; Refusal with aria2's own message, Problem for an answer of something else."""
+        """The result of `aria2.<method>`; Aria2Error with its message, Problem when something else answers."""
         call = {"jsonrpc": "2.0", "id": "mangrove", "method": f"aria2.{method}"}
         body = json.dumps(call | {"params": [f"token:{self._secret}", *parameters]})
         headers = {"content-type": "application/json"}
-        async with guard.client(guard.TOOLS) as client:
-            answer = await ask(client, "POST", self._uri, content=body, headers=headers)
-        try:
-            found = json.loads(answer.content)
-        except (ValueError, RecursionError):
-            raise Problem("no answer of aria2") from None
-        if not isinstance(found, dict) or "result" not in found:
-            refusal = found.get("error") if isinstance(found, dict) else None
-            if isinstance(refusal, dict) and "message" in refusal:
-                raise Refusal(str(refusal["message"])[:200])
-            raise Problem("no answer of aria2")
-        return found["result"]
+        async with make_client(LOCAL_POLICY) as client:
+            response = await request(client, "POST", self._uri, content=body, headers=headers)
+        return _parse_response(response.content)
 
 
-def _http(uri: str) -> str:
-    """aria2 answers websocket addresses over HTTP too."""
+def _parse_response(content: bytes) -> Any:
+    """The result in a JSON-RPC response; Aria2Error for an error in it."""
+    try:
+        response = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Problem("no answer of aria2") from None
+    if isinstance(response, dict) and "result" in response:
+        return response["result"]
+    error = response.get("error") if isinstance(response, dict) else None
+    if not isinstance(error, dict) or "message" not in error:
+        raise Problem("no answer of aria2")
+    message = str(error["message"])[:200]
+    # every error of aria2 has the code 1, so only its text names this one
+    raise UnknownDownload(message) if "not found" in message else Aria2Error(message)
+
+
+def _to_http(uri: str) -> str:
+    """The HTTP address for a websocket address, which aria2 serves on the same port."""
     scheme, _, rest = uri.strip().partition("://")
     return f"{ {'ws': 'http', 'wss': 'https'}.get(scheme, scheme) }://{rest}"

@@ -1,4 +1,4 @@
-"""What a download tool promises: it takes an address, saves into a folder of this machine, and says how far it is."""
+"""The interface of a download tool: it downloads a URL into a folder of this machine and reports its progress."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a download is; `have` and `total` in bytes, a total of 0 is unknown.
+    """The state of a download; `downloaded` and `total` in bytes, a total of 0 is unknown.
 
-    `token` is the one to ask with from now on: a torrent's description is one download, its content the next.
-    `done`: every byte is in the folder. `seeding`, only together with `done`: the tool still gives the files to
-    others for a while, so they must stay where they are; `finish` is for later. `stays`, only together with `done`:
-    the tool will give them to others without an end, so the folder is the tool's from now on; copy, clear nothing.
-    `failed`: why the download is over without its files, fit for the user; "" while there is hope.
-    `text`: the state as clients show it.
+    `token`: the one to use from now on (a torrent's description is one download, its content the next).
+    `done`: every byte is in the folder. `seeding`, only together with `done`: the tool still uploads the files for a
+    while, so they must stay where they are, and `remove_completed` must wait. `seeds_forever`, only together with
+    `done`: the tool uploads them without an end, so the folder belongs to the tool: copy from it, remove nothing.
+    `error`: why the download ended without its files, fit for the user; "" otherwise. `text`: the state as clients
+    show it.
     """
 
     token: str
     done: bool = False
-    have: int = 0
+    downloaded: int = 0
     total: int = 0
     text: str = ""
-    failed: str = ""
+    error: str = ""
     seeding: bool = False
-    stays: bool = False
+    seeds_forever: bool = False
 
 
 class Tool(ABC):
-    """A program beside this service that downloads. Unreachable when it does not answer: worth asking again."""
+    """A program beside this service that downloads. Every method raises Unreachable when it does not answer, which is
+    worth a retry."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    async def version(self) -> str:
+    async def get_version(self) -> str:
         """The program's version; Problem says why it cannot be used."""
 
     @abstractmethod
-    async def begin(self, url: str, folder: str, key: str) -> str:
-        """Start to save `url` into `folder`, an absolute path of this machine; the token of the download.
+    async def add(self, url: str, folder: str, key: str) -> str:
+        """Start a download of `url` into `folder`, an absolute path of this machine; returns its token.
 
-        Asked again with the same `key`, it answers the token of the download that runs or is done already; one
-        that has failed starts over. Problem for an address that the tool or the administrator refuses.
+        Called again with the same `key`, it returns the token of the download that is running or done; one that
+        failed is started again. Problem for a URL that the tool or the address policy refuses.
         """
 
     @abstractmethod
-    async def look(self, token: str) -> Status:
-        """How far it is."""
+    async def get_status(self, token: str) -> Status:
+        """The state of a download."""
 
     @abstractmethod
-    async def stop(self, token: str) -> None:
-        """End and forget a download; fine when it is gone. What it has saved so far stays in its folder."""
+    async def remove(self, token: str) -> None:
+        """Stop and forget a download, whether it is known or not. Its files so far stay in the folder."""
 
     @abstractmethod
-    async def finish(self, token: str) -> None:
-        """Forget a download that is done, unless it `stays`; its files stay in either case."""
+    async def remove_completed(self, token: str) -> None:
+        """Forget a download that is done, unless it `seeds_forever`; its files stay in either case."""

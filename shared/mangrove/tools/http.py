@@ -1,81 +1,91 @@
-"""SimpleHttp: a file fetched over HTTP by this service itself, continued where it was cut off when the server can."""
+"""SimpleHttp: a file downloaded over HTTP by this service itself, continued where it broke off when the server can."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 import httpx
 
 from mangrove.integers import parse_integer
-from mangrove.net import guard
-from mangrove.net.guard import Allowed
+from mangrove.net.addresses import AddressPolicy
+from mangrove.net.client import make_client, translate_errors
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import names, unpack, urls
+from mangrove.tools import content_encoding, names, urls
 
-REDIRECTS = 10
-BLOCK = 1 << 20  # bytes
-PATIENCE = 1.0  # seconds for which small pieces are gathered
-SLOWEST = 1024  # bytes per second, on the average of a minute of waiting
-MINUTE = 60.0
-_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-_NOTHING_LEFT = re.compile(r"bytes \*/(\d{1,18})")
+MAX_REDIRECTS = 10
+BLOCK_SIZE = 1 << 20  # bytes
+MAX_DELAY = 1.0  # seconds for which small pieces are collected
+MIN_RATE = 1024  # bytes per second, on the average of RATE_WINDOW seconds of waiting
+RATE_WINDOW = 60.0
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+_UNSATISFIED_RANGE = re.compile(r"bytes \*/(\d{1,18})")
 
 
-class NoFile(Problem):
+class UnexpectedStatus(Problem):
     """The server answers, but not with the file."""
 
 
-class Wrong(Problem):
-    """What the server sends is not what it announced."""
+class LengthMismatch(Problem):
+    """The body is longer or shorter than announced."""
 
 
-class Answer:
-    """A file on its way. `size`: all of it in bytes, None when the server does not say.
+class BodyRange(NamedTuple):
+    """Where in the file a body starts, the file's size and the body's length in bytes; None where not known."""
 
-    `offset`: where in the file `blocks` begins: what was asked for, or 0 when the server starts over since it cannot
-    continue or the file is another one by now. `resumes`: it can be continued later, with `validator`.
+    offset: int
+    size: int | None
+    length: int | None
+
+
+class FetchResponse:
+    """A file being received. `size`: of the whole file in bytes, None when the server does not say.
+
+    `offset`: where in the file `iter_blocks` starts: the requested offset, or 0 when the server starts over because it
+    cannot continue or the file has changed. `resumable`: it can be continued later, with `validator`.
     """
 
-    def __init__(
-        self, answer: httpx.Response, url: httpx.URL, offset: int, size: int | None, length: int | None
-    ) -> None:
-        headers = answer.headers
-        coding = headers.get("content-encoding", "")
-        self.name = names.of(url, headers.get("content-disposition", ""))
-        self.offset = offset
-        self.validator = _validator(headers)
-        self._packed = coding if unpack.needed(coding, self.name) else ""
-        self.size = None if self._packed else size
-        ranged = offset > 0 or headers.get("accept-ranges", "").strip().lower() == "bytes"
-        self.resumes = bool(self.validator and ranged and not self._packed)
-        self._answer = answer
-        self._length = length
+    def __init__(self, response: httpx.Response, url: httpx.URL, body: BodyRange) -> None:
+        headers = response.headers
+        encoding = headers.get("content-encoding", "")
+        self.name = names.make_file_name(url, headers.get("content-disposition", ""))
+        self.offset = body.offset
+        self.validator = _get_validator(headers)
+        self._encoding = encoding if content_encoding.needs_decoding(encoding, self.name) else ""
+        self.size = None if self._encoding else body.size
+        accepts_ranges = body.offset > 0 or headers.get("accept-ranges", "").strip().lower() == "bytes"
+        self.resumable = bool(self.validator and accepts_ranges and not self._encoding)
+        self._response = response
+        self._length = body.length
 
-    async def blocks(self) -> AsyncIterator[bytes]:
-        """The bytes from `offset` on, in pieces of at most BLOCK; Wrong when they are more or fewer than announced."""
-        body = self._sent()
-        async for block in unpack.unpacked(self._packed, body) if self._packed else body:
+    async def iter_blocks(self) -> AsyncIterator[bytes]:
+        """The bytes from `offset` on, in blocks of at most BLOCK_SIZE.
+
+        LengthMismatch when they are more or fewer than announced, Unreachable when the network fails.
+        """
+        body = self._iter_body()
+        async for block in content_encoding.decode_body(self._encoding, body) if self._encoding else body:
             yield block
 
-    async def _sent(self) -> AsyncIterator[bytes]:
-        got = 0
+    async def _iter_body(self) -> AsyncIterator[bytes]:
+        received = 0
         if self._length == 0:
             return
-        async for block in _gathered(_brisk(self._answer)):
-            got += len(block)
-            if self._length is not None and got > self._length:
-                raise Wrong(f"the server sends more than the {self._length} bytes it announced")
+        async for block in _rechunk(_iter_raw(self._response)):
+            received += len(block)
+            if self._length is not None and received > self._length:
+                raise LengthMismatch(f"the server sends more than the {self._length} bytes it announced")
             yield block
-        if self._length is not None and got < self._length:
-            raise Wrong(f"the server sent {got} of {self._length} bytes")
+        if self._length is not None and received < self._length:
+            raise LengthMismatch(f"the server sent {received} of {self._length} bytes")
 
 
-def _validator(headers: httpx.Headers) -> str:
-    """What tells whether the file is still the same, for If-Range: a strong ETag or a strong date; "" for neither."""
+def _get_validator(headers: httpx.Headers) -> str:
+    """What shows whether the file is unchanged, for If-Range: a strong ETag or a strong date; "" for neither."""
     tag: str = headers.get("etag", "").strip()
     if tag.startswith('"') and tag.endswith('"') and len(tag) > 2:
         return tag
@@ -87,107 +97,97 @@ def _validator(headers: httpx.Headers) -> str:
         return ""
 
 
-@contextmanager
-def _told(host: str) -> Iterator[None]:
-    try:
-        yield
-    except guard.FAILURES as error:
-        raise Unreachable(f"{host[:100]}: {guard.reason(error)}") from None
-
-
 @asynccontextmanager
-async def fetch(url: str, allowed: Allowed, offset: int = 0, validator: str = "") -> AsyncIterator[Answer]:
-    """The file at `url`, from `offset` on if it is still the one that `validator` names, else from its beginning.
+async def fetch(url: str, policy: AddressPolicy, offset: int = 0, validator: str = "") -> AsyncIterator[FetchResponse]:
+    """The file at `url`, from `offset` on if it is still the one that `validator` names, else from its start.
 
-    BadAddress and guard.Refused for an address that may not be asked, also behind redirects; NoFile for an answer
-    that is no file; Unreachable when the network fails, here or while the blocks are read.
+    InvalidUrl and ForbiddenAddress for a URL that may not be opened, also behind redirects; UnexpectedStatus for an
+    answer that is no file; Unreachable when the network fails.
     """
     start = offset if validator else 0
-    async with guard.client(allowed) as client:
-        at, answer = await _found(client, url, start, validator)
+    async with make_client(policy) as client:
+        location, response = await _send(client, url, start, validator)
         try:
-            part = _part(answer, start, validator)
-            if part is None and answer.status_code in (206, 416) and start:
-                await answer.aclose()
-                at, answer = await _found(client, url, 0, "")
-                part = _part(answer, 0, "")
-            if part is None:
-                raise NoFile(f"http status code {answer.status_code}")
-            yield Answer(answer, at, *part)
+            body = _parse_range(response, start, validator)
+            if body is None and response.status_code in (206, 416) and start:
+                await response.aclose()
+                location, response = await _send(client, url, 0, "")
+                body = _parse_range(response, 0, "")
+            if body is None:
+                raise UnexpectedStatus(f"http status code {response.status_code}")
+            yield FetchResponse(response, location, body)
         finally:
-            await answer.aclose()
+            await response.aclose()
 
 
-Part = tuple[int, int | None, int | None]
-
-
-def _part(answer: httpx.Response, start: int, wanted: str) -> Part | None:
-    """Where the body begins, the file's size, the body's length; None when it is not the file or no fitting part."""
-    headers, status = answer.headers, answer.status_code
-    told = headers.get("content-range", "").strip()
-    if status == 206 and start and (found := _RANGE.fullmatch(told)):
-        first, last, size = int(found[1]), int(found[2]), parse_integer(found[3])
-        same = _validator(headers) in ("", wanted) and not headers.get("content-encoding", "")
+def _parse_range(response: httpx.Response, start: int, validator: str) -> BodyRange | None:
+    """What part of the file the body is; None when it is not the file, or not the requested part of it."""
+    headers, status = response.headers, response.status_code
+    content_range = headers.get("content-range", "").strip()
+    if status == 206 and start and (match := _CONTENT_RANGE.fullmatch(content_range)):
+        first, last, size = int(match[1]), int(match[2]), parse_integer(match[3])
+        unchanged = _get_validator(headers) in ("", validator) and not headers.get("content-encoding", "")
         fits = first == start and last >= first and (size is None or last == size - 1)
-        return (first, size, last - first + 1) if same and fits else None
-    if status == 416 and start and (found := _NOTHING_LEFT.fullmatch(told)):
-        return (start, start, 0) if int(found[1]) == start else None
+        return BodyRange(first, size, last - first + 1) if unchanged and fits else None
+    if status == 416 and start and (match := _UNSATISFIED_RANGE.fullmatch(content_range)):
+        return BodyRange(start, start, 0) if int(match[1]) == start else None
     if 200 <= status < 204:
         length = parse_integer(headers.get("content-length", ""))
-        return 0, length, length
+        return BodyRange(0, length, length)
     return None
 
 
-async def _found(client: httpx.AsyncClient, url: str, offset: int, validator: str) -> tuple[httpx.URL, httpx.Response]:
-    """The answer behind all redirects, its body unread, and its address."""
+async def _send(client: httpx.AsyncClient, url: str, offset: int, validator: str) -> tuple[httpx.URL, httpx.Response]:
+    """The final URL and the response behind all redirects, its body unread."""
     headers = {"range": f"bytes={offset}-", "if-range": validator} if offset else {}
-    at = httpx.URL(urls.checked(url, "SimpleHttp"))
-    for _ in range(REDIRECTS + 1):
+    location = httpx.URL(urls.normalize_url(url, "SimpleHttp"))
+    for _ in range(MAX_REDIRECTS + 1):
         client.cookies.clear()
-        with _told(at.host):
-            answer = await client.send(client.build_request("GET", at, headers=headers), stream=True)
-        target = answer.headers.get("location", "")
-        if answer.status_code not in (301, 302, 303, 307, 308) or not target:
-            return at, answer
-        await answer.aclose()
-        at = httpx.URL(urls.checked(_joined(at, target), "SimpleHttp"))
-    raise Problem(f"more than {REDIRECTS} redirects")
+        with translate_errors(location.host):
+            response = await client.send(client.build_request("GET", location, headers=headers), stream=True)
+        target = response.headers.get("location", "")
+        if response.status_code not in (301, 302, 303, 307, 308) or not target:
+            return location, response
+        await response.aclose()
+        location = httpx.URL(urls.normalize_url(_join(location, target), "SimpleHttp"))
+    raise Problem(f"more than {MAX_REDIRECTS} redirects")
 
 
-def _joined(at: httpx.URL, target: str) -> str:
+def _join(location: httpx.URL, target: str) -> str:
     try:
-        return str(at.join(target))
+        return str(location.join(target))
     except (httpx.InvalidURL, ValueError):
-        raise urls.BadAddress("the server redirects to what is no address") from None
+        raise urls.InvalidUrl("the server redirects to what is no address") from None
 
 
-async def _brisk(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The raw body; Unreachable when the network fails or brings next to nothing for a minute."""
-    waited, got = 0.0, 0
-    asked = time.monotonic()
-    with _told(answer.request.url.host):
-        async for piece in answer.aiter_raw():
-            waited += time.monotonic() - asked
-            got += len(piece)
-            if waited > MINUTE:
-                if got < SLOWEST * waited:
-                    raise Unreachable(f"{answer.request.url.host[:100]}: sends less than {SLOWEST} bytes per second")
-                waited, got = 0.0, 0
+async def _iter_raw(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The raw body; Unreachable when the network fails or a body comes slower than MIN_RATE."""
+    waiting, received = 0.0, 0
+    host = response.request.url.host
+    since = time.monotonic()
+    with translate_errors(host):
+        async for piece in response.aiter_raw():
+            waiting += time.monotonic() - since
+            received += len(piece)
+            if waiting > RATE_WINDOW:
+                if received < MIN_RATE * waiting:
+                    raise Unreachable(f"{host[:100]}: sends less than {MIN_RATE} bytes per second")
+                waiting, received = 0.0, 0
             yield piece
-            asked = time.monotonic()
+            since = time.monotonic()
 
 
-async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in blocks worth a write: at most BLOCK, and none kept for long."""
-    # a piece is what one read of the connection gave, 64 KiB
+async def _rechunk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in blocks of at most BLOCK_SIZE, none kept longer than MAX_DELAY. A piece is what one read of the
+    connection gave, 64 KiB: too small for a write each."""
     block, since = bytearray(), time.monotonic()
     try:
         async for piece in pieces:
-            if len(block) + len(piece) > BLOCK:
+            if len(block) + len(piece) > BLOCK_SIZE:
                 yield bytes(block)
                 block, since = bytearray(), time.monotonic()
             block += piece
-            if len(block) == BLOCK or time.monotonic() - since > PATIENCE:
+            if len(block) == BLOCK_SIZE or time.monotonic() - since > MAX_DELAY:
                 yield bytes(block)
                 block, since = bytearray(), time.monotonic()
     except Problem:

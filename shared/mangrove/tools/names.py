@@ -1,4 +1,4 @@
-"""The name of a file as its server gives it, made fit to be a name here."""
+"""The name of a file as its server states it, made valid here."""
 
 from __future__ import annotations
 
@@ -14,54 +14,59 @@ from mangrove.paths import LONGEST_NAME
 
 _PARAMETER = re.compile(r';\s*(filename\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]+)', re.IGNORECASE)
 _JOINERS = "\u200c\u200d"  # part of the spelling in some scripts
-_ENDING = 20  # letters after the last dot, at most, that stay when a name is cut
+_MAX_EXTENSION = 20  # characters after the last dot that are kept when a name is truncated
 
 
-def given(disposition: str) -> str:
-    """The file name in a Content-Disposition (RFC 6266, its extended form first); "" for none."""
-    found = {name.lower(): text for name, text in reversed(_PARAMETER.findall(f";{disposition}"))}
-    return _extended(found.get("filename*", "")) or _quoted(found.get("filename", ""))
+def parse_content_disposition(header: str) -> str:
+    """The file name in a Content-Disposition (RFC 6266, its extended form first); "" without one."""
+    parameters = {name.lower(): value for name, value in reversed(_PARAMETER.findall(f";{header}"))}
+    return _decode_extended(parameters.get("filename*", "")) or _unquote(parameters.get("filename", ""))
 
 
-def _extended(text: str) -> str:
-    """`UTF-8''%e2%82%ac` (RFC 8187); "" when it is not of that kind."""
-    charset, _, rest = text.strip('"').partition("'")
-    _, quote, letters = rest.partition("'")
+def _decode_extended(value: str) -> str:
+    """`UTF-8''%e2%82%ac` (RFC 8187); "" when it is not of that form."""
+    charset, _, rest = value.strip('"').partition("'")
+    _, quote, encoded = rest.partition("'")
     if not quote:
         return ""
     try:
-        return unquote(letters, encoding=charset or "utf-8", errors="strict")
+        return unquote(encoded, encoding=charset or "utf-8", errors="strict")
     except (LookupError, UnicodeDecodeError):
         return ""
 
 
-def _quoted(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text.removeprefix('"').removesuffix('"')) if text.startswith('"') else text
+def _unquote(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    return re.sub(r"\\(.)", r"\1", value.removeprefix('"').removesuffix('"'))
 
 
-def clean(raw: str) -> str:
+def sanitize_name(raw: str) -> str:
     """The last part of `raw` as a name of at most LONGEST_NAME bytes; "" when nothing of it can be one.
 
-    Without what would hide it, turn its letters around or end it elsewhere: control and direction marks, dots and
-    blanks at either end.
+    Without control and direction marks, and without dots and blanks at either end.
     """
     last = re.split(r"[/\\]", raw)[-1].encode(errors="ignore").decode()
-    shown = "".join(letter for letter in last if letter in _JOINERS or unicodedata.category(letter)[0] != "C")
-    return _cut(shown.strip(". "))
+    visible = "".join(letter for letter in last if letter in _JOINERS or unicodedata.category(letter)[0] != "C")
+    return _truncate(visible.strip(". "))
 
 
-def _cut(name: str) -> str:
+def _truncate(name: str) -> str:
     if len(name.encode()) <= LONGEST_NAME:
         return name
-    stem, dot, ending = name.rpartition(".")
-    if not stem or len(ending) > _ENDING:
-        stem, dot, ending = name, "", ""
-    room = LONGEST_NAME - len((dot + ending).encode())
-    return stem.encode()[:room].decode(errors="ignore").rstrip(". ") + dot + ending
+    stem, dot, extension = name.rpartition(".")
+    if not stem or len(extension) > _MAX_EXTENSION:
+        stem, dot, extension = name, "", ""
+    max_stem = LONGEST_NAME - len((dot + extension).encode())
+    return stem.encode()[:max_stem].decode(errors="ignore").rstrip(". ") + dot + extension
 
 
-def of(url: httpx.URL, disposition: str) -> str:
-    """One clean name: from Content-Disposition, else the last part of the path, else `<host>-<ms>-<hex>`."""
+def make_file_name(url: httpx.URL, disposition: str) -> str:
+    """A valid name: from Content-Disposition, else the last part of the path, else `<host>-<ms>-<hex>`."""
     path = url.raw_path.partition(b"?")[0].decode("ascii", "replace")
-    made = f"{url.host.replace(':', '-')}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"
-    return clean(given(disposition)) or clean(unquote(path)) or clean(made)
+    generated = f"{url.host.replace(':', '-')}-{int(time.time() * 1000)}-{secrets.token_hex(4)}"
+    return (
+        sanitize_name(parse_content_disposition(disposition))
+        or sanitize_name(unquote(path))
+        or sanitize_name(generated)
+    )

@@ -1,7 +1,6 @@
-"""qBittorrent, spoken to by its Web API, the one of version 4.1 and later.
+"""qBittorrent through its Web API of version 4.1 and later.
 
-Its library for Python is not used: it sends the password on to wherever it is redirected, reads the environment,
-and blocks.
+Its Python library is not used: it sends the password to any redirect target, reads the environment, and blocks.
 """
 
 from __future__ import annotations
@@ -15,87 +14,91 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.net import guard
-from mangrove.net.guard import Allowed
+from mangrove import runtime
+from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
+from mangrove.net.client import make_client, request
 from mangrove.problems import Problem, Unreachable
 from mangrove.tools import http, urls
 from mangrove.tools.base import Status, Tool
-from mangrove.tools.calls import ask
 
-LARGEST_TORRENT = 16 << 20  # bytes of a torrent file
-APPEARING = 10.0  # seconds until a torrent that was added shows
-_WHOLE = frozenset({"uploading", "pausedUP", "stoppedUP", "queuedUP", "stalledUP", "forcedUP"})
-_STOPPED = frozenset({"pausedUP", "stoppedUP"})
-_BROKEN = {"error": "qBittorrent reports an error", "missingFiles": "files of the torrent are missing"}
-_cookies: dict[str, dict[str, str]] = {}  # by address with user and password: the session of this process
+MAX_TORRENT_SIZE = 16 << 20  # bytes of a torrent file
+ADD_TIMEOUT = 10.0  # seconds until a torrent that was added is listed
+_COMPLETE_STATES = frozenset({"uploading", "pausedUP", "stoppedUP", "queuedUP", "stalledUP", "forcedUP"})
+_STOPPED_STATES = frozenset({"pausedUP", "stoppedUP"})
+_ERROR_STATES = {"error": "qBittorrent reports an error", "missingFiles": "files of the torrent are missing"}
+
+
+class QBittorrentSessions:
+    """The cookies of the sessions of this process, by URL with user and password."""
+
+    def __init__(self) -> None:
+        self.cookies: dict[str, dict[str, str]] = {}
 
 
 class QBittorrent(Tool):
     name = "qBittorrent"
 
-    def __init__(self, url: str, seedtime: int, allowed: Allowed) -> None:
-        """`url` of the Web UI with user and password; `seedtime` in minutes, negative for ever.
-
-        `allowed` is for the addresses of torrent files.
-        """
+    def __init__(self, url: str, seedtime: int, policy: AddressPolicy) -> None:
+        """`url`: of the Web UI, with user and password; `seedtime`: in minutes, negative for no end; `policy`: for the
+        URLs of torrent files."""
         self._url = url
         self._seedtime = seedtime
-        self._allowed = allowed
+        self._policy = policy
 
-    async def version(self) -> str:
-        async with guard.client(guard.TOOLS) as client:
+    async def get_version(self) -> str:
+        async with make_client(LOCAL_POLICY) as client:
             await self._sign_in(client)
-            return (await self._asked(client, "GET", "app/version")).text.strip()[:40]
+            return (await self._call(client, "GET", "app/version")).text.strip()[:40]
 
-    async def begin(self, url: str, folder: str, key: str) -> str:
-        url = urls.checked(url, self.name)
+    async def add(self, url: str, folder: str, key: str) -> str:
+        url = urls.normalize_url(url, self.name)
         tag = f"mangrove-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        async with guard.client(guard.TOOLS) as client:
-            found = await self._known(client, tag)
-            if found and found["state"] not in _BROKEN:
+        async with make_client(LOCAL_POLICY) as client:
+            torrent = await self._find_torrent(client, tag)
+            if torrent and torrent["state"] not in _ERROR_STATES:
                 return tag
-            if found:
-                await self._forget(client, tag)
+            if torrent:
+                await self._delete(client, tag)
             await self._add(client, url, folder, tag)
-            end = time.monotonic() + APPEARING
+            end = time.monotonic() + ADD_TIMEOUT
             while time.monotonic() < end:
-                if await self._known(client, tag):
+                if await self._find_torrent(client, tag):
                     return tag
                 await asyncio.sleep(0.05)
         raise Problem("qBittorrent did not take the torrent")
 
-    async def look(self, token: str) -> Status:
-        async with guard.client(guard.TOOLS) as client:
-            known = await self._known(client, token)
-        if known is None:
-            return Status(token, failed="qBittorrent does not know this download any more")
-        state = str(known["state"])
-        total = max(int(known.get("size") or 0), 0)
-        left = max(int(known.get("amount_left") or 0), 0)
-        done = state in _WHOLE and total > 0 and left == 0
+    async def get_status(self, token: str) -> Status:
+        async with make_client(LOCAL_POLICY) as client:
+            torrent = await self._find_torrent(client, token)
+        if torrent is None:
+            return Status(token, error="qBittorrent does not know this download any more")
+        state = str(torrent["state"])
+        total = max(int(torrent.get("size") or 0), 0)
+        left = max(int(torrent.get("amount_left") or 0), 0)
+        done = state in _COMPLETE_STATES and total > 0 and left == 0
         return Status(
             token,
             done=done,
-            have=max(total - left, 0),
+            downloaded=max(total - left, 0),
             total=total,
             text=f"[qBittorrent]: [qBittorrent] {state}",
-            failed=_BROKEN.get(state, ""),
-            seeding=done and self._gives(known),
-            stays=done and self._seedtime < 0,
+            error=_ERROR_STATES.get(state, ""),
+            seeding=done and self._is_seeding(torrent),
+            seeds_forever=done and self._seedtime < 0,
         )
 
-    def _gives(self, known: dict[str, Any]) -> bool:
-        """Whether the time of giving to others is not over yet."""
-        given = int(known.get("seeding_time") or 0)
-        return self._seedtime > 0 and known["state"] not in _STOPPED and given < self._seedtime * 60
+    def _is_seeding(self, torrent: dict[str, Any]) -> bool:
+        """Whether the seeding time is not over yet."""
+        seconds = int(torrent.get("seeding_time") or 0)
+        return self._seedtime > 0 and torrent["state"] not in _STOPPED_STATES and seconds < self._seedtime * 60
 
-    async def stop(self, token: str) -> None:
-        async with guard.client(guard.TOOLS) as client:
-            await self._forget(client, token)
+    async def remove(self, token: str) -> None:
+        async with make_client(LOCAL_POLICY) as client:
+            await self._delete(client, token)
 
-    async def finish(self, token: str) -> None:
+    async def remove_completed(self, token: str) -> None:
         if self._seedtime >= 0:
-            await self.stop(token)
+            await self.remove(token)
 
     async def _add(self, client: httpx.AsyncClient, url: str, folder: str, tag: str) -> None:
         form = {
@@ -103,75 +106,76 @@ class QBittorrent(Tool):
             "stopped": "false", "seedingTimeLimit": str(max(self._seedtime, -1)),
         }  # fmt: skip
         if url.startswith("magnet:"):
-            await urls.reachable(url, self._allowed)
-            answer = await self._asked(client, "POST", "torrents/add", data=form | {"urls": url})
+            await urls.check_url_hosts(url, self._policy)
+            response = await self._call(client, "POST", "torrents/add", data=form | {"urls": url})
         else:
-            files = {"torrents": ("a.torrent", await self._torrent(url), "application/x-bittorrent")}
-            answer = await self._asked(client, "POST", "torrents/add", data=form, files=files)
-        if not answer.is_success or answer.text.startswith("Fails"):
+            files = {"torrents": ("a.torrent", await self._fetch_torrent(url), "application/x-bittorrent")}
+            response = await self._call(client, "POST", "torrents/add", data=form, files=files)
+        if not response.is_success or response.text.startswith("Fails"):
             raise Problem("qBittorrent does not take this torrent: it is broken, or there already")
 
-    async def _torrent(self, url: str) -> bytes:
-        """A torrent file, fetched by us, so that the guard sees all its redirects."""
-        read = bytearray()
-        async with http.fetch(url, self._allowed) as answer:
-            async for block in answer.blocks():
-                read += block
-                if len(read) > LARGEST_TORRENT:
+    async def _fetch_torrent(self, url: str) -> bytes:
+        """A torrent file, downloaded by this service, so that the policy covers all redirects."""
+        content = bytearray()
+        async with http.fetch(url, self._policy) as response:
+            async for block in response.iter_blocks():
+                content += block
+                if len(content) > MAX_TORRENT_SIZE:
                     break
-        if not read.startswith(b"d") or len(read) > LARGEST_TORRENT:
+        if not content.startswith(b"d") or len(content) > MAX_TORRENT_SIZE:
             raise Problem("qBittorrent takes torrents only: there is none at this address")
-        return bytes(read)
+        return bytes(content)
 
-    async def _known(self, client: httpx.AsyncClient, tag: str) -> dict[str, Any] | None:
-        """What qBittorrent says of a download; None when it has none of that tag."""
-        answer = await self._asked(client, "GET", "torrents/info", params={"tag": tag})
+    async def _find_torrent(self, client: httpx.AsyncClient, tag: str) -> dict[str, Any] | None:
+        """The torrent of a tag as qBittorrent describes it; None when there is none."""
+        response = await self._call(client, "GET", "torrents/info", params={"tag": tag})
         try:
-            rows = json.loads(answer.content)
-            # a version that does not know the filter gives all
+            rows = json.loads(response.content)
+            # a version that does not know the filter returns all
             return next((row for row in rows if tag in row["tags"].split(", ") and row["state"]), None)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Problem("no answer of qBittorrent") from None
 
-    async def _forget(self, client: httpx.AsyncClient, tag: str) -> None:
-        known = await self._known(client, tag)
-        if known is not None:
-            form = {"hashes": str(known["hash"]), "deleteFiles": "false"}
-            await self._asked(client, "POST", "torrents/delete", data=form)
-        await self._asked(client, "POST", "torrents/deleteTags", data={"tags": tag})
+    async def _delete(self, client: httpx.AsyncClient, tag: str) -> None:
+        torrent = await self._find_torrent(client, tag)
+        if torrent is not None:
+            form = {"hashes": str(torrent["hash"]), "deleteFiles": "false"}
+            await self._call(client, "POST", "torrents/delete", data=form)
+        await self._call(client, "POST", "torrents/deleteTags", data={"tags": tag})
 
-    async def _asked(self, client: httpx.AsyncClient, method: str, path: str, **how: Any) -> httpx.Response:
-        """The answer to a signed-in call; signs in when the session is not there or over."""
-        place = _place(self._url)
-        for fresh in (False, True):
-            if fresh or self._url not in _cookies:
+    async def _call(self, client: httpx.AsyncClient, method: str, path: str, **options: Any) -> httpx.Response:
+        """The response to an authenticated call; signs in when there is no session or it has ended."""
+        base = _get_base_url(self._url)
+        cookies = runtime.get(QBittorrentSessions).cookies
+        for renew in (False, True):
+            if renew or self._url not in cookies:
                 await self._sign_in(client)
-            client.cookies = httpx.Cookies(_cookies[self._url])
-            answer = await self._told(client, method, f"{place}/api/v2/{path}", headers={"referer": place}, **how)
-            if answer.status_code not in (401, 403):
-                return answer
+            client.cookies = httpx.Cookies(cookies[self._url])
+            response = await _request(client, method, f"{base}/api/v2/{path}", headers={"referer": base}, **options)
+            if response.status_code not in (401, 403):
+                return response
         raise Problem("qBittorrent refuses the call")
 
     async def _sign_in(self, client: httpx.AsyncClient) -> None:
-        place = _place(self._url)
+        base = _get_base_url(self._url)
         parts = urlsplit(self._url)
         client.cookies.clear()
         form = {"username": unquote(parts.username or ""), "password": unquote(parts.password or "")}
-        answer = await self._told(client, "POST", f"{place}/api/v2/auth/login", data=form, headers={"referer": place})
-        if answer.status_code != 204 and not (answer.status_code == 200 and answer.text.startswith("Ok")):
-            raise Problem(f"failed to login into qBittorrent webui with url: {place}")
-        _cookies[self._url] = dict(client.cookies)
-
-    @staticmethod
-    async def _told(client: httpx.AsyncClient, method: str, url: str, **how: Any) -> httpx.Response:
-        try:
-            return await ask(client, method, url, **how)
-        except Unreachable as error:
-            raise Unreachable(f"qBittorrent does not answer: {error.message}") from None
+        response = await _request(client, "POST", f"{base}/api/v2/auth/login", data=form, headers={"referer": base})
+        if response.status_code != 204 and not (response.status_code == 200 and response.text.startswith("Ok")):
+            raise Problem(f"failed to login into qBittorrent webui with url: {base}")
+        runtime.get(QBittorrentSessions).cookies[self._url] = dict(client.cookies)
 
 
-def _place(url: str) -> str:
-    """Where the Web UI is, without user and password."""
+async def _request(client: httpx.AsyncClient, method: str, url: str, **options: Any) -> httpx.Response:
+    try:
+        return await request(client, method, url, **options)
+    except Unreachable as error:
+        raise Unreachable(f"qBittorrent does not answer: {error.message}") from None
+
+
+def _get_base_url(url: str) -> str:
+    """The URL of the Web UI without user and password."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,67 +1,85 @@
-"""The names of the download tools, and the tools as the settings describe them."""
+"""The names of the download tools, and the tools as the settings configure them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.tools.base import Tool
 
 if TYPE_CHECKING:
-    from mangrove.net.guard import Allowed
+    from mangrove.net.addresses import AddressPolicy
 
-SIMPLE_HTTP = "SimpleHttp"  # is no Tool: this service fetches by itself, see `mangrove.tools.http`
+SIMPLE_HTTP = "SimpleHttp"  # not a Tool: this service downloads itself, see `mangrove.tools.http`
 NAMES = (SIMPLE_HTTP, "aria2", "qBittorrent")  # as clients see them, the first one is preselected
 
 
-def known(name: str) -> str:
+class DownloadToolSettings(Protocol):
+    """The settings of the download tools, as in `mangrove.site.values.Settings`."""
+
+    @property
+    def aria2_uri(self) -> str: ...
+
+    @property
+    def aria2_secret(self) -> str: ...
+
+    @property
+    def qbittorrent_url(self) -> str: ...
+
+    @property
+    def qbittorrent_seedtime(self) -> int: ...
+
+    @property
+    def offline_download_allowed_hosts(self) -> str: ...
+
+    @property
+    def offline_download_ready(self) -> frozenset[str]: ...
+
+
+def check_tool_name(name: str) -> str:
     """`name` if there is such a tool; Problem otherwise."""
     if name not in NAMES:
         raise Problem(f"failed get offline download tool: tool {name[:100]} not found")
     return name
 
 
-def allowed(settings: Mapping[str, str]) -> Allowed:
-    """Where downloads may go besides the public internet."""
-    from mangrove.net.guard import Allowed
+def make_address_policy(settings: DownloadToolSettings) -> AddressPolicy:
+    """Which addresses downloads may reach besides the public internet."""
+    from mangrove.net.addresses import AddressPolicy
 
-    return Allowed.parse(settings["offline_download_allowed_hosts"])
+    return AddressPolicy.parse(settings.offline_download_allowed_hosts)
 
 
-def tool(name: str, settings: Mapping[str, str]) -> Tool:
-    """The program behind a name, not asked yet; Problem when there is none or it cannot be used here."""
-    if known(name) == SIMPLE_HTTP:
+def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
+    """The tool of this name, not called yet; Problem when there is none or it cannot be used here."""
+    if check_tool_name(name) == SIMPLE_HTTP:
         raise Problem(f"{SIMPLE_HTTP} is no program of its own")
     if not config().on_one_machine:
         raise Problem(f"{name} saves into a folder, and there is none here; use {SIMPLE_HTTP}")
-    return _made(name, settings)
-
-
-def _made(name: str, settings: Mapping[str, str]) -> Tool:
+    policy = make_address_policy(settings)
     if name == "aria2":
         from mangrove.tools.aria2 import Aria2
 
-        return Aria2(settings["aria2_uri"], settings["aria2_secret"], allowed(settings))
+        return Aria2(settings.aria2_uri, settings.aria2_secret, policy)
     from mangrove.tools.qbittorrent import QBittorrent
 
-    return QBittorrent(settings["qbittorrent_url"], int(settings["qbittorrent_seedtime"] or 0), allowed(settings))
+    return QBittorrent(settings.qbittorrent_url, settings.qbittorrent_seedtime, policy)
 
 
-async def opened(name: str, settings: Mapping[str, str]) -> Tool:
-    """The program behind a name, which answers; Problem `failed init offline download tool <name>: <why>`."""
+async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
+    """The tool of this name after it answered; Problem `failed init offline download tool <name>: <why>`."""
     try:
-        found = tool(name, settings)
-        await found.version()
+        tool = make_tool(name, settings)
+        await tool.get_version()
     except Problem as error:
         if name not in NAMES:
             raise
         raise error.prefixed(f"failed init offline download tool {name}") from None
-    return found
+    return tool
 
 
-def offered(settings: Mapping[str, str]) -> list[str]:
-    """The tools that can be chosen: SimpleHttp, and those that answered when they were set up. Asks nobody."""
-    ready = settings["offline_download_ready"].split(",") if config().on_one_machine else []
+def list_available_tools(settings: DownloadToolSettings) -> list[str]:
+    """The tools that can be chosen: SimpleHttp, and those that answered when they were set up. Calls none of them."""
+    ready = settings.offline_download_ready if config().on_one_machine else frozenset[str]()
     return [name for name in NAMES if name == SIMPLE_HTTP or name in ready]

@@ -1,4 +1,4 @@
-"""The addresses a tool takes, checked before anything is opened."""
+"""The URLs a tool takes, validated before anything is opened."""
 
 from __future__ import annotations
 
@@ -8,117 +8,114 @@ from urllib.parse import parse_qsl
 
 import httpx
 
-from mangrove.net.guard import Allowed, check
+from mangrove.net.addresses import AddressPolicy, check_host
 from mangrove.problems import Problem, Unreachable
 
-LONGEST = 8192  # bytes
+MAX_LENGTH = 8192  # bytes
 SCHEMES = {
     "SimpleHttp": frozenset({"http", "https"}),
     "aria2": frozenset({"http", "https", "ftp", "sftp", "magnet"}),
     "qBittorrent": frozenset({"http", "https", "magnet"}),
 }
 PORTS = {"http": 80, "https": 443, "ftp": 21, "sftp": 22}
-MOST_SERVERS = 100
-_SERVERS = ("tr", "ws", "xs", "as")  # of a magnet link: trackers, and where else its content is
-_scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_host = re.compile(r"[A-Za-z0-9._:-]+")
-_topic = re.compile(r"urn:bt(ih|mh):[A-Za-z0-9]{32,80}", re.IGNORECASE)
+MAX_MAGNET_SERVERS = 100
+_SERVER_KEYS = ("tr", "ws", "xs", "as")  # of a magnet link: trackers and other sources
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_HOST = re.compile(r"[A-Za-z0-9._:-]+")
+_TOPIC = re.compile(r"urn:bt(ih|mh):[A-Za-z0-9]{32,80}", re.IGNORECASE)
 
 
-class BadAddress(Problem):
-    """An address that cannot be downloaded from; the message says why."""
+class InvalidUrl(Problem):
+    """A URL that cannot be downloaded; the message says why."""
 
 
-def checked(url: str, tool: str) -> str:
-    """`url` in the one spelling in which it will be opened, if `tool` may try it; BadAddress otherwise.
-
-    Nothing is asked of the network.
-    """
+def normalize_url(url: str, tool: str) -> str:
+    """`url` in the spelling in which it is opened, if `tool` takes it; InvalidUrl otherwise. Makes no connection."""
     url = url.strip(" \t\r\n")
-    scheme = _fitting(url, tool)
-    if len(url.encode(errors="replace")) > LONGEST:
-        raise BadAddress(f"the address is longer than {LONGEST} bytes")
-    if _odd(url):
-        raise BadAddress("the address has a character that no address has")
-    return _magnet(url) if scheme == "magnet" else _located(url)
+    scheme = _parse_scheme(url, tool)
+    if len(url.encode(errors="replace")) > MAX_LENGTH:
+        raise InvalidUrl(f"the address is longer than {MAX_LENGTH} bytes")
+    if _has_ambiguous_characters(url):
+        raise InvalidUrl("the address has a character that no address has")
+    return _normalize_magnet(url) if scheme == "magnet" else _normalize_location(url)
 
 
-def _odd(url: str) -> bool:
-    """Whether there is a letter in it that programs read differently."""
+def _has_ambiguous_characters(url: str) -> bool:
+    """Whether a character in it is read differently by different programs."""
     return not url.isprintable() or " " in url or "\\" in url
 
 
-def _fitting(url: str, tool: str) -> str:
-    """The scheme of `url`, which `tool` knows."""
-    found = _scheme.match(url)
-    scheme = found[1].lower() if found else ""
+def _parse_scheme(url: str, tool: str) -> str:
+    """The scheme of `url`; InvalidUrl unless `tool` takes it."""
+    match = _SCHEME.match(url)
+    scheme = match[1].lower() if match else ""
     if scheme in SCHEMES[tool]:
         return scheme
     if tool == "SimpleHttp":
-        raise BadAddress(
+        raise InvalidUrl(
             "SimpleHttp tool does not support this URL scheme, please use aria2 or other tools for magnet/ed2k links"
         )
     if scheme == "ed2k":
-        raise BadAddress(
+        raise InvalidUrl(
             f"ed2k protocol is not supported by {tool}. "
             "Please configure and use Thunder/ThunderX/ThunderBrowser for ed2k links"
         )
-    raise BadAddress(
+    raise InvalidUrl(
         f"{tool} does not take addresses that begin with {scheme[:20]}:" if scheme else "this is no address"
     )
 
 
-def _magnet(url: str) -> str:
+def _normalize_magnet(url: str) -> str:
     try:
-        said = parse_qsl(url.partition("?")[2], max_num_fields=500)
+        parameters = parse_qsl(url.partition("?")[2], max_num_fields=500)
     except ValueError:
-        raise BadAddress("the magnet link says too much") from None
-    if not any(key.lower().partition(".")[0] == "xt" and _topic.fullmatch(topic) for key, topic in said):
-        raise BadAddress("the magnet link names no torrent")
+        raise InvalidUrl("the magnet link says too much") from None
+    if not any(key.lower().partition(".")[0] == "xt" and _TOPIC.fullmatch(topic) for key, topic in parameters):
+        raise InvalidUrl("the magnet link names no torrent")
     return "magnet:" + url.partition(":")[2]
 
 
-def _located(url: str) -> str:
+def _normalize_location(url: str) -> str:
     try:
         parts = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
-        raise BadAddress("this is no address") from None
-    if not _host.fullmatch(parts.raw_host.decode()):
-        raise BadAddress("the address names no host")
+        raise InvalidUrl("this is no address") from None
+    if not _HOST.fullmatch(parts.raw_host.decode()):
+        raise InvalidUrl("the address names no host")
     if parts.port is not None and not 0 < parts.port < 65536:
-        raise BadAddress("the address names no port that there is")
+        raise InvalidUrl("the address names no port that there is")
     if parts.userinfo or "@" in parts.netloc.decode():
-        raise BadAddress("an address with a user or a password in it is not taken")
+        raise InvalidUrl("an address with a user or a password in it is not taken")
     return str(parts.copy_with(fragment=None))
 
 
-async def reachable(url: str, allowed: Allowed) -> None:
-    """For a checked address that another program will open: Refused unless its host may be reached.
+async def check_url_hosts(url: str, policy: AddressPolicy) -> None:
+    """ForbiddenAddress unless the hosts of a normalised URL may be reached: for URLs that another program opens.
 
-    Of a magnet link, the servers it names must be ones that may be reached, as far as they are there.
+    The hosts of a magnet link are the servers it names; one that cannot be resolved does no harm.
     """
     if not url.startswith("magnet:"):
         parts = httpx.URL(url)
-        await check(parts.raw_host.decode(), parts.port or PORTS[parts.scheme], allowed)
+        await check_host(parts.raw_host.decode(), parts.port or PORTS[parts.scheme], policy)
         return
-    named = parse_qsl(url.partition("?")[2])
-    servers = [one for key, one in named if key.lower().partition(".")[0] in _SERVERS]
-    servers += [f"udp://{peer}" for key, peer in named if key.lower() == "x.pe"]
-    if len(servers) > MOST_SERVERS:
-        raise BadAddress(f"the magnet link names more than {MOST_SERVERS} servers")
-    await asyncio.gather(*(_server_reachable(server, allowed) for server in servers))
+    parameters = parse_qsl(url.partition("?")[2])
+    servers = [value for key, value in parameters if key.lower().partition(".")[0] in _SERVER_KEYS]
+    servers += [f"udp://{peer}" for key, peer in parameters if key.lower() == "x.pe"]
+    if len(servers) > MAX_MAGNET_SERVERS:
+        raise InvalidUrl(f"the magnet link names more than {MAX_MAGNET_SERVERS} servers")
+    await asyncio.gather(*(_check_magnet_server(server, policy) for server in servers))
 
 
-async def _server_reachable(url: str, allowed: Allowed) -> None:
+async def _check_magnet_server(url: str, policy: AddressPolicy) -> None:
     try:
         parts = httpx.URL(url)
         if not parts.host and "//" not in url:
-            return  # the name of another content
+            return  # the name of other content, not a server
     except (httpx.InvalidURL, ValueError):
-        raise BadAddress("the magnet link names a server that is none") from None
-    if not _host.fullmatch(parts.raw_host.decode()) or _odd(url):
-        raise BadAddress("the magnet link names a server that is none")
+        raise InvalidUrl("the magnet link names a server that is none") from None
+    if not _HOST.fullmatch(parts.raw_host.decode()) or _has_ambiguous_characters(url):
+        raise InvalidUrl("the magnet link names a server that is none")
     try:
-        await check(parts.raw_host.decode(), parts.port or 80, allowed)
+        await check_host(parts.raw_host.decode(), parts.port or 80, policy)
     except Unreachable:
-        pass  # many a magnet link names a server that is gone
+        pass  # many magnet links name servers that no longer exist

@@ -183,7 +183,7 @@ async def _stream_member(file: Download, path: str, password: str) -> AsyncGener
     async with (
         runtime.get(ArchiveConcurrency).hold_member(),
         _open(file.located, entry, file.settings, password) as archive,
-        aclosing(archive.contents(lambda _, member: member.path == path)) as contents,
+        aclosing(archive.iter_contents(lambda _, member: member.path == path)) as contents,
     ):
         async for _, member, blocks in contents:
             yield member
@@ -209,7 +209,7 @@ async def _stat_archive(located: Located) -> Entry:
     entry = await lookup(located)
     if entry.is_dir:
         raise NotAFile
-    if not archives.supported(located.path.name):
+    if not archives.is_supported(located.path.name):
         raise NotSupported("failed get archive tool: the obj does not have an extension.")
     if entry.size is None:
         raise NotSupported("the size of the archive is not known")
@@ -237,7 +237,7 @@ async def _look_into(access: PathAccess, located: Located, entry: Entry, passwor
 async def _open(located: Located, entry: Entry, settings: Settings, password: str) -> AsyncIterator[Archive]:
     source = Packed(located.driver, located.path, entry.size or 0)
     encoding = settings.non_efs_zip_encoding
-    async with archives.opened(located.path.name, source, password, encoding, make_limits(settings)) as archive:
+    async with archives.open_archive(located.path.name, source, password, encoding, make_limits(settings)) as archive:
         yield archive
 
 
@@ -246,7 +246,7 @@ async def _build_tree(archive: Archive, modified: float) -> Node | None:
     deeper than DEEPEST_TREE."""
     root = Node(Entry("", 0, modified, True))
     count = 0
-    async with aclosing(archive.members()) as members:
+    async with aclosing(archive.iter_members()) as members:
         async for member in members:
             if member.refused:
                 continue
@@ -268,7 +268,7 @@ async def _build_tree(archive: Archive, modified: float) -> Node | None:
 
 
 def _make_entry(name: str, member: Member, modified: float) -> Entry:
-    return Entry(name, max(member.size or 0, 0), member.modified or modified, member.is_dir)
+    return Entry(name, member.size or 0, member.modified or modified, member.is_dir)
 
 
 def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
@@ -284,7 +284,7 @@ async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> l
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     found: dict[str, Entry] = {}
     is_known = not prefix
-    async with aclosing(archive.members()) as members:
+    async with aclosing(archive.iter_members()) as members:
         async for member in members:
             if member.refused or not (member.path + "/").startswith(prefix):
                 continue

@@ -94,9 +94,7 @@ async def serve_member(request: Request, body: MemberStream, headers: Mapping[st
         **SANDBOX_HEADERS,
         **headers,
     }
-    size: int | None = body.member.size
-    if size is not None and size < 0:
-        size = None
+    size = body.member.size
     async with AsyncExitStack() as stack:
         stack.push_async_callback(body.aclose)
         _check_answer_size(size or 0, request)

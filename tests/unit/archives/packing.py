@@ -6,6 +6,7 @@ import asyncio
 import io
 import tarfile
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,11 +61,11 @@ def read(name: str, content: Any, password: str = "", encoding: str = "IBM437", 
 
 async def _read(name: str, content: Any, password: str, encoding: str, limits: Limits) -> Found:
     source = Held(content) if isinstance(content, bytes) else content
-    async with archives.opened(name, source, password, encoding, limits) as archive:
+    async with archives.open_archive(name, source, password, encoding, limits) as archive:
         found = Found(archive.comment, archive.encrypted, archive.sequential)
-        async for one in archive.members():
+        async for one in archive.iter_members():
             found.members.append(one)
-        async for index, member, blocks in archive.contents(lambda index, member: True):
+        async for index, member, blocks in archive.iter_contents(lambda index, member: True):
             assert found.members[index] == member
             try:
                 parts = [block async for block in blocks]
@@ -76,13 +77,13 @@ async def _read(name: str, content: Any, password: str, encoding: str, limits: L
     return found
 
 
-def listed(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
+def list_members(name: str, content: Any, password: str = "", encoding: str = "IBM437", **limits: int) -> list[Member]:
     """The entries alone."""
 
     async def members() -> list[Member]:
         source = Held(content) if isinstance(content, bytes) else content
-        async with archives.opened(name, source, password, encoding, Limits(**limits)) as archive:
-            return [one async for one in archive.members()]
+        async with archives.open_archive(name, source, password, encoding, Limits(**limits)) as archive:
+            return [one async for one in archive.iter_members()]
 
     return asyncio.run(members())
 
@@ -104,3 +105,34 @@ def tarred(files: dict[str, bytes], mode: str = "w:", form: int = tarfile.PAX_FO
             one.size, one.mtime = len(data), 1_600_000_000
             archive.addfile(one, io.BytesIO(data))
     return content.getvalue()
+
+
+def pax(said: bytes, kind: bytes = b"x") -> bytes:
+    """A pax header alone."""
+    one = tarfile.TarInfo("pax")
+    one.type, one.size = kind, len(said)
+    return one.tobuf(tarfile.USTAR_FORMAT) + said + bytes(-len(said) % 512)
+
+
+class StandardZipCrypto:
+    """ZipCrypto as APPNOTE writes it down, slow and plain."""
+
+    def __init__(self, password: bytes) -> None:
+        self.keys = [0x12345678, 0x23456789, 0x34567890]
+        for byte in password:
+            self._update(byte)
+
+    def _update(self, byte: int) -> None:
+        one, two, three = self.keys
+        one = zlib.crc32(bytes([byte]), one ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        two = ((two + (one & 255)) * 134775813 + 1) & 0xFFFFFFFF
+        three = zlib.crc32(bytes([two >> 24]), three ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        self.keys = [one, two, three]
+
+    def encrypt(self, data: bytes) -> bytes:
+        found = bytearray()
+        for byte in data:
+            key = self.keys[2] | 2
+            found.append(byte ^ (key * (key ^ 1) >> 8) & 255)
+            self._update(byte)
+        return bytes(found)

@@ -18,7 +18,7 @@ import pytest
 
 from mangrove.paths import DEEPEST
 from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem, WrongArchivePassword
-from tests.unit.archives.packing import FILES, Found, listed, read, tarred, zipped
+from tests.unit.archives.packing import FILES, Found, list_members, read, tarred, zipped
 
 EVIL = {
     "../up": "leads out",
@@ -42,7 +42,7 @@ EVIL = {
 }
 
 
-def bare(names: dict[str, bytes]) -> bytes:
+def make_raw_zip(names: dict[str, bytes]) -> bytes:
     """A zip with names just as they are: the library would clean them."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -53,7 +53,7 @@ def bare(names: dict[str, bytes]) -> bytes:
     return content.getvalue()
 
 
-def fine(found: Found, bad: str, why: str) -> None:
+def assert_only_middle_refused(found: Found, bad: str, why: str) -> None:
     """Only the middle one of three entries is refused, for that reason."""
     assert [bool(one.refused) for one in found.members] == [False, True, False], found.members
     assert why in found.members[1].refused
@@ -65,7 +65,8 @@ def fine(found: Found, bad: str, why: str) -> None:
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, kind: str) -> None:
     files = {"before": b"1", name: b"2", "after": b"3"}
-    fine(read(f"x.{kind}", bare(files) if kind == "zip" else tarred(files)), name, EVIL[name])
+    content = make_raw_zip(files) if kind == "zip" else tarred(files)
+    assert_only_middle_refused(read(f"x.{kind}", content), name, EVIL[name])
 
 
 @pytest.mark.parametrize("name", ["../up", "a\\b", "c:x", "n" * 256])
@@ -79,15 +80,15 @@ def test_such_a_name_is_refused_in_a_7z_too(name: str) -> None:
     whole = bytearray(content.getvalue())
     at = whole.index(("b" * len(name)).encode("utf-16-le"))
     whole[at : at + 2 * len(name)] = name.encode("utf-16-le")
-    place, size = struct.unpack_from("<QQ", whole, 12)
-    struct.pack_into("<L", whole, 28, zlib.crc32(whole[32 + place : 32 + place + size]))
+    offset, size = struct.unpack_from("<QQ", whole, 12)
+    struct.pack_into("<L", whole, 28, zlib.crc32(whole[32 + offset : 32 + offset + size]))
     struct.pack_into("<L", whole, 8, zlib.crc32(whole[12:32]))
-    fine(read("x.7z", bytes(whole)), name, EVIL[name])
+    assert_only_middle_refused(read("x.7z", bytes(whole)), name, EVIL[name])
 
 
 def test_a_nul_in_a_name_is_refused() -> None:
-    content = bare({"before": b"1", "bad_txt": b"2", "after": b"3"}).replace(b"bad_txt", b"bad\0txt")
-    fine(read("x.zip", content), "bad\0txt", "control")
+    content = make_raw_zip({"before": b"1", "bad_txt": b"2", "after": b"3"}).replace(b"bad_txt", b"bad\0txt")
+    assert_only_middle_refused(read("x.zip", content), "bad\0txt", "control")
 
 
 def test_text_that_is_no_text_is_shown_but_not_kept() -> None:
@@ -113,7 +114,7 @@ def test_what_is_neither_file_nor_folder_in_a_tar_is_refused(kind: str) -> None:
             if name == "bad":
                 one.type, one.linkname = KINDS[kind][0], "/etc/passwd"
             archive.addfile(one, io.BytesIO(data))
-    fine(read("x.tar", content.getvalue()), "bad", KINDS[kind][1])
+    assert_only_middle_refused(read("x.tar", content.getvalue()), "bad", KINDS[kind][1])
 
 
 @pytest.mark.parametrize(("mode", "why"), [(stat.S_IFLNK, "symbolic link"), (stat.S_IFCHR, "device"),
@@ -126,7 +127,7 @@ def test_what_is_neither_file_nor_folder_in_a_zip_is_refused(mode: int, why: str
         one.create_system, one.external_attr = 3, (mode | 0o777) << 16
         archive.writestr(one, b"/etc/passwd")
         archive.writestr("after", b"3")
-    fine(read("x.zip", content.getvalue()), "bad", why)
+    assert_only_middle_refused(read("x.zip", content.getvalue()), "bad", why)
 
 
 def test_a_link_in_a_7z_is_refused(tmp_path: Any) -> None:
@@ -164,7 +165,7 @@ def test_an_archive_of_too_many_entries_is_refused_as_soon_as_it_is_seen() -> No
         with pytest.raises(ArchiveTooLarge, match="more than 59 entries"):
             read(name, content, members=59)
     with pytest.raises(ArchiveTooLarge):
-        read("x.7z", py7zed(many), members=59)
+        read("x.7z", make_7z(many), members=59)
 
 
 def test_folders_that_are_only_in_paths_count_too() -> None:
@@ -173,7 +174,7 @@ def test_folders_that_are_only_in_paths_count_too() -> None:
         read("x.zip", zipped(deep), members=60)
 
 
-def py7zed(files: dict[str, bytes]) -> bytes:
+def make_7z(files: dict[str, bytes]) -> bytes:
     content = io.BytesIO()
     with py7zr.SevenZipFile(content, "w") as archive:
         for name, data in files.items():
@@ -196,7 +197,7 @@ def test_an_entry_that_is_too_large_or_packed_too_tightly_is_refused_and_the_res
 def test_a_bomb_whose_size_only_shows_while_unpacking_is_cut_off(name: str) -> None:
     zeros = bytes(30_000_000)
     content = {"x.tgz": lambda: tarred({"zeros": zeros}, "w:gz"), "x.gz": lambda: gzip.compress(zeros),
-               "x.7z": lambda: py7zed({"zeros": zeros})}[name]()  # fmt: skip
+               "x.7z": lambda: make_7z({"zeros": zeros})}[name]()  # fmt: skip
     for limits in ({"ratio": 100}, {"size": 10_000_000, "ratio": 0}):
         try:
             found = read(name, content, **limits)
@@ -246,17 +247,17 @@ def test_archives_in_archives_are_files() -> None:
 
 
 def test_a_dictionary_larger_than_memory_is_refused() -> None:
-    content = bytearray(py7zed_plain({"n": b"x" * 1000}))
+    content = bytearray(make_plain_7z({"n": b"x" * 1000}))
     at = content.index(b"\x21\x21\x01")  # one property of LZMA2 in the header
     content[at + 3] = 39
-    place, size = struct.unpack_from("<QQ", content, 12)
-    struct.pack_into("<L", content, 28, zlib.crc32(content[32 + place : 32 + place + size]))
+    offset, size = struct.unpack_from("<QQ", content, 12)
+    struct.pack_into("<L", content, 28, zlib.crc32(content[32 + offset : 32 + offset + size]))
     struct.pack_into("<L", content, 8, zlib.crc32(content[12:32]))
     found = read("x.7z", bytes(content))
     assert "256 MiB of memory" in str(found.failed["n"])
 
 
-def py7zed_plain(files: dict[str, bytes]) -> bytes:
+def make_plain_7z(files: dict[str, bytes]) -> bytes:
     content = io.BytesIO()
     with py7zr.SevenZipFile(content, "w") as archive:
         archive.set_encoded_header_mode(False)
@@ -266,7 +267,7 @@ def py7zed_plain(files: dict[str, bytes]) -> bytes:
 
 
 MAKERS: dict[str, Callable[[], bytes]] = {
-    "x.zip": lambda: zipped(FILES), "x.7z": lambda: py7zed(FILES), "x.tar": lambda: tarred(FILES),
+    "x.zip": lambda: zipped(FILES), "x.7z": lambda: make_7z(FILES), "x.tar": lambda: tarred(FILES),
     "x.tgz": lambda: tarred(FILES, "w:gz"), "x.tar.xz": lambda: tarred(FILES, "w:xz"),
     "x.tbz2": lambda: tarred(FILES, "w:bz2"), "x.gz": lambda: gzip.compress(FILES["big.bin"]),
 }  # fmt: skip
@@ -293,8 +294,8 @@ def test_a_damaged_archive_gives_problems_and_nothing_else(name: str) -> None:
     whole = read(name, content).files
     for seed in range(60):
         damaged = bytearray(content)
-        place = (seed * 7919 + 13) * 104729 % len(content) if seed % 2 else len(content) - 1 - seed * 3
-        damaged[place] ^= 1 + seed * 37 % 255
+        offset = (seed * 7919 + 13) * 104729 % len(content) if seed % 2 else len(content) - 1 - seed * 3
+        damaged[offset] ^= 1 + seed * 37 % 255
         try:
             found = read(name, bytes(damaged))
         except Problem:
@@ -315,8 +316,8 @@ def test_what_is_no_archive_is_said_to_be_none(name: str) -> None:
 
 def test_a_file_longer_than_announced_is_not_let_through() -> None:
     content = bytearray(zipped({"n": b"x" * 1000}))
-    for place in (22, content.index(b"PK\1\2") + 24):
-        content[place : place + 4] = (500).to_bytes(4, "little")
+    for offset in (22, content.index(b"PK\1\2") + 24):
+        content[offset : offset + 4] = (500).to_bytes(4, "little")
     found = read("x.zip", bytes(content))
     assert isinstance(found.failed["n"], BrokenArchive)
 
@@ -365,5 +366,5 @@ def test_numbers_in_headers_that_no_file_can_have_are_problems() -> None:
 
 
 def test_listing_only_says_what_is_refused() -> None:
-    members = listed("x.zip", bare({"../up": b"", "fine": b"1"}))
+    members = list_members("x.zip", make_raw_zip({"../up": b"", "fine": b"1"}))
     assert [(one.path, bool(one.refused)) for one in members] == [("../up", True), ("fine", False)]

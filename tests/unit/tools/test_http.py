@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from mangrove.net.guard import Allowed
+from mangrove.net import client
+from mangrove.net.addresses import AddressPolicy
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import http, unpack, urls
+from mangrove.tools import content_encoding, http, urls
 from tests import origin
 from tests.origin import Origin, file
 
-HERE = Allowed.parse("127.0.0.1")
+HERE = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(3 << 20)
 AGO = origin.date(time.time() - 3600)
 
@@ -29,23 +30,23 @@ def web() -> Iterator[Origin]:
         yield found
 
 
-class Got:
-    """A fetched file: what its answer told, and the bytes up to where it broke off with `failed`."""
+class FetchedFile:
+    """A fetched file: the properties of its response, and the bytes up to where it broke off with `failed`."""
 
-    def __init__(self, answer: http.Answer) -> None:
-        self.name, self.size, self.resumes = answer.name, answer.size, answer.resumes
+    def __init__(self, answer: http.FetchResponse) -> None:
+        self.name, self.size, self.resumable = answer.name, answer.size, answer.resumable
         self.validator, self.offset = answer.validator, answer.offset
         self.content = b""
         self.blocks: list[int] = []
         self.failed: Problem | None = None
 
 
-def got(url: str, offset: int = 0, validator: str = "") -> Got:
-    async def fetch() -> Got:
+def fetch_file(url: str, offset: int = 0, validator: str = "") -> FetchedFile:
+    async def fetch() -> FetchedFile:
         async with http.fetch(url, HERE, offset, validator) as answer:
-            found, blocks = Got(answer), []
+            found, blocks = FetchedFile(answer), []
             try:
-                async for block in answer.blocks():
+                async for block in answer.iter_blocks():
                     blocks.append(block)
             except Problem as problem:
                 found.failed = problem
@@ -56,21 +57,21 @@ def got(url: str, offset: int = 0, validator: str = "") -> Got:
 
 
 def test_a_file_comes_whole_in_blocks_of_a_measure(web: Origin) -> None:
-    found = got(web.at("/files/a%20b.bin", file(CONTENT)))
+    found = fetch_file(web.at("/files/a%20b.bin", file(CONTENT)))
     assert found.content == CONTENT
-    assert (found.name, found.size, found.offset, found.resumes) == ("a b.bin", len(CONTENT), 0, True)
-    assert max(found.blocks) <= http.BLOCK
+    assert (found.name, found.size, found.offset, found.resumable) == ("a b.bin", len(CONTENT), 0, True)
+    assert max(found.blocks) <= http.BLOCK_SIZE
     assert found.failed is None
 
 
 def test_an_empty_file_is_a_file(web: Origin) -> None:
-    found = got(web.at("/empty", file(b"")))
+    found = fetch_file(web.at("/empty", file(b"")))
     assert (found.content, found.size, found.failed) == (b"", 0, None)
 
 
 def test_nothing_of_ours_is_sent(web: Origin) -> None:
     web.at("/landed", file(b"x"))
-    got(web.at("/sends", origin.status(302, location="/landed", set_cookie="a=b; Path=/")))
+    fetch_file(web.at("/sends", origin.status(302, location="/landed", set_cookie="a=b; Path=/")))
     for request in web.asked[-2:]:
         assert {name.lower() for name in request.headers} <= {
             "host", "accept", "accept-encoding", "connection", "user-agent"
@@ -82,57 +83,57 @@ def test_redirects_are_followed_and_the_last_address_names_the_file(web: Origin)
     web.at("/one", origin.redirect("two?x=1"))
     web.at("/two", origin.redirect(f"{web.address}/three/named.txt#part", 307))
     web.at("/three/named.txt", file(b"content"))
-    found = got(f"{web.address}/one")
+    found = fetch_file(f"{web.address}/one")
     assert (found.content, found.name) == (b"content", "named.txt")
 
 
 def test_redirects_without_an_end_are_given_up(web: Origin) -> None:
     asked = len(web.asked)
     with pytest.raises(Problem, match=r"^more than 10 redirects$"):
-        got(web.at("/round", origin.redirect("/round")))
-    assert len(web.asked) - asked == http.REDIRECTS + 1
+        fetch_file(web.at("/round", origin.redirect("/round")))
+    assert len(web.asked) - asked == http.MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 429, 500, 503, 204, 304, 300])
 def test_an_answer_without_the_file_is_told_by_its_status(web: Origin, code: int) -> None:
-    with pytest.raises(http.NoFile, match=f"^http status code {code}$"):
-        got(web.at("/status", origin.status(code)))
+    with pytest.raises(http.UnexpectedStatus, match=f"^http status code {code}$"):
+        fetch_file(web.at("/status", origin.status(code)))
 
 
 def test_a_server_that_is_not_there_is_unreachable(web: Origin) -> None:
     with pytest.raises(Unreachable, match=r"^127\.0\.0\.1: no connection$"):
-        got("http://127.0.0.1:1/x")
+        fetch_file("http://127.0.0.1:1/x")
 
 
 # Continuing
 
 
-@pytest.mark.parametrize("told", [{}, {"etag": "", "last_modified": AGO}])
-def test_a_file_is_continued_where_it_was_cut_off(web: Origin, told: dict[str, str]) -> None:
-    url = web.at("/cut", file(CONTENT, cut=1_000_000, **told))
-    first = got(url)
+@pytest.mark.parametrize("headers", [{}, {"etag": "", "last_modified": AGO}])
+def test_a_file_is_continued_where_it_was_cut_off(web: Origin, headers: dict[str, str]) -> None:
+    url = web.at("/cut", file(CONTENT, cut=1_000_000, **headers))
+    first = fetch_file(url)
     assert len(first.content) == 1_000_000
     assert isinstance(first.failed, Unreachable)
-    assert first.resumes and first.validator
-    web.at("/cut", file(CONTENT, **told))
-    second = got(url, len(first.content), first.validator)
-    assert (second.offset, second.size, second.resumes) == (1_000_000, len(CONTENT), True)
+    assert first.resumable and first.validator
+    web.at("/cut", file(CONTENT, **headers))
+    second = fetch_file(url, len(first.content), first.validator)
+    assert (second.offset, second.size, second.resumable) == (1_000_000, len(CONTENT), True)
     assert first.content + second.content == CONTENT
     assert (second.name, second.validator) == (first.name, first.validator)
 
 
 def test_a_server_that_cannot_continue_starts_over(web: Origin) -> None:
     url = web.at("/plain", file(CONTENT, ranges=False))
-    assert not got(url).resumes
-    found = got(url, 1000, '"tag"')
-    assert (found.offset, found.content, found.resumes) == (0, CONTENT, False)
+    assert not fetch_file(url).resumable
+    found = fetch_file(url, 1000, '"tag"')
+    assert (found.offset, found.content, found.resumable) == (0, CONTENT, False)
 
 
 def test_a_file_that_changed_meanwhile_starts_over(web: Origin) -> None:
     url = web.at("/changed", file(CONTENT))
-    before = got(url)
+    before = fetch_file(url)
     web.at("/changed", file(CONTENT[::-1]))
-    found = got(url, 1000, before.validator)
+    found = fetch_file(url, 1000, before.validator)
     assert (found.offset, found.content) == (0, CONTENT[::-1])
     assert found.validator != before.validator
 
@@ -140,60 +141,60 @@ def test_a_file_that_changed_meanwhile_starts_over(web: Origin) -> None:
 def test_a_changed_file_whose_server_minds_no_condition_starts_over(web: Origin) -> None:
     def careless(request: origin.Request) -> None:
         start = int(request.headers.get("range", "bytes=0-")[6:-1])
-        told = {"content-length": len(CONTENT) - start, "etag": '"new"', "accept-ranges": "bytes"}
+        headers = {"content-length": len(CONTENT) - start, "etag": '"new"', "accept-ranges": "bytes"}
         if start:
-            told["content-range"] = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
-        request.head(206 if start else 200, told)
+            headers["content-range"] = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
+        request.head(206 if start else 200, headers)
         request.wfile.write(CONTENT[start:])
 
-    found = got(web.at("/careless", careless), 1000, '"old"')
+    found = fetch_file(web.at("/careless", careless), 1000, '"old"')
     assert (found.offset, found.content) == (0, CONTENT)
-    found = got(web.at("/careless", careless), 1000, '"new"')
+    found = fetch_file(web.at("/careless", careless), 1000, '"new"')
     assert (found.offset, found.content) == (1000, CONTENT[1000:])
 
 
 @pytest.mark.parametrize(
-    "told",
+    "headers",
     ["bytes 0-999/1000", "bytes 101-999/1000", "bytes 100-998/1000", "bytes 100-50/1000", "bytes */1000", "x", ""],
 )
-def test_a_part_that_is_not_the_one_asked_for_is_not_taken(web: Origin, told: str) -> None:
+def test_a_part_that_is_not_the_one_asked_for_is_not_taken(web: Origin, headers: str) -> None:
     def answer(request: origin.Request) -> None:
         if "range" not in request.headers:
             return file(b"a" * 1000)(request)
-        request.head(206, {"content-length": 900, "etag": '"a"', "content-range": told})
+        request.head(206, {"content-length": 900, "etag": '"a"', "content-range": headers})
         request.wfile.write(b"b" * 900)
 
-    found = got(web.at("/parts", answer), 100, '"a"')
+    found = fetch_file(web.at("/parts", answer), 100, '"a"')
     assert (found.offset, found.content) == (0, b"a" * 1000)
 
 
 def test_a_part_that_nobody_asked_for_is_not_taken(web: Origin) -> None:
     page = origin.raw(b"HTTP/1.1 206 Partial\r\nContent-Range: bytes 5-9/10\r\nContent-Length: 5\r\n\r\nhello")
-    with pytest.raises(http.NoFile, match=r"^http status code 206$"):
-        got(web.at("/unasked", page))
+    with pytest.raises(http.UnexpectedStatus, match=r"^http status code 206$"):
+        fetch_file(web.at("/unasked", page))
 
 
 def test_when_nothing_is_left_to_fetch_the_rest_is_empty(web: Origin) -> None:
     url = web.at("/done", file(CONTENT))
-    found = got(url, len(CONTENT), got(url).validator)
+    found = fetch_file(url, len(CONTENT), fetch_file(url).validator)
     assert (found.offset, found.size, found.content, found.failed) == (len(CONTENT), len(CONTENT), b"", None)
-    found = got(url, len(CONTENT) + 5, found.validator)
+    found = fetch_file(url, len(CONTENT) + 5, found.validator)
     assert (found.offset, found.content) == (0, CONTENT)
 
 
-@pytest.mark.parametrize("told", [{"etag": 'W/"weak"'}, {"etag": ""}, {"etag": "naked"}, {"accept_ranges": "none"}])
-def test_without_a_promise_nothing_is_said_to_resume(web: Origin, told: dict[str, str]) -> None:
-    assert not got(web.at("/weak", file(b"x" * 10, **told))).resumes
+@pytest.mark.parametrize("headers", [{"etag": 'W/"weak"'}, {"etag": ""}, {"etag": "naked"}, {"accept_ranges": "none"}])
+def test_without_a_promise_nothing_is_said_to_resume(web: Origin, headers: dict[str, str]) -> None:
+    assert not fetch_file(web.at("/weak", file(b"x" * 10, **headers))).resumable
 
 
 def test_a_date_of_this_very_second_does_not_tell_files_apart(web: Origin) -> None:
     now = origin.date(time.time() + 5)
-    assert got(web.at("/now", file(b"x", etag="", last_modified=now))).validator == ""
-    assert got(web.at("/now", file(b"x", etag="", last_modified="yesterday"))).validator == ""
+    assert fetch_file(web.at("/now", file(b"x", etag="", last_modified=now))).validator == ""
+    assert fetch_file(web.at("/now", file(b"x", etag="", last_modified="yesterday"))).validator == ""
 
 
 def test_without_a_validator_a_fetch_begins_at_the_beginning(web: Origin) -> None:
-    found = got(web.at("/unsure", file(CONTENT)), 1000)
+    found = fetch_file(web.at("/unsure", file(CONTENT)), 1000)
     assert (found.offset, found.content) == (0, CONTENT)
     assert "range" not in web.asked[-1].headers
 
@@ -202,26 +203,26 @@ def test_without_a_validator_a_fetch_begins_at_the_beginning(web: Origin) -> Non
 
 
 def test_a_body_that_is_shorter_than_announced_fails_at_its_end(web: Origin) -> None:
-    found = got(web.at("/short", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")))
+    found = fetch_file(web.at("/short", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")))
     assert found.content == b"hello"
     assert isinstance(found.failed, Unreachable)
     page = b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 5-14/15\r\nContent-Length: 5\r\n\r\nhello'
-    found = got(web.at("/short", origin.raw(page)), 5, '"a"')
+    found = fetch_file(web.at("/short", origin.raw(page)), 5, '"a"')
     assert (found.offset, found.content, str(found.failed)) == (5, b"hello", "the server sent 5 of 10 bytes")
 
 
 def test_a_body_that_is_longer_than_announced_fails(web: Origin) -> None:
     page = b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 5-9/10\r\nTransfer-Encoding: chunked\r\n\r\n'
     page += b"5\r\nhello\r\n5\r\nagain\r\n0\r\n\r\n"
-    found = got(web.at("/long", origin.raw(page)), 5, '"a"')
+    found = fetch_file(web.at("/long", origin.raw(page)), 5, '"a"')
     assert str(found.failed) == "the server sends more than the 5 bytes it announced"
-    found = got(web.at("/long", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello again")))
+    found = fetch_file(web.at("/long", origin.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello again")))
     assert (found.content, found.failed) == (b"hello", None)
 
 
 def test_a_body_in_chunks_that_breaks_off_fails(web: Origin) -> None:
     page = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
-    found = got(web.at("/chunks", origin.raw(page)))
+    found = fetch_file(web.at("/chunks", origin.raw(page)))
     assert (found.content, found.size) == (b"hello", None)
     assert isinstance(found.failed, Unreachable)
 
@@ -236,15 +237,15 @@ def test_a_body_in_chunks_that_breaks_off_fails(web: Origin) -> None:
 )  # fmt: skip
 def test_what_is_no_http_is_unreachable(web: Origin, page: bytes) -> None:
     with pytest.raises(Unreachable):
-        got(web.at("/noise", origin.raw(page)))
+        fetch_file(web.at("/noise", origin.raw(page)))
 
 
 def test_an_endless_body_is_left_as_soon_as_nobody_wants_more(web: Origin) -> None:
     async def some() -> int:
         async with http.fetch(web.at("/endless", origin.endless()), HERE) as answer:
-            assert (answer.size, answer.resumes) == (None, False)
+            assert (answer.size, answer.resumable) == (None, False)
             taken = 0
-            async for block in answer.blocks():
+            async for block in answer.iter_blocks():
                 taken += len(block)
                 if taken > 20 << 20:
                     break
@@ -254,25 +255,25 @@ def test_an_endless_body_is_left_as_soon_as_nobody_wants_more(web: Origin) -> No
 
 
 def test_a_silent_server_is_given_up(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http.guard, "READ", 0.2)
-    found = got(web.at("/silent", origin.endless(b"x" * 10, pause=2)))
+    monkeypatch.setattr(client, "READ_TIMEOUT", 0.2)
+    found = fetch_file(web.at("/silent", origin.endless(b"x" * 10, pause=2)))
     assert isinstance(found.failed, Unreachable)
     assert str(found.failed) == "127.0.0.1: no answer within the time allowed"
 
 
 def test_a_server_that_drips_is_given_up(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MINUTE", 0.2)
-    found = got(web.at("/drips", origin.endless(b"x", pause=0.02)))
+    monkeypatch.setattr(http, "RATE_WINDOW", 0.2)
+    found = fetch_file(web.at("/drips", origin.endless(b"x", pause=0.02)))
     assert str(found.failed) == "127.0.0.1: sends less than 1024 bytes per second"
 
 
 def test_the_time_a_slow_reader_takes_is_not_the_servers(web: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MINUTE", 0.1)
+    monkeypatch.setattr(http, "RATE_WINDOW", 0.1)
 
     async def slowly() -> int:
         taken = 0
         async with http.fetch(web.at("/patient", file(CONTENT)), HERE) as answer:
-            async for block in answer.blocks():
+            async for block in answer.iter_blocks():
                 taken += len(block)
                 await asyncio.sleep(0.1)
         return taken
@@ -288,34 +289,34 @@ def test_the_time_a_slow_reader_takes_is_not_the_servers(web: Origin, monkeypatc
 )
 def test_a_body_sent_compressed_is_unpacked(web: Origin, coding: str, packed: Any) -> None:
     text = b"hello again " * 500_000
-    found = got(web.at("/page.html", file(packed(text), content_encoding=coding)))
-    assert (found.content == text, found.size, found.resumes) == (True, None, False)
-    assert max(found.blocks) <= unpack.BLOCK
+    found = fetch_file(web.at("/page.html", file(packed(text), content_encoding=coding)))
+    assert (found.content == text, found.size, found.resumable) == (True, None, False)
+    assert max(found.blocks) <= content_encoding.BLOCK_SIZE
 
 
 def test_an_archive_that_is_labelled_as_encoded_stays_an_archive(web: Origin) -> None:
     packed = gzip.compress(CONTENT)
-    found = got(web.at("/a.tar.gz", file(packed, content_encoding="x-gzip")))
-    assert (found.content, found.size, found.resumes) == (packed, len(packed), True)
+    found = fetch_file(web.at("/a.tar.gz", file(packed, content_encoding="x-gzip")))
+    assert (found.content, found.size, found.resumable) == (packed, len(packed), True)
 
 
 def test_a_bomb_is_refused(web: Origin) -> None:
     bomb = gzip.compress(bytes(200 << 20), 9)
-    found = got(web.at("/bomb", file(bomb, content_encoding="gzip")))
+    found = fetch_file(web.at("/bomb", file(bomb, content_encoding="gzip")))
     assert str(found.failed) == "the file unpacks to far more than is sent"
-    assert len(found.content) <= unpack.FREE
-    assert max(found.blocks) <= unpack.BLOCK
+    assert len(found.content) <= content_encoding.RATIO_EXEMPT
+    assert max(found.blocks) <= content_encoding.BLOCK_SIZE
 
 
 @pytest.mark.parametrize("content", [gzip.compress(CONTENT)[:-9], b"nonsense", gzip.compress(CONTENT)[:1000], b""])
 def test_a_broken_encoding_is_told(web: Origin, content: bytes) -> None:
-    found = got(web.at("/broken", file(content, content_encoding="gzip")))
+    found = fetch_file(web.at("/broken", file(content, content_encoding="gzip")))
     assert str(found.failed) in ("the file is sent in a broken encoding", "the file was cut off on its way")
 
 
 def test_an_encoding_that_nobody_asked_for_is_refused(web: Origin) -> None:
     with pytest.raises(Problem, match="encoding that nobody asked for"):
-        got(web.at("/brotli", file(b"x", content_encoding="br")))
+        fetch_file(web.at("/brotli", file(b"x", content_encoding="br")))
 
 
 def test_a_part_sent_compressed_starts_over(web: Origin) -> None:
@@ -324,10 +325,10 @@ def test_a_part_sent_compressed_starts_over(web: Origin) -> None:
             return file(b"plain")(request)
         request.head(206, {"content-range": "bytes 2-4/5", "content-length": 3, "content-encoding": "gzip"})
 
-    assert got(web.at("/mixed", answer), 2, '"a"').content == b"plain"
+    assert fetch_file(web.at("/mixed", answer), 2, '"a"').content == b"plain"
 
 
 @pytest.mark.parametrize("url", ["ftp://h/x", "file:///etc/passwd", "magnet:?xt=urn:btih:" + "a" * 40, "nonsense", ""])
 def test_what_is_no_web_address_is_not_opened(url: str) -> None:
-    with pytest.raises(urls.BadAddress, match=r"^SimpleHttp tool does not support this URL scheme"):
-        got(url)
+    with pytest.raises(urls.InvalidUrl, match=r"^SimpleHttp tool does not support this URL scheme"):
+        fetch_file(url)

@@ -33,14 +33,14 @@ def settings(**values: str) -> Settings:
 
 def refusal(name: str, **values: str) -> str:
     with pytest.raises(Problem) as refused:
-        asyncio.run(registry.opened(name, settings(**values)))
+        asyncio.run(registry.connect_tool(name, settings(**values)))
     return refused.value.message
 
 
 def test_the_tools_stand_in_the_order_that_clients_see(machine: None) -> None:
-    assert registry.offered(settings()) == ["SimpleHttp"]
-    assert registry.offered(settings(offline_download_ready="qBittorrent,aria2")) == list(registry.NAMES)
-    assert registry.offered(settings(offline_download_ready="x, ,aria2")) == ["SimpleHttp", "aria2"]
+    assert registry.list_available_tools(settings()) == ["SimpleHttp"]
+    assert registry.list_available_tools(settings(offline_download_ready="qBittorrent,aria2")) == list(registry.NAMES)
+    assert registry.list_available_tools(settings(offline_download_ready="x, ,aria2")) == ["SimpleHttp", "aria2"]
 
 
 def test_an_unknown_tool_is_told_by_name(machine: None) -> None:
@@ -51,29 +51,29 @@ def test_an_unknown_tool_is_told_by_name(machine: None) -> None:
 
 def test_a_tool_that_is_not_there_is_told_with_the_reason(machine: None) -> None:
     uri = f"http://127.0.0.1:{servers.free_port()}/jsonrpc"
-    told = refusal("aria2", aria2_uri=uri, aria2_secret="hush hush")
-    assert told == "failed init offline download tool aria2: failed get aria2 version: no connection"
-    told = refusal("qBittorrent", qbittorrent_url=uri.replace("//", "//me:hush@"))
-    assert told == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
-    told = refusal("qBittorrent", qbittorrent_url="nonsense")
-    assert told == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
+    message = refusal("aria2", aria2_uri=uri, aria2_secret="hush hush")
+    assert message == "failed init offline download tool aria2: failed get aria2 version: no connection"
+    message = refusal("qBittorrent", qbittorrent_url=uri.replace("//", "//me:hush@"))
+    assert message == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
+    message = refusal("qBittorrent", qbittorrent_url="nonsense")
+    assert message == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "2852039166"])
 def test_no_setting_turns_the_service_to_a_metadata_service(machine: None, host: str) -> None:
-    told = refusal("aria2", aria2_uri=f"http://{host}/latest")
-    assert told.endswith(f"access to {host.strip('[]')} is not allowed")
+    message = refusal("aria2", aria2_uri=f"http://{host}/latest")
+    assert message.endswith(f"access to {host.strip('[]')} is not allowed")
     assert refusal("qBittorrent", qbittorrent_url=f"http://a:b@{host}/").endswith("is not allowed")
 
 
 def test_the_settings_make_the_tool(machine: None) -> None:
-    assert isinstance(registry.tool("aria2", settings()), Aria2)
-    assert isinstance(registry.tool("qBittorrent", settings(qbittorrent_seedtime="")), QBittorrent)
-    allowed = registry.allowed(settings(offline_download_allowed_hosts="10.0.0.0/8, Host.example\nfd00::/8"))
-    assert (allowed.names, len(allowed.networks)) == (frozenset({"host.example"}), 2)
+    assert isinstance(registry.make_tool("aria2", settings()), Aria2)
+    assert isinstance(registry.make_tool("qBittorrent", settings(qbittorrent_seedtime="")), QBittorrent)
+    policy = registry.make_address_policy(settings(offline_download_allowed_hosts="10.0.0.0/8, Host.example\nfd00::/8"))
+    assert (policy.names, len(policy.networks)) == (frozenset({"host.example"}), 2)
 
 
 def test_in_the_cloud_only_our_own_fetcher_is_there(cloud: None) -> None:
-    assert registry.offered(settings(offline_download_ready="aria2,qBittorrent")) == ["SimpleHttp"]
+    assert registry.list_available_tools(settings(offline_download_ready="aria2,qBittorrent")) == ["SimpleHttp"]
     for name in ("aria2", "qBittorrent"):
         assert refusal(name).endswith(f"{name} saves into a folder, and there is none here; use SimpleHttp")

@@ -1,20 +1,20 @@
-"""The check of every entry: its name as text, its place among the others, its size."""
+"""The validation of every entry of an archive: its name, its path among the others, its size."""
 
 from __future__ import annotations
 
 import re
 
-from mangrove.archives.base import GRACE, GUESSED, Limits, Member
+from mangrove.archives.base import DEFAULT_ENCODING, RATIO_EXEMPT, Limits, Member
 from mangrove.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH
 from mangrove.problems import ArchiveTooLarge
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-def judged(raw: str) -> tuple[str, str]:
-    """The normalised path of an entry (`""` for the archive's own root) and why it is refused (`""`: it is not)."""
-    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", raw[:LONGEST_PATH])
+def normalize_path(raw: str) -> tuple[str, str]:
+    """The normalised path of an entry (`""` for the archive's root) and why it is refused (`""`: it is not)."""
+    shown = _CONTROL_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", raw[:LONGEST_PATH])
     if shown != raw[:LONGEST_PATH]:
         return shown, "its name has a control character"
     if "\\" in raw:
@@ -38,9 +38,10 @@ def judged(raw: str) -> tuple[str, str]:
     return "/".join(segments), ""
 
 
-def decoded(raw: bytes, encoding: str) -> str:
-    """Text in the encoding an administrator chose; where nobody chose, UTF-8 where it is that, as macOS writes."""
-    if encoding.upper() == GUESSED or not _is_text(encoding):
+def decode_name(raw: bytes, encoding: str) -> str:
+    """A name as text. With the default or an unknown encoding: UTF-8 where the bytes are that (macOS writes it without
+    the flag), else code page 437."""
+    if encoding.upper() == DEFAULT_ENCODING or not _is_text_encoding(encoding):
         try:
             return raw.decode()
         except UnicodeDecodeError:
@@ -48,63 +49,65 @@ def decoded(raw: bytes, encoding: str) -> str:
     return raw.decode(encoding, errors="replace")
 
 
-def _is_text(encoding: str) -> bool:
+def _is_text_encoding(encoding: str) -> bool:
     try:
         return b"a".decode(encoding, errors="replace") != ""
     except (LookupError, UnicodeError):
         return False
 
 
-class Ledger:
-    """Sees all entries of one walk through an archive, in order; remembers 8 bytes' worth of each path."""
+class EntryValidator:
+    """Validates the entries of one iteration over an archive, in order; keeps a hash of each path."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._seen = 0
+        self._count = 0
         self._files: set[int] = set()
         self._folders: set[int] = set()
 
-    def admit(
-        self, raw: str, size: int, packed: int, modified: float, is_dir: bool, refused: str = ""
+    def validate(
+        self, raw: str, size: int | None, packed: int | None, modified: float, is_dir: bool, refused: str = ""
     ) -> Member | None:
-        """The entry as a Member; None for the archive's own root folder.
+        """The entry as a Member; None for the archive's root folder; ArchiveTooLarge beyond the limit of entries.
 
-        `packed`: bytes it takes in the archive, -1 when it has none of its own.
+        `packed`: its bytes in the archive, None when they are not its own. `refused`: a reason known already.
         """
-        self._seen += 1
-        most = self._limits.members
-        if most and (self._seen > most or len(self._folders) > 2 * most):
-            raise ArchiveTooLarge(f"the archive has more than {most} entries")
-        path, reason = judged(raw)
+        self._count += 1
+        limit = self._limits.members
+        if limit and (self._count > limit or len(self._folders) > 2 * limit):
+            raise ArchiveTooLarge(f"the archive has more than {limit} entries")
+        path, reason = normalize_path(raw)
         if not path and not reason:
             if is_dir:
                 return None
             path, reason = "", "it has no name"
-        reason = reason or refused or self._size(size, packed) or self._place(path, is_dir)
+        reason = reason or refused or self._check_size(size, packed) or self._check_path(path, is_dir)
         return Member(path, 0 if is_dir else size, modified, is_dir, reason)
 
-    def _size(self, size: int, packed: int) -> str:
+    def _check_size(self, size: int | None, packed: int | None) -> str:
         limits = self._limits
+        if size is None:
+            return ""
         if limits.size and size > limits.size:
             return "it is too large"
-        if limits.ratio and packed >= 0 and size > max(GRACE, limits.ratio * packed):
+        if limits.ratio and packed is not None and size > max(RATIO_EXEMPT, limits.ratio * packed):
             return "it is packed too tightly to be honest"
         return ""
 
-    def _place(self, path: str, is_dir: bool) -> str:
+    def _check_path(self, path: str, is_dir: bool) -> str:
         key = hash(path)
         if key in self._files or (key in self._folders and not is_dir):
             return "an earlier entry has the same path"
-        above = []
-        cut = path.rfind("/")
-        while cut > 0:
-            one = hash(path[:cut])
-            if one in self._folders:
+        parents = []
+        end = path.rfind("/")
+        while end > 0:
+            parent = hash(path[:end])
+            if parent in self._folders:
                 break
-            if one in self._files:
+            if parent in self._files:
                 return "an earlier file stands where its folder would be"
-            above.append(one)
-            cut = path.rfind("/", 0, cut)
-        self._folders.update(above)
+            parents.append(parent)
+            end = path.rfind("/", 0, end)
+        self._folders.update(parents)
         (self._folders if is_dir else self._files).add(key)
         return ""

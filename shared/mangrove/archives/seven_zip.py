@@ -1,0 +1,259 @@
+"""7z archives: files in folders, each packed as one stream. The header itself is often packed and encrypted, too."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import struct
+import zlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+
+from mangrove.archives import codecs, seven_zip_header
+from mangrove.archives.base import Limits, Member, MemberFilter, MemberStreams, Source
+from mangrove.archives.readers import (
+    TRUNCATED,
+    Budget,
+    DecompressReader,
+    HeadReader,
+    LimitReader,
+    RangeReader,
+    ReadAhead,
+    Reader,
+    RecordReader,
+    read_verified,
+)
+from mangrove.archives.seven_zip_crypto import AesReader, derive_key, parse_aes_properties
+from mangrove.archives.seven_zip_header import File, Folder, HeaderReader
+from mangrove.archives.validation import EntryValidator
+from mangrove.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
+
+MAGIC = b"7z\xbc\xaf\x27\x1c"
+NOT_A_7Z = "it is not a 7z archive"
+UNKNOWN_METHOD = "it is packed in a way that is not known here"
+MAX_HEADER_SIZE = 1 << 26  # bytes, packed or not
+MAX_NESTED_HEADERS = 4  # a header may claim to unpack to itself
+PASSWORD_CHECK_SIZE = 1 << 22  # bytes that must unpack before a password counts as right
+_AES = b"\x06\xf1\x07\x01"
+_COPY = b"\0"
+_REPARSE, _UNIX = 0x400, 0x8000
+
+MakeDecoder = Callable[[bytes], codecs.Decompressor]
+
+
+def _ignore_properties(make: Callable[[], codecs.Decompressor]) -> MakeDecoder:
+    return lambda properties: make()
+
+
+def _make_branch(name: str) -> MakeDecoder:
+    return lambda properties: codecs.make_branch(name)
+
+
+_CODERS: dict[bytes, MakeDecoder] = {
+    b"\x21": codecs.make_lzma2,
+    b"\x03\x01\x01": codecs.make_lzma1,
+    b"\x03": lambda properties: codecs.make_delta(properties[0] + 1 if properties else 1),
+    b"\x04\x01\x08": _ignore_properties(codecs.make_deflate),
+    b"\x04\x01\x09": _ignore_properties(codecs.make_deflate64),
+    b"\x04\x02\x02": _ignore_properties(codecs.make_bzip2),
+    b"\x04\xf7\x11\x01": _ignore_properties(codecs.make_zstd),
+    b"\x04": _make_branch("X86"),
+    b"\x03\x03\x01\x03": _make_branch("X86"),
+    b"\x05": _make_branch("POWERPC"),
+    b"\x03\x03\x02\x05": _make_branch("POWERPC"),
+    b"\x06": _make_branch("IA64"),
+    b"\x03\x03\x04\x01": _make_branch("IA64"),
+    b"\x07": _make_branch("ARM"),
+    b"\x03\x03\x05\x01": _make_branch("ARM"),
+    b"\x08": _make_branch("ARMTHUMB"),
+    b"\x03\x03\x07\x01": _make_branch("ARMTHUMB"),
+    b"\x09": _make_branch("SPARC"),
+    b"\x03\x03\x08\x05": _make_branch("SPARC"),
+}
+_CONCATENATED = (b"\x04\x02\x02", b"\x04\xf7\x11\x01")  # methods whose streams may follow each other
+
+
+class SevenZipArchive:
+    """An open 7z. Its header is kept in memory, since it can only be unpacked as a whole."""
+
+    comment = ""
+
+    def __init__(self, source: Source, password: str, limits: Limits) -> None:
+        self._read_ahead = ReadAhead(source)
+        self._password = password
+        self._limits = limits
+        self._keys: dict[tuple[bytes, int], bytes] = {}
+        self._folders: list[Folder] = []
+        self._files: list[File] = []
+        self._header_unverified = False  # encrypted without a checksum: only parsing shows a wrong password
+        self.encrypted = False
+        self.sequential = False
+
+    async def open(self) -> None:
+        """Read the header, and check the password with the encrypted folder whose first file is smallest."""
+        raw = await self._read_header()
+        packed = bytes([seven_zip_header.PACKED_HEADER])
+        for _ in range(MAX_NESTED_HEADERS):
+            raw = await self._unpack_header(raw) if raw[:1] == packed else raw
+        if raw:
+            await self._parse(raw)
+        self.sequential = any(len(folder.parts) > 1 for folder in self._folders)
+        encrypted = [folder for folder in self._folders if folder.encrypted and folder.size]
+        self.encrypted = self.encrypted or bool(encrypted)
+        if encrypted:
+            await self._check_password(min(encrypted, key=lambda folder: folder.parts[0][0] if folder.parts else 0))
+
+    async def _parse(self, raw: bytes) -> None:
+        try:
+            self._folders, self._files = await asyncio.to_thread(_parse_header, raw, self._limits.members)
+        except BrokenArchive:
+            if self._header_unverified:
+                raise WrongArchivePassword from None
+            raise
+
+    async def _read_header(self) -> bytes:
+        head = await RecordReader(RangeReader(self._read_ahead, 0, self._read_ahead.size)).read_up_to(32)
+        if len(head) < 32 or head[:6] != MAGIC or head[6] != 0:
+            raise BrokenArchive(NOT_A_7Z)
+        if zlib.crc32(head[12:]) != int.from_bytes(head[8:12], "little"):
+            raise BrokenArchive(seven_zip_header.DAMAGED)
+        offset, size, crc = struct.unpack_from("<QQL", head, 12)
+        if size > MAX_HEADER_SIZE:
+            raise ArchiveTooLarge("the archive's header is too large")
+        if 32 + offset + size > self._read_ahead.size:
+            raise BrokenArchive(TRUNCATED)
+        raw = await RecordReader(RangeReader(self._read_ahead, 32 + offset, 32 + offset + size)).read_exactly(size)
+        if zlib.crc32(raw) != crc:
+            raise BrokenArchive(seven_zip_header.DAMAGED)
+        return raw
+
+    async def _unpack_header(self, raw: bytes) -> bytes:
+        header_reader = HeaderReader(raw)
+        header_reader.read_byte()
+        folders = seven_zip_header.parse_streams(header_reader, self._limits.members, 32)
+        if len(folders) != 1 or folders[0].size > MAX_HEADER_SIZE or len(folders[0].parts) != 1:
+            raise BrokenArchive(seven_zip_header.DAMAGED)
+        folder = folders[0]
+        self.encrypted = self.encrypted or folder.encrypted
+        self._header_unverified = folder.encrypted and folder.parts[0][1] is None
+        error_class = WrongArchivePassword if folder.encrypted else BrokenArchive
+        reader = await self._open_folder(folder)
+        header, budget = bytearray(), Budget.make_unlimited()
+        try:
+            async with aclosing(read_verified(reader, *folder.parts[0], budget, error_class)) as blocks:
+                async for block in blocks:
+                    header += block
+        except BrokenArchive as problem:
+            raise WrongArchivePassword if folder.encrypted else problem from None
+        return bytes(header)
+
+    async def _check_password(self, folder: Folder) -> None:
+        reader = await self._open_folder(folder)
+        size, crc = folder.parts[0] if folder.parts else (folder.size, folder.crc)
+        if size > PASSWORD_CHECK_SIZE:
+            size, crc = PASSWORD_CHECK_SIZE, None
+        budget = Budget.make_unlimited()
+        try:
+            async with aclosing(read_verified(reader, size, crc, budget, WrongArchivePassword)) as blocks:
+                async for _ in blocks:
+                    pass
+        except BrokenArchive:
+            raise WrongArchivePassword from None
+
+    async def iter_members(self) -> AsyncGenerator[Member, None]:
+        async with aclosing(self._iter_entries()) as entries:
+            async for member, _ in entries:
+                yield member
+
+    async def _iter_entries(self) -> AsyncGenerator[tuple[Member, File], None]:
+        validator = EntryValidator(self._limits)
+        for count, file in enumerate(self._files):
+            if count % 256 == 255:
+                await asyncio.sleep(0)
+            refused = self._find_refusal(file)
+            member = validator.validate(file.name, file.size, None, file.modified, file.is_dir, refused)
+            if member is not None:
+                yield member, file
+
+    def _find_refusal(self, file: File) -> str:
+        """Why a file is never unpacked, whatever its name; `""` when it may be."""
+        mode = file.attributes >> 16 if file.attributes & _UNIX else 0
+        if stat.S_ISLNK(mode) or file.attributes & _REPARSE:
+            return "it is a symbolic link"
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            return "it is a device"
+        if file.is_anti:
+            return "it is the mark of a removed file"
+        if not file.size:
+            return ""
+        folder = self._folders[file.folder]
+        if not folder.chain or any(coder.id not in (_COPY, _AES, *_CODERS) for coder in folder.coders):
+            return UNKNOWN_METHOD
+        return ""
+
+    async def iter_contents(self, is_wanted: MemberFilter) -> MemberStreams:
+        budget = Budget(self._limits, self._read_ahead.size)
+        index, reader, current = -1, None, -1
+        async with aclosing(self._iter_entries()) as entries:
+            async for member, file in entries:
+                index += 1
+                if member.is_dir or member.refused or not is_wanted(index, member):
+                    continue
+                if file.size and file.folder != current:
+                    reader, current = RecordReader(await self._open_folder(self._folders[file.folder])), file.folder
+                async with aclosing(self._read_file(file, reader, budget)) as stream:
+                    yield index, member, stream
+
+    async def _read_file(self, file: File, reader: RecordReader | None, budget: Budget) -> AsyncGenerator[bytes, None]:
+        if not file.size or reader is None:
+            return
+        error_class = WrongArchivePassword if self._folders[file.folder].encrypted else BrokenArchive
+        await reader.skip_to(file.start)
+        async with aclosing(read_verified(reader, file.size, file.crc, budget, error_class)) as blocks:
+            async for block in blocks:
+                yield block
+
+    async def _open_folder(self, folder: Folder) -> Reader:
+        """The unpacked bytes of a folder: its files, one after the other."""
+        if folder.start + folder.packed > self._read_ahead.size:
+            raise BrokenArchive(TRUNCATED)
+        if not folder.chain:
+            raise BrokenArchive(UNKNOWN_METHOD)
+        packed = RangeReader(self._read_ahead, folder.start, folder.start + folder.packed)
+        reader: Reader = packed
+        for number in folder.chain:
+            coder = folder.coders[number]
+            if coder.id == _AES:
+                reader = await self._decrypt(reader, coder.properties)
+            elif coder.id != _COPY:
+                make_codec = _CODERS.get(coder.id)
+                if make_codec is None:
+                    raise BrokenArchive(UNKNOWN_METHOD)
+                reader = DecompressReader(reader, partial(make_codec, coder.properties), coder.id in _CONCATENATED)
+            reader = HeadReader(reader, folder.sizes[number])
+        return LimitReader(reader, packed, self._limits)
+
+    async def _decrypt(self, reader: Reader, properties: bytes) -> Reader:
+        if not self._password:
+            raise WrongArchivePassword
+        power, salt, vector = parse_aes_properties(properties)
+        if (salt, power) not in self._keys:
+            self._keys[salt, power] = await asyncio.to_thread(derive_key, self._password, salt, power)
+        return RecordReader(AesReader(reader, self._keys[salt, power], vector))
+
+
+def _parse_header(raw: bytes, max_entries: int) -> tuple[list[Folder], list[File]]:
+    reader = HeaderReader(raw)
+    if reader.read_byte() != seven_zip_header.HEADER:
+        raise BrokenArchive(seven_zip_header.DAMAGED)
+    folders: list[Folder] = []
+    files: list[File] = []
+    for kind in reader.iter_properties():
+        if kind == 0x04:
+            folders = seven_zip_header.parse_streams(reader, max_entries, 32)
+        elif kind == 0x05:
+            files = seven_zip_header.parse_files(reader, folders, max_entries)
+        else:
+            raise BrokenArchive(seven_zip_header.DAMAGED)
+    return folders, files
