@@ -197,8 +197,9 @@ class TaskEnv:
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
-        from mangrove.tasks import requests
         from mangrove.tasks.requests import DecompressOptions
+
+        from mangrove.tasks import requests
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
         (task,) = self.do(requests.decompress(*ends, [name], DecompressOptions(**wanted)))

@@ -14,6 +14,7 @@ Problem                      500  the base: `code` goes into the envelope, the t
 ├── TooMany                  429  too many failed sign-ins
 ├── BrokenArchive            500  not an archive of its kind, damaged, or packed in a way that is not known here
 │   └── ArchiveTooLarge      500  it, or a file in it, unpacks to more than the limits allow
+├── UnreadableTask           500  a task's record is of a version that is not known here
 └── StorageProblem           500  what a driver can say, in five words
     ├── NotFound                  `object not found`
     ├── Exists                    `file exists`
@@ -113,6 +114,10 @@ class EngineSilent(Problem):
     """The records could not be read or written; worth a retry."""
 
     text = "the records engine does not answer"
+
+
+class UnreadableTask(Problem):
+    text = "this task was stored by another version of the service"
 
 
 class StorageProblem(Problem):

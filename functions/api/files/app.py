@@ -8,7 +8,7 @@ from fastapi import Query
 
 from mangrove.identity.rights import Caller
 from mangrove.problems import Denied, NotSupported
-from mangrove.tasks import requests
+from mangrove.tasks import submit
 from mangrove.tree import access, archives, browse, changes, transfers
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
@@ -135,14 +135,14 @@ def _conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
 @api.post("/api/fs/move", gives=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
     places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    tasks = await requests.move(*places, body.names, _conflict(body))
+    tasks = await submit.move(*places, body.names, _conflict(body))
     return ok(dialects.transferred("Move", tasks, dialect))
 
 
 @api.post("/api/fs/copy", gives=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: Dialect) -> Reply:
     places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    tasks = await requests.copy(*places, body.names, _conflict(body))
+    tasks = await submit.copy(*places, body.names, _conflict(body))
     return ok(dialects.transferred("Copy", tasks, dialect))
 
 
@@ -156,7 +156,7 @@ async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Dia
 @api.post("/api/fs/add_offline_download", gives=models.Opened)
 async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq, dialect: Dialect) -> Reply:
     place = await access.at(who, body.path)
-    tasks = await requests.download(place, body.urls, body.tool, body.delete_policy)
+    tasks = await submit.download(place, body.urls, body.tool, body.delete_policy)
     return ok({"tasks": [dialects.created_task(task, dialect) for task in tasks]})
 
 
@@ -185,10 +185,10 @@ async def archive_list_by_query(who: ArchiveReader, query: Annotated[models.Arch
 @api.post("/api/fs/archive/decompress", gives=models.Unpacking)
 async def decompress(who: Unpacker, body: models.DecompressReq, dialect: Dialect) -> Reply:
     places = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    wanted = requests.DecompressOptions(
+    wanted = submit.DecompressOptions(
         body.archive_pass, body.inner_path, body.cache_full, body.put_into_new_dir, body.overwrite
     )
-    tasks = await requests.decompress(*places, body.name, wanted)
+    tasks = await submit.decompress(*places, body.name, wanted)
     return ok({"task": [dialects.created_task(task, dialect) for task in tasks]})
 
 

@@ -39,7 +39,7 @@ def _known(kind: str) -> str:
 
 
 def _rows(kind: str, done: bool, who: Caller, page: Page, dialect: str) -> Reply:
-    rows = queue.listed(_known(kind), done, who, page.end)
+    rows = queue.list_views(_known(kind), done, who, page.end)
     return ok([dialects.task(row, dialect) for row in page.part(rows)])
 
 
@@ -55,9 +55,9 @@ def _each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
 
 
 def _all(kind: str, who: Caller, states: set[State], verb: Verb) -> Reply:
-    for row in queue.listed(_known(kind), True, who, PAGE):
-        if row["state"] in states:
-            verb(kind, row["id"], who)
+    for row in queue.list_views(_known(kind), True, who, PAGE):
+        if row.state in states:
+            verb(kind, row.id, who)
     return ok()
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mangrove.drivers.base import Upload
-from mangrove.tasks import requests
+from mangrove.tasks import submit
 from mangrove.tree import access, uploads
 from mangrove.tree.access import PathAccess
 from mangrove.web import dialects
@@ -46,7 +46,7 @@ FORM = _shown("multipart/form-data", {"type": "object", "properties": {"file": F
 
 async def _stored(place: PathAccess, sent: Incoming, body: AsyncIterator[bytes], upload: Upload, dialect: str) -> Reply:
     if sent.as_task:
-        task = await requests.upload(place, body, upload, sent.overwrite, sent.hashes)
+        task = await submit.upload(place, body, upload, sent.overwrite, sent.hashes)
         return ok({"task": dialects.created_task(task, dialect)})
     await uploads.write(place, body, upload, overwrite=sent.overwrite, hashes=sent.hashes)
     return ok()

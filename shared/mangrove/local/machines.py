@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
+from mangrove import runtime
 from mangrove.local.template import ROOT, resources
 from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
@@ -166,7 +167,7 @@ def load(kind: str) -> tuple[Machine, dict[str, Callable[..., Any]]]:
     raise Unknown(f"there is no machine {kind} in the template")
 
 
-class Runner:
+class Runner(machines.MachineStarter):
     """Runs tasks in this process: so many of a kind at once as the settings say, the oldest first."""
 
     def __init__(self) -> None:
@@ -177,11 +178,11 @@ class Runner:
         self._running: dict[str, dict[str, asyncio.Task[None]]] = {name: {} for name in KINDS}
         self._again: set[str] = set()  # started while they still ran: their end may have been decided before
         self._begun: set[str] | None = set()  # what came while it is looked for what was left undone
-        steps.live_in(self._loop)
-        machines.use(self.start, self.expedite)
+        steps.use_loop(self._loop)
+        runtime.put(machines.MachineStarter, self)
 
-    def start(self, task: Task) -> None:
-        """Queue a task; from any thread."""
+    def start(self, task: Task, suffix: str = "") -> None:
+        """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
         self._loop.call_soon_threadsafe(self._queue, task.kind, task.id)
 
     def expedite(self, task: Task) -> None:
@@ -237,7 +238,7 @@ class Runner:
         """Take up what was left undone, then follow the settings, until cancelled."""
         begun = set() if self._begun is None else self._begun
         for kind in KINDS:
-            for row in await asyncio.to_thread(records.release_all, kind):
+            for row in await asyncio.to_thread(records.release_leases, kind):
                 if row.id not in begun:
                     self._queue(kind, row.id)
         self._begun = None

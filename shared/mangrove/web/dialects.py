@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from mangrove.records.sshkeys import SshKey
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskView
 from mangrove.records.users import User
 from mangrove.tasks.kinds import State
 
@@ -41,14 +41,14 @@ def transferred(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialect: s
     if not tasks:
         return {"message": f"{verb} operations completed immediately"}
     message = f"Successfully created {len(tasks)} {verb.lower()} task(s)"
-    return {"message": message, "tasks": [one.view for one in tasks]}
+    return {"message": message, "tasks": [one.view.to_wire() for one in tasks]}
 
 
-def task(view: dict[str, Any], dialect: str) -> dict[str, Any]:
+def task(view: TaskView, dialect: str) -> dict[str, Any]:
     """A task's record: its state a number for existing clients, a word by the document."""
     if dialect == OPENLIST:
-        return view
-    return view | {"state": State(view["state"]).name.lower()}
+        return view.to_wire()
+    return view.to_wire() | {"state": State(view.state).name.lower()}
 
 
 def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[str, Any]]:
@@ -59,8 +59,8 @@ def task_info(row: dict[str, Any], dialect: str) -> dict[str, Any] | list[dict[s
 def created_task(one: Task, dialect: str) -> dict[str, Any]:
     """A task in the answer of what opened it."""
     if dialect == OPENLIST:
-        return one.view
-    return {key: one.view[key] for key in ("id", "name", "state", "status", "progress", "error")}
+        return one.view.to_wire()
+    return {key: getattr(one.view, key) for key in ("id", "name", "state", "status", "progress", "error")}
 
 
 def flattened(count: int, dialect: str) -> str:
