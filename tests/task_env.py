@@ -20,6 +20,7 @@ import pytest
 from mangrove.identity.rights import Caller, Right
 from mangrove.problems import Missing
 from mangrove.records.tasks import Task
+from mangrove.tasks.machines import MachineStarter
 from tests import servers
 
 ALL_RIGHTS = 0xFFFF
@@ -175,12 +176,12 @@ class TaskEnv:
 
     def carry(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
-        from mangrove.tasks import requests
+        from mangrove.tasks import submit
         from mangrove.tree.transfers import OnConflict
 
         right = Right.COPY if verb == "copy" else Right.MOVE
         ends = self.access(source, right), self.access(target, right)
-        return self.do(getattr(requests, verb)(*ends, names, OnConflict(**conflict)))
+        return self.do(getattr(submit, verb)(*ends, names, OnConflict(**conflict)))
 
     def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
         (task,) = self.carry("copy", source, target, name, **conflict)
@@ -191,18 +192,17 @@ class TaskEnv:
         return task
 
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
-        from mangrove.tasks import requests
+        from mangrove.tasks import submit
 
-        (task,) = self.do(requests.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
+        (task,) = self.do(submit.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
-        from mangrove.tasks.requests import DecompressOptions
-
-        from mangrove.tasks import requests
+        from mangrove.tasks import submit
+        from mangrove.tasks.submit import DecompressOptions
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
-        (task,) = self.do(requests.decompress(*ends, [name], DecompressOptions(**wanted)))
+        (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
         return task
 
     def now(self, task: Task) -> Task:
@@ -215,7 +215,7 @@ class TaskEnv:
         from mangrove.tasks import queue
 
         found = queue.view(queue.get(task.kind, task.id, self.caller()))
-        return found["state"], found["error"]
+        return found.state, found.error
 
     def on_board(self, task: Task) -> bool:
         from mangrove.tasks import queue
@@ -273,6 +273,20 @@ class TaskEnv:
         self.loop.close()
 
 
+class RecordingStarter(MachineStarter):
+    """Starts no machine; the tasks that are to be `started` or expedited are appended to a list."""
+
+    def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
+        self.started = [] if started is None else started
+        self.expedited = [] if expedited is None else expedited
+
+    def start(self, task: Task, suffix: str = "") -> None:
+        self.started.append(task)
+
+    def expedite(self, task: Task) -> None:
+        self.expedited.append(task)
+
+
 Work = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
@@ -308,23 +322,21 @@ def at_once() -> Iterator[list[float]]:
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
+    from mangrove import runtime
     from mangrove.config import config
     from mangrove.site import snapshot
-    from mangrove.tasks import machines, staging, steps
+    from mangrove.tasks.steps import use_loop
     from mangrove.tree import mounts
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, runtime.use(runtime.Runtime()):
         patch.setenv("MANGROVE_DATA", str(folder))
         config.cache_clear()
         patch.setattr(snapshot, "_now", None)
         patch.setattr(mounts, "_table", mounts.MountTable(-1, ()))
         patch.setattr(mounts, "_syncing", asyncio.Lock())
-        patch.setattr(staging, "_driver", None)
-        patch.setattr(staging, "_starting", asyncio.Lock())
         made = TaskEnv(folder, endpoint)
-        patch.setattr(steps, "_loop", made.loop)
-        patch.setattr(machines, "_starter", made.started.append)
-        patch.setattr(machines, "_hurrier", None)
+        use_loop(made.loop)
+        runtime.put(MachineStarter, RecordingStarter(made.started))
         try:
             yield made
         finally:

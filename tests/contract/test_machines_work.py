@@ -271,7 +271,7 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
 ) -> None:
     from mangrove.records import tasks
 
-    keep, left = tasks.keep, [10**9]
+    keep, left = tasks.save, [10**9]
 
     def dying(*args: Any, **changes: Any) -> Task:
         left[0] -= 1
@@ -284,11 +284,11 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
 
         def each(name: str, nth: int) -> None:
             left[0] = next(deaths, 10**9) if name == SECOND[machine_of[verb]] else 10**9
-            tasks.release_all(task.kind)  # the time for which the dead one held it is over
+            tasks.release_leases(task.kind)  # the time for which the dead one held it is over
 
         return each
 
-    monkeypatch.setattr(tasks, "keep", dying)
+    monkeypatch.setattr(tasks, "save", dying)
     job, end = both(verb, before)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}

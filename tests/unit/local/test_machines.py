@@ -183,8 +183,8 @@ def test_a_start_takes_up_what_was_left_undone_and_forgets_the_leases_of_the_dea
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     waiting, held, deleted = copies(task_env, ends, 3)
-    records.take(held.id, "a worker of the last process", 3600)
-    records.take(deleted.id, "another one", 3600)
+    records.acquire_lease(held.id, "a worker of the last process", 3600)
+    records.acquire_lease(deleted.id, "another one", 3600)
     queue.delete("copy", deleted.id, task_env.caller())
     start()
     for task in (waiting, held):
@@ -209,7 +209,7 @@ def test_a_task_that_is_started_twice_is_done_once(
 def test_a_machine_that_fails_for_good_takes_nobody_along(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settle = steps._settle
+    settle = steps.settle
     (first,) = copies(task_env, ends, 1)
 
     async def broken(id: str, *more: Any) -> None:
@@ -217,7 +217,7 @@ def test_a_machine_that_fails_for_good_takes_nobody_along(
             raise Problem("never")
         await settle(id, *more)
 
-    monkeypatch.setattr(steps, "_settle", broken)
+    monkeypatch.setattr(steps, "settle", broken)
     task_env.setting(copy_task_threads_num="1")
     monkeypatch.setattr(machines.Machine, "__init__", _impatient(machines.Machine.__init__))
     machinery = start()

@@ -68,12 +68,12 @@ def following(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Before
     def before(name: str, nth: int) -> None:
         if (name, nth) == ("Move", 1):
             look()
-        records.release_all(task.kind)
+        records.release_leases(task.kind)
 
     return before
 
 
-@pytest.mark.parametrize("place", ["carry.intended", "carry.begun", "carry.ready", "carry.part", "carry.finished"])
+@pytest.mark.parametrize("place", ["copy.intended", "copy.started", "copy.ready", "copy.part", "copy.finished"])
 def test_whatever_a_dead_worker_has_begun_is_gone_on_with_or_dropped(
     task_env: TaskEnv, target: Side, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,13 +84,13 @@ def test_whatever_a_dead_worker_has_begun_is_gone_on_with_or_dropped(
     left: list[int] = []
     before = following(task_env, task, lambda: left.append(len(target.unfinished())))
     task_env.run(task, before)
-    assert left == [0 if place in ("carry.intended", "carry.finished") else 1]
+    assert left == [0 if place in ("copy.intended", "copy.finished") else 1]
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
     assert (target.unfinished(), task_env.staged()) == ([], [])
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
-@pytest.mark.parametrize("place", ["carry.intended", "carry.begun", "carry.part"])
+@pytest.mark.parametrize("place", ["copy.intended", "copy.started", "copy.part"])
 def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     task_env: TaskEnv, target: Side, place: str, verb: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +230,7 @@ def test_an_item_that_failed_before_a_worker_died_is_not_forgotten(
     source.put("d/a", b"mine")
     source.put("d/b", LARGE)
     task = task_env.copy(source.mount, target.mount, "d")
-    dying(monkeypatch, "carry.part")
+    dying(monkeypatch, "copy.part")
     look = following(task_env, task, lambda: None)
 
     def before(name: str, nth: int) -> None:
@@ -299,7 +299,7 @@ def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_se
     task = task_env.copy(source.mount, target.mount, "tree", overwrite=True)
 
     def reached(name: str) -> None:
-        if name == "carry.part":
+        if name == "copy.part":
             os.utime(source.root / "tree/f", (1, 1))
 
     monkeypatch.setattr(file_copy, "reached", reached)
@@ -413,7 +413,7 @@ def test_too_many_names_are_refused_before_anything_is_done(task_env: TaskEnv) -
         with pytest.raises(BadRequest, match="10001 tasks in one request, at most 10000 are opened"):
             task_env.carry(verb, source.mount, target.mount, *names)
     assert (task_env.started, target.files(), source.files()) == ([], {}, {"f0": b"f"})
-    assert list(records.rows("copy", False)) == []
+    assert list(records.list_rows("copy", False)) == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from mangrove.paths import TreePath
+from mangrove.records.tasks import TaskView
 from mangrove.tasks import queue
-from mangrove.tasks.kinds import State, transfer_name, upload_name
+from mangrove.tasks.kinds import State, format_transfer_name, format_upload_name
 from mangrove.web import dialects
 
 P = TreePath
@@ -21,17 +22,17 @@ WORDS = {
 
 
 def test_an_upload_is_named_by_its_file_mount_and_folder() -> None:
-    assert upload_name("a b.txt", P("/files"), P("/x/y")) == "upload a b.txt to [/files](/x/y)"
-    assert upload_name("f", P("/files"), P("/")) == "upload f to [/files](/)"
-    assert upload_name("f", P("/"), P("/")) == "upload f to [/](/)"
-    found = UPLOAD.fullmatch(upload_name("a [b](c)", P("/m/n"), P("/d")))
+    assert format_upload_name("a b.txt", P("/files"), P("/x/y")) == "upload a b.txt to [/files](/x/y)"
+    assert format_upload_name("f", P("/files"), P("/")) == "upload f to [/files](/)"
+    assert format_upload_name("f", P("/"), P("/")) == "upload f to [/](/)"
+    found = UPLOAD.fullmatch(format_upload_name("a [b](c)", P("/m/n"), P("/d")))
     assert found
     assert found.groups() == ("a [b](c)", "/m/n", "/d")
 
 
 @pytest.mark.parametrize("verb", ["copy", "merge", "move"])
 def test_a_transfer_is_named_by_both_its_ends(verb: str) -> None:
-    name = transfer_name(verb, P("/a"), P("/x/f.txt"), P("/b/c"), P("/"))
+    name = format_transfer_name(verb, P("/a"), P("/x/f.txt"), P("/b/c"), P("/"))
     assert name == f"{verb} [/a](/x/f.txt) to [/b/c](/)"
     found = TRANSFER.fullmatch(name)
     assert found
@@ -40,9 +41,9 @@ def test_a_transfer_is_named_by_both_its_ends(verb: str) -> None:
 
 @pytest.mark.parametrize("number", WORDS)
 def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
-    view = {"id": "i", "state": number, "status": "s"}
-    assert dialects.task(view, dialects.OPENLIST) == view
-    assert dialects.task(view, "") == view | {"state": WORDS[number]}
+    view = TaskView("i", "n", "c", 0, number, "s", 0.0, None, None, 0, "")
+    assert dialects.task(view, dialects.OPENLIST) == view.to_wire()
+    assert dialects.task(view, "") == view.to_wire() | {"state": WORDS[number]}
     assert State(number).name.lower() == WORDS[number]
 
 
@@ -53,6 +54,6 @@ def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -
 
 
 def test_ids_are_nanoids_of_21_letters() -> None:
-    ids = {queue.new_id() for _ in range(500)}
+    ids = {queue.make_id() for _ in range(500)}
     assert len(ids) == 500
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{21}", id) for id in ids)

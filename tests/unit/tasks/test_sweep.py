@@ -34,10 +34,10 @@ def ended(task_env: TaskEnv, days: float, kind: str = "copy", state: State = Sta
     """A task that is done since so many days."""
     task = queue.open(kind, task_env.user, "a task", {})
     task_env.started.clear()
-    held = records.take(task.id, secrets.token_hex(4), 5)
+    held = records.acquire_lease(task.id, secrets.token_hex(4), 5)
     record = records.TaskRecord.get(task.id)
     end = (datetime.now(UTC) - timedelta(days=days)).isoformat().replace("+00:00", "Z")
-    return records.keep(held, record.lease, 0, view=held.view | {"state": state, "end_time": end}, done=True)
+    return records.save(held, record.lease, 0, view=held.view | {"state": state, "end_time": end}, done=True)
 
 
 def there(task: Task) -> bool:
@@ -73,9 +73,9 @@ def test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says(task_env:
 
 
 def test_staging_that_belongs_to_nobody_goes_after_a_day(task_env: TaskEnv) -> None:
-    for name, days in ((queue.new_id(), 1.1), (f"{queue.new_id()}.3", 1.1), (queue.new_id(), 0.9)):
+    for name, days in ((queue.make_id(), 1.1), (f"{queue.make_id()}.3", 1.1), (queue.make_id(), 0.9)):
         staged(task_env, name, days)
-    young = staged(task_env, queue.new_id(), 1.1, "entries-0-000000")
+    young = staged(task_env, queue.make_id(), 1.1, "entries-0-000000")
     staged(task_env, young.parent.name, 0.1, "entries-0-000001")
     before = task_env.staged()
     swept(task_env)
@@ -96,7 +96,7 @@ def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> 
         seen.append(task_env.staged())
         yield b"two"
 
-    id = queue.new_id()
+    id = queue.make_id()
     assert task_env.do(staging.keep(id, staging.BODY, body(), Upload(6, 0.0))) == 6
     assert seen == [[id]]
     swept(task_env)
@@ -118,17 +118,17 @@ def test_what_was_brought_stays_as_long_as_the_task_that_goes_on_with_it(task_en
     """Its stage is named after the task that brought it, which may be swept long before."""
     first = queue.open("decompress", task_env.user, "a task", {})
     queue.chain("decompress_upload", first, "its transfer", {}, 1)
-    kept = staged(task_env, queue.stage(first), 30)
+    kept = staged(task_env, queue.get_stage(first), 30)
     records.delete(first.id)
     swept(task_env)
     assert kept.exists()
-    records.delete(queue.following(queue.stage(first)))
+    records.delete(queue.get_chained_id(queue.get_stage(first)))
     swept(task_env)
     assert not kept.exists()
 
 
 def test_what_is_lent_to_another_program_stays(task_env: TaskEnv) -> None:
-    name = f"{queue.new_id()}.0"
+    name = f"{queue.make_id()}.0"
     task_env.do(staging.pin(name))
     kept = staged(task_env, name, 365, "body/shared.iso")
     old = time.time() - 365 * DAY
@@ -178,13 +178,13 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
 def test_two_sweeps_at_once_do_no_harm(task_env: TaskEnv) -> None:
     for _ in range(5):
         ended(task_env, 8)
-        staged(task_env, queue.new_id(), 2)
+        staged(task_env, queue.make_id(), 2)
 
     async def both() -> Any:
         return await asyncio.gather(sweep.sweep(), sweep.sweep())
 
     task_env.do(both())
-    assert (task_env.staged(), list(records.rows("copy", True))) == ([], [])
+    assert (task_env.staged(), list(records.list_rows("copy", True))) == ([], [])
 
 
 def test_a_failed_task_that_is_deleted_takes_its_staging_along(task_env: TaskEnv) -> None:
@@ -212,7 +212,7 @@ def test_a_download_that_is_done_again_is_handed_on_to_a_new_transfer(task_env: 
         web.at("/f.txt", origin.file(b"second"))
         queue.retry("offline_download", task.id, task_env.caller())
         task_env.run_all()
-    transfers = list(queue.listed("offline_download_transfer", True, task_env.caller()))
+    transfers = list(queue.list_views("offline_download_transfer", True, task_env.caller()))
     assert [one["state"] for one in transfers] == [State.SUCCEEDED] * 2
     assert len({one["id"] for one in transfers}) == 2
     assert (target.files(), task_env.staged()) == ({"f.txt": b"second"}, [])
