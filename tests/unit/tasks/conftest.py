@@ -1,4 +1,4 @@
-"""A queue whose machines are started by hand."""
+"""A queue whose machines are started by hand; storages, and files of several parts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from mangrove import runtime
+from mangrove.tasks import endpoints, file_copy
 from mangrove.tasks.machines import MachineStarter
-from tests.task_env import RecordingStarter
+from tests.task_env import RecordingStarter, TaskEnv
+from tests.unit.tasks.copying import PART, Side
 
 
 @pytest.fixture
@@ -18,3 +20,18 @@ def starter(records: None) -> Iterator[RecordingStarter]:
     runtime.put(MachineStarter, recording)
     yield recording
     runtime.put(MachineStarter, before)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files have parts of PART bytes, which are stored one after the other."""
+    monkeypatch.setattr(file_copy, "PART", PART)
+    monkeypatch.setattr(file_copy, "IN_FLIGHT", 1)
+    monkeypatch.setattr(endpoints, "COMPARE", PART)
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def target(request: pytest.FixtureRequest, task_env: TaskEnv) -> Side:
+    """A storage of each sort."""
+    side: Side = getattr(task_env, request.param)()
+    return side
