@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from mangrove.identity.rights import Right
+from mangrove.problems import Denied
 from mangrove.records import storages
-from mangrove.tasks import queue, transfer
+from mangrove.tasks import authorization, queue, transfer
 from mangrove.tasks.kinds import State
 from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
@@ -91,3 +96,53 @@ def test_a_target_storage_that_is_gone_midway_fails_the_task(task_env: TaskEnv) 
     assert state == State.FAILED
     assert "storage not found" in error
     assert target.files() == {}
+
+
+def test_the_caller_is_the_owner_as_the_account_is_now(task_env: TaskEnv) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("f", b"f")
+    task = task_env.copy(source.mount, target.mount, "f")
+    task_env.may(Right.COPY)
+    caller = task_env.do(authorization.authorize_caller(task, Right.COPY))
+    assert (caller.user, caller.declared_right) == (task_env.user, Right.COPY)
+    task_env.may(disabled=True)
+    for gone in (task, replace(task, owner=10**9)):
+        with pytest.raises(Denied, match="who asked for this has no account any more"):
+            task_env.do(authorization.authorize_caller(gone, Right.COPY))
+
+
+def test_paths_outside_the_base_path_are_denied(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    task_env.may(base_path=f"{disk.mount}/home")
+    caller = task_env.caller(Right.COPY)
+    assert task_env.do(authorization.access_path(caller, f"{disk.mount}/home/f")).path == f"{disk.mount}/home/f"
+    for path in (disk.mount, f"{disk.mount}/home2", "/"):
+        with pytest.raises(Denied):
+            task_env.do(authorization.access_path(caller, path))
+
+
+def test_a_target_is_resolved_and_its_folder_made_where_the_caller_may(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    target = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/a/b", "f"))
+    assert (target.endpoint.path, target.mount.path, target.name) == ("/a/b/f", disk.mount, "f")
+    task_env.do(authorization.make_target_folder(target))
+    assert (disk.root / "a/b").is_dir()
+    whole = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", ""))
+    assert whole.endpoint.path == "/c"
+    task_env.do(authorization.make_target_folder(whole))
+    assert (disk.root / "c").is_dir()
+    task_env.rule(f"{disk.mount}/c", write_users=[9999], write_users_sub=True)
+    with pytest.raises(Denied):
+        task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", "f"))
+
+
+def test_an_item_below_another_mount_is_refused(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    storages.create(
+        mount_path=f"{disk.mount}/tree/inner", driver="Local", modified=datetime.now(UTC),
+        addition=json.dumps({"root_folder_path": str(task_env.folder)}),
+    )  # fmt: skip
+    task_env.changed()
+    target = task_env.do(authorization.resolve_target(task_env.caller(Right.COPY), disk.mount, "tree"))
+    assert [target.find_refusal(item) is None for item in ("", "f", "inner/f", "other/f")] == [True, True, False, True]
+    assert str(target.find_refusal("inner/f")) == "permission denied"
