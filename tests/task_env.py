@@ -99,39 +99,39 @@ class TaskEnv:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self.user = users.create(username=f"u{uuid4().hex}", password_hash="x", role=0, permission=ALL_RIGHTS)
-        self.changed()
+        self.reload()
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run asynchronous work where the drivers live."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
 
-    def changed(self) -> None:
+    def reload(self) -> None:
         """The configuration in the records is the present one from now on."""
         from mangrove.site import snapshot
 
         snapshot.changed()
 
-    def setting(self, **values: str) -> None:
+    def set(self, **values: str) -> None:
         from mangrove.records import settings
 
         settings.save(values)
-        self.changed()
+        self.reload()
 
     def may(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         """Change the user."""
         from mangrove.records import users
 
         self.user = users.change(self.user.id, permission=permission, **fields)
-        self.changed()
+        self.reload()
 
     def rule(self, path: str, **fields: Any) -> None:
         """A new rule at a path."""
         from mangrove.records import metas
 
         metas.create(path=path, **fields)
-        self.changed()
+        self.reload()
 
-    def mounted(self, driver: str, options: dict[str, Any]) -> str:
+    def mount(self, driver: str, options: dict[str, Any]) -> str:
         """The path of a new storage."""
         from datetime import UTC, datetime
 
@@ -139,21 +139,21 @@ class TaskEnv:
 
         path = f"/{uuid4().hex}"
         storages.create(mount_path=path, driver=driver, addition=json.dumps(options), modified=datetime.now(UTC))
-        self.changed()
+        self.reload()
         return path
 
     def disk(self, **options: Any) -> Disk:
         """A new Local storage."""
         root = self.folder / uuid4().hex
         root.mkdir()
-        return Disk(self.mounted("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
+        return Disk(self.mount("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
 
     def bucket(self, **options: Any) -> Bucket:
         """A new S3 storage; all are on one server."""
         endpoint, name = self.endpoint(), f"b{uuid4().hex}"
         client = _client(endpoint)
         client.create_bucket(Bucket=name)
-        return Bucket(self.mounted("S3", servers.s3_options(endpoint, name, **options)), client, name)
+        return Bucket(self.mount("S3", servers.s3_options(endpoint, name, **options)), client, name)
 
     def driver(self, mount: str) -> Any:
         """The running driver of a storage."""
@@ -205,7 +205,7 @@ class TaskEnv:
         (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
         return task
 
-    def now(self, task: Task) -> Task:
+    def read(self, task: Task) -> Task:
         from mangrove.records import tasks
 
         return tasks.get(task.id)
@@ -217,7 +217,7 @@ class TaskEnv:
         found = queue.view(queue.get(task.kind, task.id, self.caller()))
         return found.state, found.error
 
-    def on_board(self, task: Task) -> bool:
+    def is_queued(self, task: Task) -> bool:
         from mangrove.tasks import queue
 
         try:
@@ -251,7 +251,7 @@ class TaskEnv:
         while self.started:
             self.run(self.started.pop(0), before)
 
-    def staged(self) -> list[str]:
+    def list_staged(self) -> list[str]:
         """The names in staging."""
         folder = self.folder / "staging"
         return sorted(one.name for one in folder.iterdir()) if folder.exists() else []

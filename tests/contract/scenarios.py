@@ -70,7 +70,7 @@ class Person:
         known = {row["id"] for row in before}
         return [row["id"] for row in self.tasks(verb, "undone") if row["id"] not in known]
 
-    def told(self, kind: str, id: str) -> tuple[str, str]:
+    def read_outcome(self, kind: str, id: str) -> tuple[str, str]:
         """State and error of a task."""
         (row,) = self.tasks(kind, "info", tid=id)
         return row["state"], row["error"]
@@ -80,7 +80,7 @@ class Person:
         event["requestContext"]["http"]["path"] = f"/d{path}"
         return self.raw("downloads/d_get", event | {"rawQueryString": f"sign={sign}"})
 
-    def signed_in(self, username: str, password: str, otp_code: str = "") -> Person:
+    def sign_in(self, username: str, password: str, otp_code: str = "") -> Person:
         data = self.gets("auth/login", username=username, password=password, otp_code=otp_code)
         return Person(self.cloud, data["token"])
 
@@ -94,14 +94,14 @@ def accounts(admin: Person) -> None:
     bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 0}
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
-    person = nobody.signed_in("bob", bob["password"])
+    person = nobody.sign_in("bob", bob["password"])
     secret = person.gets("auth/2fa_generate")["secret"]
     code = pyotp.TOTP(secret).now()
     person.gets("auth/2fa_verify", code=code, secret=secret)
     assert nobody.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
     wrong = f"{(int(code) + 1) % 1_000_000:06}"
     assert nobody.asks("auth/login", username="bob", password=bob["password"], otp_code=wrong)["code"] == 402
-    person = nobody.signed_in("bob", bob["password"], code)
+    person = nobody.sign_in("bob", bob["password"], code)
     key = json.loads(json.loads((EVENTS / "auth/sshkey_add.json").read_text())["body"])["key"]
     for title in ("one", "two", "three"):
         person.gets("auth/sshkey_add", title=title, key=key)

@@ -28,15 +28,15 @@ CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
 
-def all_of_them(admin: Person) -> None:
+def run_all(admin: Person) -> None:
     outside = Outside(admin)
-    transfers(admin, outside)
-    broken_transfers(admin, outside)
-    downloads(admin)
-    archives(admin)
-    gone_tasks(admin)
-    refused_starts(admin)
-    swept(admin)
+    run_transfers(admin, outside)
+    break_transfers(admin, outside)
+    run_downloads(admin)
+    run_archives(admin)
+    call_for_missing_tasks(admin)
+    refuse_starts(admin)
+    sweep(admin)
 
 
 class Outside:
@@ -53,7 +53,7 @@ class Outside:
         self.store.put_object(Bucket=self.name, Key=key, Body=content)
 
 
-def transfers(admin: Person, outside: Outside) -> None:
+def run_transfers(admin: Person, outside: Outside) -> None:
     """From elsewhere, to elsewhere, within the provider, from staging."""
     cloud = admin.cloud
     for path, content in (("a.txt", b"a"), ("sub/large", LARGE), ("sub/deep/b.txt", b"b")):
@@ -75,7 +75,7 @@ def transfers(admin: Person, outside: Outside) -> None:
     outside["folders/empty/.mangrove"] = b""
     done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
     cloud.drive()
-    assert [admin.told(kind, id) for kind, id in done] == [SUCCEEDED] * 6
+    assert [admin.read_outcome(kind, id) for kind, id in done] == [SUCCEEDED] * 6
     assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
     assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
 
@@ -91,7 +91,7 @@ def once(worker: lambdas.Function, name: str, happens: Callable[[], object]) -> 
     worker.heed = heed
 
 
-def cut(admin: Person, worker: lambdas.Function, id: str) -> None:
+def kill_worker(admin: Person, worker: lambdas.Function, id: str) -> None:
     """End a worker before it knows the name of what it began, and its lease with it."""
     worker.kill()
     change(admin, id, until=0)
@@ -106,13 +106,13 @@ def change(admin: Person, id: str, **numbers: int) -> None:
         )  # fmt: skip
 
 
-def whole(admin: Person) -> None:
+def check_no_parts(admin: Person) -> None:
     """No bucket keeps parts of anything."""
     for name, _ in template.resources("AWS::S3::Bucket"):
         assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.places[name]), name
 
 
-def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str]) -> None:
+def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[], str]) -> None:
     """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
     worker = admin.cloud.named(state)
 
@@ -120,71 +120,71 @@ def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable
         admin.tasks(kind, "cancel", tid=id)
 
     def cut_off() -> None:
-        cut(admin, worker, id)
+        kill_worker(admin, worker, id)
 
     def both() -> None:
         cut_off()
         cancel()
 
     for happens, told in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
-        id = begun()
+        id = begin()
         once(worker, name, happens)
         admin.cloud.drive()
-        assert admin.told(kind, id) == told
-        whole(admin)
+        assert admin.read_outcome(kind, id) == told
+        check_no_parts(admin)
 
 
-def broken_transfers(admin: Person, outside: Outside) -> None:
+def break_transfers(admin: Person, outside: Outside) -> None:
     """Also a source that changes, a failure that is retried, a task that is removed before its time."""
     outside["whole"] = LARGE
 
-    def begun() -> str:
+    def begin() -> str:
         (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
         return id
 
-    interrupted(admin, "TransferMove", "whole", "copy", begun)
-    changed = begun()
+    interrupt(admin, "TransferMove", "whole", "copy", begin)
+    changed = begin()
     once(admin.cloud.named("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
     admin.cloud.drive()
-    assert admin.told("copy", changed)[0] == "failed"
-    whole(admin)
+    assert admin.read_outcome("copy", changed)[0] == "failed"
+    check_no_parts(admin)
     admin.tasks("copy", "clear_succeeded")
     admin.tasks("copy", "retry_failed")
     (id,) = admin.carries("move", "/outside", "/files", "back")
     admin.tasks("move", "delete", tid=id)
     admin.cloud.drive()
-    assert admin.told("copy", changed) == SUCCEEDED
+    assert admin.read_outcome("copy", changed) == SUCCEEDED
     assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
 
 
-def opened(admin: Person, sample: str, **body: Any) -> list[str]:
+def open_tasks(admin: Person, sample: str, **body: Any) -> list[str]:
     """Ids of the tasks that a request has opened."""
     data = admin.gets(sample, **body)
     return [task["id"] for task in data.get("tasks") or data["task"]]
 
 
-def downloads(admin: Person) -> None:
+def run_downloads(admin: Person) -> None:
     """From an address into staging, and on from there."""
     files = {"/small": b"small", "/large": DOWNLOAD}
     address = admin.cloud.origin(files)
     admin.raw("settings/save", {"body": json.dumps([{"key": "offline_download_allowed_hosts", "value": "127.0.0.1"}])})
 
-    def begun(*paths: str) -> list[str]:
+    def begin(*paths: str) -> list[str]:
         urls = [address + path for path in paths]
         wanted = {"path": "/files/fetched", "urls": urls, "tool": "SimpleHttp", "delete_policy": "delete_always"}
-        return opened(admin, "files/add_offline_download", **wanted)
+        return open_tasks(admin, "files/add_offline_download", **wanted)
 
-    ids = begun("/small", "/large", "/later")
+    ids = begin("/small", "/large", "/later")
     admin.cloud.drive()
-    assert [admin.told("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
+    assert [admin.read_outcome("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
     files["/later"] = b"later"
     admin.tasks("offline_download", "retry", tid=ids[2])
     admin.cloud.drive()
     assert names(admin, "/files/fetched") == ["large", "later", "small"]
-    interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0])
+    interrupt(admin, "DownloadPoll", "large", "offline_download", lambda: begin("/large")[0])
 
 
-def archived(broken: bool = False) -> bytes:
+def make_archive(broken: bool = False) -> bytes:
     """An archive with a small and a large member, whose last bytes may be others than it was made of."""
     content, large = io.BytesIO(), LARGE * 2 + b"the end"
     with zipfile.ZipFile(content, "w") as archive:
@@ -193,36 +193,36 @@ def archived(broken: bool = False) -> bytes:
     return content.getvalue().replace(b"the end", b"no more", 1) if broken else content.getvalue()
 
 
-def archives(admin: Person) -> None:
+def run_archives(admin: Person) -> None:
     """Out of an archive into staging, and on from there."""
     store, files = admin.cloud.client("s3"), admin.cloud.places["Files"]
     for name, broken in (("whole.zip", False), ("broken.zip", True)):
-        store.put_object(Bucket=files, Key=f"packed/{name}", Body=archived(broken))
+        store.put_object(Bucket=files, Key=f"packed/{name}", Body=make_archive(broken))
 
-    def begun(name: str, cached: bool) -> str:
+    def begin(name: str, cached: bool) -> str:
         wanted = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "put_into_new_dir": True, "overwrite": True}
-        (id,) = opened(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
+        (id,) = open_tasks(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
         return id
 
     admin.gets("files/mkdir", path="/files/unpacked")
-    ids = [begun("whole.zip", True), begun("broken.zip", False)]
+    ids = [begin("whole.zip", True), begin("broken.zip", False)]
     admin.cloud.drive()
-    assert [admin.told("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
+    assert [admin.read_outcome("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
     admin.tasks("decompress", "retry", tid=ids[1])
     admin.cloud.drive()
     assert names(admin, "/files/unpacked/whole/in") == ["large", "small"]
     assert names(admin, "/files/unpacked/broken/in") == ["small"]
-    interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True))
-    ids = [begun("broken.zip", False), begun("broken.zip", False)]
+    interrupt(admin, "DecompressPlan", "archive", "decompress", lambda: begin("whole.zip", True))
+    ids = [begin("broken.zip", False), begin("broken.zip", False)]
     assert admin.cloud.named("DecompressPlan")({"tid": ids[0]})["more"] is False
     store.delete_object(Bucket=files, Key="packed/broken.zip")
     with pytest.raises(lambdas.Ended, match="object not found"):
         admin.cloud.named("DecompressExtract")({"tid": ids[0]})
     admin.cloud.drive()
-    assert [admin.told("decompress", id) for id in ids] == [("failed", "object not found")] * 2
+    assert [admin.read_outcome("decompress", id) for id in ids] == [("failed", "object not found")] * 2
 
 
-def gone_tasks(admin: Person) -> None:
+def call_for_missing_tasks(admin: Person) -> None:
     """A worker that is called for a task that is not there any more."""
     for name, resource in template.resources("AWS::Serverless::Function"):
         worker = admin.cloud.named(name)
@@ -236,7 +236,7 @@ def gone_tasks(admin: Person) -> None:
         assert caught.value.kind == "Superseded"
 
 
-def refused_starts(admin: Person) -> None:
+def refuse_starts(admin: Person) -> None:
     """The machine is not there when a task is opened: who asked is told, and nothing of the task stays."""
     steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.places["TransferMachine"]
     known = steps.describe_state_machine(stateMachineArn=arn)
@@ -253,7 +253,7 @@ def refused_starts(admin: Person) -> None:
     assert [admin.tasks(kind, "undone") for kind in ("upload", "copy")] == [[], []]
 
 
-def swept(admin: Person) -> None:
+def sweep(admin: Person) -> None:
     """What is old goes, what is young stays; work that nobody took up is begun once more."""
     cloud = admin.cloud
     store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.places["Staging"]
@@ -263,7 +263,7 @@ def swept(admin: Person) -> None:
     for table, key in (("sessions", "jti"), ("counters", "key")):
         records.put_item(TableName=f"{lambdas.STACK}-{table}", Item={key: {"S": "old"}, "expires": {"N": "1"}})
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
-    stalled = stalled_tasks(admin)
+    stalled = stall_tasks(admin)
     cloud.named("SweepFunction")({})
     kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
     assert "young" in kept
@@ -272,16 +272,16 @@ def swept(admin: Person) -> None:
         assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
     assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
     cloud.drive()
-    assert all(admin.told(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
+    assert all(admin.read_outcome(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
 
 
-def stalled_tasks(admin: Person) -> Sequence[tuple[str, str]]:
+def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     """A task of each machine whose execution ended long ago without a word."""
     wanted = {"path": "/files", "urls": [admin.cloud.origin({}) + "/nothing"], "tool": "SimpleHttp"}
     found = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
-    found += [("offline_download", id) for id in opened(admin, "files/add_offline_download", **wanted)]
+    found += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **wanted)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
-    found += [("decompress", id) for id in opened(admin, "files/archive_decompress", **packed)]
+    found += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
     steps = admin.cloud.client("stepfunctions")
     for name, _ in template.resources("AWS::Serverless::StateMachine"):
         running = steps.list_executions(stateMachineArn=admin.cloud.places[name], statusFilter="RUNNING")

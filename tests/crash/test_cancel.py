@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def job(world: World) -> Iterator[Callable[..., str]]:
     """Starts work from one side to another, `files` below a folder of its own; the task's id, met under way."""
 
-    def begun(verb: str, origin: str, goal: str, files: dict[str, bytes], **more: Any) -> str:
+    def begin(verb: str, origin: str, goal: str, files: dict[str, bytes], **more: Any) -> str:
         source, target = world.backends[origin], world.backends[goal]
         for path, body in files.items():
             source.put(f"{name}/{path}", body)
@@ -42,8 +42,8 @@ def job(world: World) -> Iterator[Callable[..., str]]:
         assert answer["code"] == 200, answer
         return str(answer["data"]["tasks"][0]["id"])
 
-    name = begun.name = uuid4().hex  # type: ignore[attr-defined]
-    yield begun
+    name = begin.name = uuid4().hex  # type: ignore[attr-defined]
+    yield begin
     for side in world.backends.values():
         side.clear()
 
@@ -152,12 +152,12 @@ def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_fol
     assert isinstance(side, Disk)
     stop = threading.Event()
 
-    def touching() -> None:
+    def touch() -> None:
         while not stop.is_set():
             os.utime(side.root / job.name / "a.bin")
             time.sleep(0.001)
 
-    toucher = threading.Thread(target=touching)
+    toucher = threading.Thread(target=touch)
     toucher.start()
     row = until(world, "copy", id, {2, 4, 7})
     stop.set()

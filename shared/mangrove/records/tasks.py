@@ -112,11 +112,11 @@ class TaskRecord(Record):
     by_status = StatusIndex()
 
 
-def _status_key(kind: str, done: bool) -> str:
+def _make_status_key(kind: str, done: bool) -> str:
     return f"{kind}#{'done' if done else 'undone'}"
 
 
-def _removed_key(kind: str) -> str:
+def _make_removed_key(kind: str) -> str:
     """The status of tasks that were removed while a worker held them."""
     return f"{kind}#gone"
 
@@ -138,8 +138,8 @@ def _make_task(record: TaskRecord) -> Task:
         spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=record.status_key == _status_key(record.kind, True),
-        removed=record.status_key == _removed_key(record.kind),
+        done=record.status_key == _make_status_key(record.kind, True),
+        removed=record.status_key == _make_removed_key(record.kind),
         attempt=int(record.attempt),
         created=float(record.created),
         touched=max(float(record.until), float(record.created)),
@@ -150,7 +150,7 @@ def create(kind: str, owner: int, view: TaskView, spec: Mapping[str, Any]) -> Ta
     """Store a new task that no worker holds; Conflict when its id is taken."""
     created = time.time()
     record = TaskRecord(
-        view.id, status_key=_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{view.id}",
+        view.id, status_key=_make_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{view.id}",
         kind=kind, owner=owner, view=_dump(view), spec=_dump(spec), created=created,
     )  # fmt: skip
     with told():
@@ -169,7 +169,7 @@ def get(id: str) -> Task:
 
 def list_rows(kind: str, done: bool, page_size: int | None = None) -> Iterator[Row]:
     """The tasks of a kind that are done, or that are not, oldest first; read `page_size` at a time."""
-    yield from _query(_status_key(kind, done), page_size)
+    yield from _query(_make_status_key(kind, done), page_size)
 
 
 def _query(status_key: str, page_size: int | None = None) -> Iterator[Row]:
@@ -221,8 +221,8 @@ def save(
             actions.append(attribute.set(_dump(value)))
     condition = TaskRecord.lease == token
     if done is not None:
-        actions.append(TaskRecord.status_key.set(_status_key(task.kind, done)))
-        condition &= TaskRecord.status_key != _removed_key(task.kind)
+        actions.append(TaskRecord.status_key.set(_make_status_key(task.kind, done)))
+        condition &= TaskRecord.status_key != _make_removed_key(task.kind)
     with told():
         record.update(actions=actions, condition=condition)
     return _make_task(record)
@@ -236,8 +236,8 @@ def mark_cancelled(id: str) -> None:
 
 def list_unfinished(kind: str) -> Iterator[Row]:
     """The tasks of a kind that are to be worked on, also those that were removed."""
-    yield from _query(_status_key(kind, False))
-    yield from _query(_removed_key(kind))
+    yield from _query(_make_status_key(kind, False))
+    yield from _query(_make_removed_key(kind))
 
 
 def reopen(task: Task, view: TaskView, *, removed: bool = False) -> Task:
@@ -248,7 +248,7 @@ def reopen(task: Task, view: TaskView, *, removed: bool = False) -> Task:
     record = TaskRecord(task.id)
     actions: list[Action] = [
         TaskRecord.view.set(_dump(view)),
-        TaskRecord.status_key.set(_removed_key(task.kind) if removed else _status_key(task.kind, False)),
+        TaskRecord.status_key.set(_make_removed_key(task.kind) if removed else _make_status_key(task.kind, False)),
         TaskRecord.cancel.set(removed),
         TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
@@ -274,14 +274,17 @@ def release_leases(kind: str) -> list[Row]:
 
 def mark_removed(task: Task) -> None:
     """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_removed_key(task.kind))]
+    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_make_removed_key(task.kind))]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
 
 
 def mark_done(task: Task, view: TaskView) -> None:
     """Count a task whose machine could not be started as done."""
-    actions: list[Action] = [TaskRecord.view.set(_dump(view)), TaskRecord.status_key.set(_status_key(task.kind, True))]
+    actions: list[Action] = [
+        TaskRecord.view.set(_dump(view)),
+        TaskRecord.status_key.set(_make_status_key(task.kind, True)),
+    ]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
 
@@ -293,7 +296,7 @@ def delete_removed(id: str) -> None:
             record = TaskRecord.get(id, consistent_read=True)
         except DoesNotExist:
             return
-        if record.status_key == _removed_key(record.kind):
+        if record.status_key == _make_removed_key(record.kind):
             record.delete()
 
 
@@ -301,7 +304,7 @@ def delete_done(kind: str, id: str) -> None:
     """Delete a task that is done; one that was just reopened stays."""
     try:
         with told():
-            TaskRecord(id).delete(condition=TaskRecord.status_key == _status_key(kind, True))
+            TaskRecord(id).delete(condition=TaskRecord.status_key == _make_status_key(kind, True))
     except Conflict:
         pass  # reopened, or deleted
 

@@ -111,7 +111,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def done(task_env: TaskEnv, task: Task) -> Callable[[], bool]:
-    return lambda: task_env.now(task).done
+    return lambda: task_env.read(task).done
 
 
 def is_gone(task: Task) -> bool:
@@ -126,7 +126,7 @@ def is_gone(task: Task) -> bool:
 def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_first(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    task_env.setting(copy_task_threads_num="2")
+    task_env.set(copy_task_threads_num="2")
     machinery = start()
     machinery.hold.clear()
     tasks = copies(task_env, ends, 6)
@@ -143,15 +143,15 @@ def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_firs
 def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    task_env.setting(copy_task_threads_num="0")
+    task_env.set(copy_task_threads_num="0")
     machinery = start()
     machinery.hold.clear()
     tasks = copies(task_env, ends, 5)
     time.sleep(0.1)
     assert machinery.began == []
-    task_env.setting(copy_task_threads_num="3")
+    task_env.set(copy_task_threads_num="3")
     wait(lambda: len(machinery.began) == 3)
-    task_env.setting(copy_task_threads_num="1")
+    task_env.set(copy_task_threads_num="1")
     machinery.hold.set()
     wait(done(task_env, tasks[-1]))
     assert machinery.most == 3
@@ -162,7 +162,7 @@ def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
 def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_when_none_may_work(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], verb: Callable[..., None]
 ) -> None:
-    task_env.setting(copy_task_threads_num="0")
+    task_env.set(copy_task_threads_num="0")
     machinery = start()
     first, second, third = copies(task_env, ends, 3)
     verb("copy", second.id, task_env.caller())
@@ -170,10 +170,10 @@ def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_whe
         wait(done(task_env, second))
         assert task_env.view(second) == (State.CANCELED, "context canceled")
     else:
-        assert not task_env.on_board(second)
+        assert not task_env.is_queued(second)
         wait(lambda: is_gone(second))
-    assert not task_env.now(first).done
-    task_env.setting(copy_task_threads_num="1")
+    assert not task_env.read(first).done
+    task_env.set(copy_task_threads_num="1")
     wait(done(task_env, third))
     assert machinery.began.count(second.id) == 1
     assert sorted(ends[1].files()) == ["f0", "f2"]
@@ -218,14 +218,14 @@ def test_a_machine_that_fails_for_good_takes_nobody_along(
         await settle(id, *more)
 
     monkeypatch.setattr(steps, "settle", broken)
-    task_env.setting(copy_task_threads_num="1")
+    task_env.set(copy_task_threads_num="1")
     monkeypatch.setattr(machines.Machine, "__init__", _impatient(machines.Machine.__init__))
     machinery = start()
     wait(lambda: first.id in machinery.began)
     ends[0].put("g", b"g")
     second = task_env.copy(ends[0].mount, ends[1].mount, "g")
     wait(done(task_env, second))
-    assert not task_env.now(first).done
+    assert not task_env.read(first).done
 
 
 def _impatient(made: Callable[..., None]) -> Callable[..., None]:

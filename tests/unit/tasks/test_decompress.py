@@ -47,8 +47,8 @@ def test_of_an_archive_arrives_what_was_asked_for(
     task_env.run_all()
     above = "a/" if into_new_dir else ""
     assert target.files() == {f"{above}{name}": content for name, content in files.items()}
-    assert (task_env.view(task), task_env.staged()) == (SUCCEEDED, [])
-    assert task_env.now(task).view.total_bytes == sum(map(len, files.values()))
+    assert (task_env.view(task), task_env.list_staged()) == (SUCCEEDED, [])
+    assert task_env.read(task).view.total_bytes == sum(map(len, files.values()))
 
 
 def test_what_is_not_in_the_archive_fails_and_leaves_nothing(task_env: TaskEnv) -> None:
@@ -57,7 +57,7 @@ def test_what_is_not_in_the_archive_fails_and_leaves_nothing(task_env: TaskEnv) 
     task = task_env.decompress(source.mount, target.mount, "a.zip", inner="/nothing")
     task_env.run_all()
     assert task_env.view(task) == (State.FAILED, "object not found")
-    assert (target.files(), task_env.staged()) == ({}, [])
+    assert (target.files(), task_env.list_staged()) == ({}, [])
 
 
 def test_an_archive_that_changes_midway_goes_nowhere(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_an_archive_that_changes_midway_goes_nowhere(task_env: TaskEnv, monkeypa
 
     task_env.run(task, before)
     assert task_env.view(task) == (State.FAILED, "the source changed since the task began")
-    assert (target.files(), task_env.staged()) == ({}, [])
+    assert (target.files(), task_env.list_staged()) == ({}, [])
 
 
 def test_a_retry_extracts_anew(task_env: TaskEnv) -> None:
@@ -85,18 +85,18 @@ def test_a_retry_extracts_anew(task_env: TaskEnv) -> None:
     queue.retry("decompress", task.id, task_env.caller())
     task_env.run_all()
     assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
-    cursor = DecompressCursor.load(task_env.now(task).cursor)
+    cursor = DecompressCursor.load(task_env.read(task).cursor)
     assert (cursor.attempt, cursor.files, cursor.bytes_done, cursor.chained) == (1, 3, 6, True)
 
 
 def test_an_archive_may_not_extract_to_more_than_the_limit(task_env: TaskEnv) -> None:
-    task_env.setting(archive_max_size="1", archive_max_ratio="0")
+    task_env.set(archive_max_size="1", archive_max_ratio="0")
     source, target = task_env.disk(), task_env.disk()
     source.put("a.zip", pack({"large": bytes(2 << 20)}))
     task = task_env.decompress(source.mount, target.mount, "a.zip")
     task_env.run_all()
     assert task_env.view(task)[0] == State.FAILED
-    assert (target.files(), task_env.staged()) == ({}, [])
+    assert (target.files(), task_env.list_staged()) == ({}, [])
 
 
 @pytest.mark.parametrize("cache_full", [False, True])
@@ -120,7 +120,7 @@ def test_an_archive_of_unknown_size_can_be_extracted_once_it_is_cached(
     else:
         assert task_env.view(task) == (State.FAILED, "the size of the archive is not known")
         assert target.files() == {}
-    assert task_env.staged() == []
+    assert task_env.list_staged() == []
 
 
 def test_what_was_cached_is_removed_once_the_transfer_is_open(task_env: TaskEnv) -> None:
@@ -128,9 +128,9 @@ def test_what_was_cached_is_removed_once_the_transfer_is_open(task_env: TaskEnv)
     source.put("a.zip", pack(FILES))
     task = task_env.decompress(source.mount, target.mount, "a.zip", cache_full=True)
     task_env.run(task_env.started.pop(0))
-    (stage,) = task_env.staged()
+    (stage,) = task_env.list_staged()
     assert stage == queue.get_stage(task)
     assert [path.name for path in (task_env.folder / "staging" / stage).iterdir()] == ["body"]
     assert not (task_env.folder / "staging" / stage / decompress.CACHED).exists()
     task_env.run_all()
-    assert (target.files(), task_env.staged()) == (FILES, [])
+    assert (target.files(), task_env.list_staged()) == (FILES, [])

@@ -22,7 +22,7 @@ BODY = bytes(range(251)) * 1500
 @pytest.fixture
 def web(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that downloads may reach; what it sends is stored in small parts."""
-    task_env.setting(offline_download_allowed_hosts="127.0.0.1")
+    task_env.set(offline_download_allowed_hosts="127.0.0.1")
     monkeypatch.setattr(download, "PART", PART)
     with origin.origin() as found:
         yield found
@@ -37,18 +37,18 @@ def test_a_file_arrives_whole_in_one_slice_or_in_many(
     target = task_env.disk()
     task = task_env.download(target.mount, web.at("/f.bin", origin.file(BODY[:size], ranges=ranges)))
     task_env.run_all()
-    assert (task_env.view(task), target.files(), task_env.staged()) == (SUCCEEDED, {"f.bin": BODY[:size]}, [])
-    assert DownloadCursor.load(task_env.now(task).cursor).complete
+    assert (task_env.view(task), target.files(), task_env.list_staged()) == (SUCCEEDED, {"f.bin": BODY[:size]}, [])
+    assert DownloadCursor.load(task_env.read(task).cursor).complete
 
 
 def test_a_file_of_more_than_the_limit_is_refused(task_env: TaskEnv, web: Origin) -> None:
-    task_env.setting(offline_download_max_size="1")
+    task_env.set(offline_download_max_size="1")
     target = task_env.disk()
     large = web.at("/large", origin.file(bytes((1 << 20) + 1)))
     task = task_env.download(target.mount, large)
     task_env.run_all()
     assert task_env.view(task) == (State.FAILED, "the file has more than the 1 MiB that are allowed")
-    assert (target.files(), task_env.staged()) == ({}, [])
+    assert (target.files(), task_env.list_staged()) == ({}, [])
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
@@ -62,13 +62,13 @@ def test_a_download_that_is_stopped_midway_leaves_nothing_in_staging(
 
     def before(name: str, nth: int) -> None:
         if (name, nth) == ("Poll", 2):
-            staged.append(task_env.staged())
+            staged.append(task_env.list_staged())
             assert callable(verb)
             verb("offline_download", task.id, task_env.caller())
 
     task_env.run(task_env.started.pop(0), before)
     assert staged == [[queue.get_stage(task)]]
-    assert (target.files(), task_env.staged()) == ({}, [])
+    assert (target.files(), task_env.list_staged()) == ({}, [])
     if verb is queue.cancel:
         assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
 
@@ -98,7 +98,7 @@ def test_what_was_staged_stays_or_goes_as_the_policy_says(
     task = task_env.download(target.mount, web.at("/f", origin.file(b"f")), policy)
     task_env.run_all()
     assert target.files() == {"f": b"f"}
-    assert (queue.get_stage(task) in task_env.staged()) is left
+    assert (queue.get_stage(task) in task_env.list_staged()) is left
 
 
 def test_two_workers_chain_one_transfer(task_env: TaskEnv, web: Origin) -> None:
@@ -107,7 +107,7 @@ def test_two_workers_chain_one_transfer(task_env: TaskEnv, web: Origin) -> None:
 
     def before(name: str, nth: int) -> None:
         if name == "Settle":
-            assert queue.is_chained(task_env.now(task))
+            assert queue.is_chained(task_env.read(task))
             records.release_leases("offline_download")
 
     task_env.run(task_env.started.pop(0), before)

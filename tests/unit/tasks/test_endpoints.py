@@ -29,12 +29,12 @@ def mount_twice(task_env: TaskEnv, side: str) -> tuple[Side, str]:
     found: Side
     if side == "bucket":
         found = task_env.bucket()
-        other = task_env.mounted("S3", servers.s3_options(task_env.endpoint(), found.name))
+        other = task_env.mount("S3", servers.s3_options(task_env.endpoint(), found.name))
     else:
         found = task_env.disk()
         alias = {"paths": found.mount, "write_conflict_policy": "all", "put_conflict_policy": "all"}
         local = {"root_folder_path": str(found.root), "show_hidden": True}
-        other = task_env.mounted("Alias", alias) if side == "alias" else task_env.mounted("Local", local)
+        other = task_env.mount("Alias", alias) if side == "alias" else task_env.mount("Local", local)
     for name, content in (("small", b"content"), ("large", LARGE), ("folder/small", b"content")):
         found.put(name, content)
     return found, other

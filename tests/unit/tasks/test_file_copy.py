@@ -102,14 +102,14 @@ def test_checksums_that_both_storages_know_are_compared(task_env: TaskEnv, monke
     source.put("tree/spoilt", b"content")
     write = S3.write
 
-    async def spoiling(driver: S3, path: TreePath, body: Any, upload: Upload) -> Any:
+    async def spoil(driver: S3, path: TreePath, body: Any, upload: Upload) -> Any:
         async def blocks() -> Any:
             async for block in body:
                 yield bytes([block[0] ^ 1]) + block[1:] if path.name == "spoilt" else block
 
         return await write(driver, path, blocks(), upload)
 
-    monkeypatch.setattr(S3, "write", spoiling)
+    monkeypatch.setattr(S3, "write", spoil)
     task = task_env.move(source.mount, target.mount, "tree")
     task_env.run(task)
     said = "1 of 3 items failed: spoilt: the target's checksum differs from the source's"

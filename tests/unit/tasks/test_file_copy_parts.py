@@ -30,7 +30,7 @@ def test_whatever_a_dead_worker_has_begun_is_gone_on_with_or_dropped(
     task_env.run(task, before)
     assert left == [0 if place in ("copy.intended", "copy.finished") else 1]
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
-    assert (target.unfinished(), task_env.staged()) == ([], [])
+    assert (target.unfinished(), task_env.list_staged()) == ([], [])
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
@@ -48,12 +48,12 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     assert (target.files(), target.unfinished()) == ({}, [])
     if verb is queue.cancel:
         assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
-        assert task_env.staged() == [task.id]  # what is to be carried, for a retry
+        assert task_env.list_staged() == [task.id]  # what is to be carried, for a retry
         task_env.started.clear()
         queue.delete("copy", task.id, task_env.caller())
         task_env.run_all()
-    assert not task_env.on_board(task)
-    assert task_env.staged() == []
+    assert not task_env.is_queued(task)
+    assert task_env.list_staged() == []
 
 
 def test_only_uploads_of_the_lost_attempt_are_dropped(task_env: TaskEnv) -> None:

@@ -60,7 +60,7 @@ def ids(kind: str, done: bool, caller: Caller) -> list[str]:
     return [row.id for row in queue.list_views(kind, done, caller)]
 
 
-def missing(work: Any) -> None:
+def expect_missing(work: Any) -> None:
     with pytest.raises(Missing) as caught:
         work()
     assert caught.value.message == "task not found"
@@ -91,9 +91,9 @@ def test_the_owner_and_administrators_see_a_task_and_nobody_else() -> None:
     assert (ids("copy", False, ANN), ids("copy", False, BOB)) == ([of_ann.id], [of_bob.id])
     assert ids("copy", False, ADMIN) == [of_ann.id, of_bob.id]
     assert queue.get("copy", of_ann.id, ADMIN) == of_ann
-    missing(lambda: queue.get("copy", of_ann.id, BOB))
-    missing(lambda: queue.get("copy", queue.make_id(), ADMIN))
-    missing(lambda: queue.get("move", of_ann.id, ANN))
+    expect_missing(lambda: queue.get("copy", of_ann.id, BOB))
+    expect_missing(lambda: queue.get("copy", queue.make_id(), ADMIN))
+    expect_missing(lambda: queue.get("move", of_ann.id, ANN))
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.retry, queue.delete])
@@ -101,7 +101,7 @@ def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> 
     undone, done = open_task(), settle(open_task())
     before = [queue.get("copy", one.id, ANN) for one in (undone, done)]
     for one in (undone, done):
-        missing(lambda one=one: verb("copy", one.id, BOB))
+        expect_missing(lambda one=one: verb("copy", one.id, BOB))
     assert [queue.get("copy", one.id, ANN) for one in (undone, done)] == before
     assert len(started) == 2
 
@@ -174,15 +174,15 @@ def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
 def test_a_deleted_task_is_gone(done: bool) -> None:
     task = settle(open_task()) if done else open_task()
     queue.delete("copy", task.id, ANN)
-    missing(lambda: queue.get("copy", task.id, ANN))
+    expect_missing(lambda: queue.get("copy", task.id, ANN))
     for verb in (queue.delete, queue.cancel, queue.retry):
-        missing(lambda verb=verb: verb("copy", task.id, ANN))
+        expect_missing(lambda verb=verb: verb("copy", task.id, ANN))
     assert ids("copy", False, ADMIN) == ids("copy", True, ADMIN) == []
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 21, "ä" * 21, "x" * 5000])
 def test_what_is_no_id_is_not_found(id: str) -> None:
-    missing(lambda: queue.get("copy", id, ADMIN))
+    expect_missing(lambda: queue.get("copy", id, ADMIN))
 
 
 def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
@@ -214,8 +214,8 @@ def test_deleting_what_did_not_succeed_starts_a_run_that_cleans_up(state: State,
     task = settle(open_task(), state, "why")
     queue.delete("copy", task.id, ANN)
     assert [(one.attempt, one.removed, one.cancel) for one in started[1:]] == [(1, True, True)]
-    missing(lambda: queue.get("copy", task.id, ADMIN))
-    missing(lambda: queue.delete("copy", task.id, ANN))
+    expect_missing(lambda: queue.get("copy", task.id, ADMIN))
+    expect_missing(lambda: queue.delete("copy", task.id, ANN))
     assert len(started) == 2
 
 

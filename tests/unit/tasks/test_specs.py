@@ -184,7 +184,7 @@ def test_workers_go_on_with_half_done_tasks_of_the_time_before_versions(
         task_env.decompress(source.mount, target.mount, "a.zip", cache_full=True)
         task_env.run_all(age_always(aged))
     else:
-        task_env.setting(offline_download_allowed_hosts="127.0.0.1")
+        task_env.set(offline_download_allowed_hosts="127.0.0.1")
         files = {"file.bin": LARGE[: 500 << 10]}
         with origin.origin() as web:
             task_env.download(target.mount, web.at("/file.bin", origin.file(files["file.bin"])))
@@ -193,4 +193,4 @@ def test_workers_go_on_with_half_done_tasks_of_the_time_before_versions(
     assert len(aged) > 8
     rows = [row for kind in KINDS for row in records.list_rows(kind, True)]
     assert {(row.view.state, row.view.error) for row in rows} == {SUCCEEDED}
-    assert (target.unfinished(), task_env.staged()) == ([], [])
+    assert (target.unfinished(), task_env.list_staged()) == ([], [])

@@ -81,9 +81,9 @@ def test_an_upload_is_staged_then_stored(task_env: TaskEnv) -> None:
         f"upload f.txt to [{disk.mount}](/d)", "uploading", 7,
     )  # fmt: skip
     assert TransferSpec.load(task.spec).staged == f"/{task.id}/body"
-    assert (disk.files(), task_env.staged()) == ({}, [task.id])
+    assert (disk.files(), task_env.list_staged()) == ({}, [task.id])
     task_env.run_all()
-    assert (disk.files(), task_env.staged()) == ({"d/f.txt": b"content"}, [])
+    assert (disk.files(), task_env.list_staged()) == ({"d/f.txt": b"content"}, [])
     assert task_env.view(task) == (State.SUCCEEDED, "")
 
 
@@ -91,7 +91,7 @@ def test_an_upload_whose_bytes_do_not_fit_leaves_nothing(task_env: TaskEnv) -> N
     disk = task_env.disk()
     with pytest.raises(BadRequest, match="do not match X-File-Md5"):
         upload(task_env, f"{disk.mount}/f", b"content", md5="0" * 32)
-    assert (task_env.started, task_env.staged()) == ([], [])
+    assert (task_env.started, task_env.list_staged()) == ([], [])
 
 
 def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: TaskEnv) -> None:
@@ -103,7 +103,7 @@ def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: Task
     runtime.put(MachineStarter, Refusing())
     with pytest.raises(Problem, match="the task cannot be started"):
         upload(task_env, f"{disk.mount}/f", b"content")
-    assert (task_env.staged(), list(records.list_rows("upload", False))) == ([], [])
+    assert (task_env.list_staged(), list(records.list_rows("upload", False))) == ([], [])
 
 
 @pytest.mark.parametrize("policy", ["", "delete_always"])
@@ -134,7 +134,7 @@ def test_a_download_of_an_unknown_policy_or_without_the_right_is_refused(task_en
 
 
 def test_a_storage_of_addresses_stores_them_without_a_task(task_env: TaskEnv) -> None:
-    mount = task_env.mounted("UrlTree", {"url_structure": "a:https://example.com/a", "writable": True})
+    mount = task_env.mount("UrlTree", {"url_structure": "a:https://example.com/a", "writable": True})
     access = task_env.access(f"{mount}/new", Right.OFFLINE_DOWNLOAD)
     assert task_env.do(submit.download(access, ["https://example.com/dir/b.txt"], "SimpleHttp", "")) == []
     (storage,) = [one for one in storages.all() if one.mount_path == mount]
@@ -159,7 +159,7 @@ def test_an_archive_is_a_task_that_hides_its_password(task_env: TaskEnv) -> None
 def test_what_cannot_be_extracted_to_is_refused_at_once(task_env: TaskEnv) -> None:
     source = task_env.disk()
     source.put("a.zip", b"x")
-    tree = task_env.mounted("UrlTree", {"url_structure": "a:https://example.com/a"})
+    tree = task_env.mount("UrlTree", {"url_structure": "a:https://example.com/a"})
     with pytest.raises(StorageProblem, match="upload not supported"):
         task_env.decompress(source.mount, tree, "a.zip")
     with pytest.raises(NotFound):

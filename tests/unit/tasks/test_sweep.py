@@ -71,7 +71,7 @@ def test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says(task_env:
     run_sweep(task_env)
     assert [exists(task) for task in old] == [False] * len(old)
     assert [exists(task) for task in [*young, undone]] == [True] * (len(young) + 1)
-    task_env.setting(task_retention_days="6")
+    task_env.set(task_retention_days="6")
     run_sweep(task_env)
     assert [exists(task) for task in young] == [False] * len(young)
     assert exists(undone)
@@ -82,13 +82,13 @@ def test_staging_that_belongs_to_nobody_goes_after_a_day(task_env: TaskEnv) -> N
         stage(task_env, name, days)
     young = stage(task_env, queue.make_id(), 1.1, "entries-0-000000")
     stage(task_env, young.parent.name, 0.1, "entries-0-000001")
-    before = task_env.staged()
+    before = task_env.list_staged()
     run_sweep(task_env)
-    gone = set(before) - set(task_env.staged())
+    gone = set(before) - set(task_env.list_staged())
     assert len(gone) == 2
     assert young.exists()
     run_sweep(task_env)
-    assert len(task_env.staged()) == 2
+    assert len(task_env.list_staged()) == 2
 
 
 def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> None:
@@ -98,14 +98,14 @@ def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> 
     async def body() -> AsyncIterator[bytes]:
         yield b"one"
         await sweep.sweep()
-        seen.append(task_env.staged())
+        seen.append(task_env.list_staged())
         yield b"two"
 
     id = queue.make_id()
     assert task_env.do(staging.store(id, staging.BODY, body(), Upload(6, 0.0))) == 6
     assert seen == [[id]]
     run_sweep(task_env)
-    assert task_env.staged() == [id]
+    assert task_env.list_staged() == [id]
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -189,7 +189,7 @@ def test_two_sweeps_at_once_do_no_harm(task_env: TaskEnv) -> None:
         return await asyncio.gather(sweep.sweep(), sweep.sweep())
 
     task_env.do(both())
-    assert (task_env.staged(), list(records.list_rows("copy", True))) == ([], [])
+    assert (task_env.list_staged(), list(records.list_rows("copy", True))) == ([], [])
 
 
 def test_a_failed_task_that_is_deleted_takes_its_staging_along(task_env: TaskEnv) -> None:
@@ -199,15 +199,15 @@ def test_a_failed_task_that_is_deleted_takes_its_staging_along(task_env: TaskEnv
     task_env.started.clear()
     task_env.run(task, lambda name, nth: target.put("tree/f", b"theirs") if name == "Move" else None)
     assert task_env.view(task)[0] == State.FAILED
-    assert task_env.staged() == [task.id]
+    assert task_env.list_staged() == [task.id]
     queue.delete("copy", task.id, task_env.caller())
-    assert not task_env.on_board(task)
+    assert not task_env.is_queued(task)
     task_env.run_all()
-    assert (task_env.staged(), exists(task), target.files()) == ([], False, {"tree/f": b"theirs"})
+    assert (task_env.list_staged(), exists(task), target.files()) == ([], False, {"tree/f": b"theirs"})
 
 
 def test_a_download_that_is_done_again_is_chained_to_a_new_transfer(task_env: TaskEnv) -> None:
-    task_env.setting(offline_download_allowed_hosts="127.0.0.1")
+    task_env.set(offline_download_allowed_hosts="127.0.0.1")
     target = task_env.disk()
     with origin.origin() as web:
         url = web.at("/f.txt", origin.file(b"first"))
@@ -220,4 +220,4 @@ def test_a_download_that_is_done_again_is_chained_to_a_new_transfer(task_env: Ta
     transfers = list(queue.list_views("offline_download_transfer", True, task_env.caller()))
     assert [one.state for one in transfers] == [State.SUCCEEDED] * 2
     assert len({one.id for one in transfers}) == 2
-    assert (target.files(), task_env.staged()) == ({"f.txt": b"second"}, [])
+    assert (target.files(), task_env.list_staged()) == ({"f.txt": b"second"}, [])

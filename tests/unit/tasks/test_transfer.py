@@ -178,7 +178,7 @@ def test_a_file_whose_size_is_not_known_is_copied_whole(task_env: TaskEnv, monke
     task = task_env.copy(source.mount, target.mount, "tree")
     task_env.run(task)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, files)
-    assert task_env.now(task).view.total_bytes == 0
+    assert task_env.read(task).view.total_bytes == 0
 
 
 @pytest.mark.parametrize(("content", "state"), [(b"mine", State.SUCCEEDED), (b"theirs", State.FAILED)])
@@ -235,7 +235,7 @@ def test_emptied_folders_are_removed_in_many_slices_over_chunk_borders(
     task_env.run(task)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, files)
     assert list(source.root.iterdir()) == []
-    assert task_env.staged() == []
+    assert task_env.list_staged() == []
 
 
 def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) -> None:
@@ -248,6 +248,6 @@ def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) 
     (target.root / "tree/b").unlink()
     queue.retry("copy", task.id, task_env.caller())
     task_env.run(task)
-    cursor = TransferCursor.load(task_env.now(task).cursor)
+    cursor = TransferCursor.load(task_env.read(task).cursor)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, source.files())
     assert (cursor.round, cursor.entry_count, cursor.attempt) == (1, 1, 1)
