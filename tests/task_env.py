@@ -174,7 +174,7 @@ class TaskEnv:
 
         return self.do(access.at(self.caller(right), path))
 
-    def carry(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
+    def transfer(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
         from mangrove.tasks import submit
         from mangrove.tree.transfers import OnConflict
@@ -184,11 +184,11 @@ class TaskEnv:
         return self.do(getattr(submit, verb)(*ends, names, OnConflict(**conflict)))
 
     def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
-        (task,) = self.carry("copy", source, target, name, **conflict)
+        (task,) = self.transfer("copy", source, target, name, **conflict)
         return task
 
     def move(self, source: str, target: str, name: str, **conflict: bool) -> Task:
-        (task,) = self.carry("move", source, target, name, **conflict)
+        (task,) = self.transfer("move", source, target, name, **conflict)
         return task
 
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
@@ -321,7 +321,7 @@ def at_once() -> Iterator[list[float]]:
 
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
-    """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
+    """A task environment of its own; `endpoint` starts or names an S3 server when it is first needed."""
     from mangrove import runtime
     from mangrove.config import config
     from mangrove.site import snapshot

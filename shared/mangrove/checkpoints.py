@@ -22,7 +22,7 @@ NAMES = (
     "copy.ready",  # its token is saved, no part stored
     "copy.part",  # a part is stored and not saved
     "copy.parts",  # all parts are stored and saved
-    "copy.finished",  # the file stands at the target, and the record still speaks of its parts
+    "copy.finished",  # the file is at the target, and the record still speaks of its parts
     "copy.whole",  # a file that was stored in one go is not verified
     "move.batch",  # files are copied, the cursor not moved
     "move.verified",  # the file is at the target, and still at the source
@@ -50,10 +50,10 @@ _ORDERS = os.environ.get("MANGROVE_KILL_AT", "")
 def reached(name: str) -> None:
     """The work has come to the place `name` of NAMES."""
     if _ORDERS:
-        _obey(name)
+        _kill_if_ordered(name)
 
 
-def _obey(name: str) -> None:
+def _kill_if_ordered(name: str) -> None:
     assert name in NAMES, name
     orders = Path(_ORDERS)
     try:

@@ -1,6 +1,6 @@
 """What goes on in the background: whole, cancelled, failed, cut off, retried, deleted, swept.
 
-Each story is told once for every machine, so that the workers of each do all that they may do.
+Each is done once by every machine, so that the workers of each do all that they may do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run_all(admin: Person) -> None:
 
 
 class Outside:
-    """A bucket of somebody else's, which the functions reach with keys of its own and need no rights for."""
+    """A bucket outside the deployment, which the functions reach with its own keys and need no rights for."""
 
     def __init__(self, admin: Person) -> None:
         self.store = admin.cloud.client("s3")
@@ -67,13 +67,13 @@ def run_transfers(admin: Person, outside: Outside) -> None:
     ways = (("copy", "/outside", "/files"), ("copy", "/files", "/within"), ("move", "/within", "/outside/back"))
     admin.gets("files/mkdir", path="/outside/back")
     for verb, source, target in ways:
-        done += [(verb, id) for id in admin.carries(verb, source, target, "tree")]
+        done += [(verb, id) for id in admin.transfer(verb, source, target, "tree")]
         cloud.drive()
-    done += [("copy", id) for id in admin.carries("copy", "/outside", "/files", "tree", merge=True)]
+    done += [("copy", id) for id in admin.transfer("copy", "/outside", "/files", "tree", merge=True)]
     structure = {"url_structure": "f:https://example.com/f", "writable": True}
     admin.gets("storages/create", mount_path="/texts", driver="UrlTree", addition=json.dumps(structure))
     outside["folders/empty/.mangrove"] = b""
-    done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
+    done += [("copy", id) for id in admin.transfer("copy", "/outside", "/texts", "folders")]
     cloud.drive()
     assert [admin.read_outcome(kind, id) for kind, id in done] == [SUCCEEDED] * 6
     assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
@@ -126,11 +126,11 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
         cut_off()
         cancel()
 
-    for happens, told in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
+    for happens, outcome in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
         id = begin()
         once(worker, name, happens)
         admin.cloud.drive()
-        assert admin.read_outcome(kind, id) == told
+        assert admin.read_outcome(kind, id) == outcome
         check_no_parts(admin)
 
 
@@ -139,7 +139,7 @@ def break_transfers(admin: Person, outside: Outside) -> None:
     outside["whole"] = LARGE
 
     def begin() -> str:
-        (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
+        (id,) = admin.transfer("copy", "/outside", "/files", "whole", overwrite=True)
         return id
 
     interrupt(admin, "TransferMove", "whole", "copy", begin)
@@ -150,7 +150,7 @@ def break_transfers(admin: Person, outside: Outside) -> None:
     check_no_parts(admin)
     admin.tasks("copy", "clear_succeeded")
     admin.tasks("copy", "retry_failed")
-    (id,) = admin.carries("move", "/outside", "/files", "back")
+    (id,) = admin.transfer("move", "/outside", "/files", "back")
     admin.tasks("move", "delete", tid=id)
     admin.cloud.drive()
     assert admin.read_outcome("copy", changed) == SUCCEEDED
@@ -237,7 +237,7 @@ def call_for_missing_tasks(admin: Person) -> None:
 
 
 def refuse_starts(admin: Person) -> None:
-    """The machine is not there when a task is opened: who asked is told, and nothing of the task stays."""
+    """The machine is not there when a task is opened: the answer says so, and nothing of the task stays."""
     steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.places["TransferMachine"]
     known = steps.describe_state_machine(stateMachineArn=arn)
     steps.delete_state_machine(stateMachineArn=arn)
@@ -254,7 +254,7 @@ def refuse_starts(admin: Person) -> None:
 
 
 def sweep(admin: Person) -> None:
-    """What is old goes, what is young stays; work that nobody took up is begun once more."""
+    """What is old goes, what is young stays; work whose execution ended is started once more."""
     cloud = admin.cloud
     store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.places["Staging"]
     for key in ("young", "old"):

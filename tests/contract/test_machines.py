@@ -74,7 +74,7 @@ class Shape:
         """The states that work, before Settle."""
         return self.first[0], next(name for name in self.second if name != "Wait")
 
-    def way(self, first: int, second: int, fails: int = 0) -> list[str]:
+    def list_states(self, first: int, second: int, fails: int = 0) -> list[str]:
         """The states passed by so many slices; the last slice of the first (1) or second (2) worker may fail."""
         passed = list(self.first) * first + list(self.second) * second
         if fails:
@@ -161,7 +161,7 @@ def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, ki
     scene = (SCENES | LOOPS)[name]
     script = shape.script(scene.first, scene.second, scene.settle)
     ours, theirs = both(there, DEFINITIONS[kind], script)
-    assert ours.visited == theirs.visited == shape.way(*scene.slices, scene.fails)
+    assert ours.visited == theirs.visited == shape.list_states(*scene.slices, scene.fails)
     assert (ours.output is not None) == (theirs.output is not None) == scene.ends
     assert ours.output == theirs.output
     assert [one for one, _ in ours.calls] == [one for one, _ in theirs.calls]
@@ -240,11 +240,11 @@ def change(**of: Any) -> dict[str, Any]:
     """The transfer machine with other fields, e.g. Plan__Type="Map" for the field Type of the state Plan."""
     made = copy.deepcopy(TRANSFER)
     for name, value in of.items():
-        place: Any = made["States"] if "__" in name else made
-        *way, last = name.split("__")
-        for one in way:
-            place = place[int(one)] if isinstance(place, list) else place[one]
-        place[last] = value
+        node: Any = made["States"] if "__" in name else made
+        *path, last = name.split("__")
+        for one in path:
+            node = node[int(one)] if isinstance(node, list) else node[one]
+        node[last] = value
     return made
 
 

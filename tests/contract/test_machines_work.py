@@ -63,7 +63,7 @@ def pack(**members: bytes) -> bytes:
 
 
 class Job:
-    """One task between places of its own. `wanted`: what the target holds when all went well."""
+    """One task between storages of its own. `wanted`: what the target holds when all went well."""
 
     def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
         self.task_env = task_env
@@ -74,7 +74,7 @@ class Job:
         self.target: Disk | Bucket = task_env.bucket() if verb == "copy" else task_env.disk()
 
     def open(self, url: str = "/file.bin", content: bytes = b"") -> Task:
-        """Put it on the board, with places as if it had never run."""
+        """Queue it, with storages as if it had never run."""
         task_env = self.task_env
         task_env.may(ALL_RIGHTS, disabled=False)
         self.source.clear()
@@ -100,7 +100,7 @@ machine_of = {verb: KINDS[verb].machine for verb in VERBS}
 class Ended:
     """How a task and those that go on with it ended."""
 
-    ways: list[list[str]]
+    paths: list[list[str]]
     states: list[tuple[int, str]]
     files: dict[str, bytes]
 
@@ -126,22 +126,22 @@ def run_to_end(
     job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | None, opened: dict[str, Any]
 ) -> Ended:
     first = job.open(**opened)
-    ways, tasks = [], []
+    paths, tasks = [], []
     while job.task_env.started:
         task = job.task_env.started.pop(0)
         machine = KINDS[task.kind].machine
         work = calls(load(machine)[1], before(job, task) if before and task.id == first.id else None)
-        told = run(DEFINITIONS[machine], {"tid": task.id}, work)
-        assert told.output is not None
-        ways.append(told.visited)
+        outcome = run(DEFINITIONS[machine], {"tid": task.id}, work)
+        assert outcome.output is not None
+        paths.append(outcome.visited)
         tasks.append(task)
     assert tasks[0].id == first.id
-    return Ended(ways, [job.task_env.view(task) for task in tasks], job.target.files())
+    return Ended(paths, [job.task_env.view(task) for task in tasks], job.target.files())
 
 
-def is_straight(way: list[str]) -> bool:
+def is_straight(path: list[str]) -> bool:
     """Whether every worker worked once."""
-    return len(way) == len(set(way))
+    return len(path) == len(set(path))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -149,8 +149,8 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert all(is_straight(way) and way[-1] == "Settle" for way in end.ways)
-    assert len(end.ways) == (1 if machine_of[verb] == "transfer" else 2)
+    assert all(is_straight(path) and path[-1] == "Settle" for path in end.paths)
+    assert len(end.paths) == (1 if machine_of[verb] == "transfer" else 2)
     assert job.task_env.list_staged() == []
     assert verb != "move" or not job.list_source()
 
@@ -163,7 +163,7 @@ def test_a_machine_does_its_work_in_many_slices(
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert end.ways[0].count(SECOND[machine_of[verb]]) >= 4
+    assert end.paths[0].count(SECOND[machine_of[verb]]) >= 4
     assert verb != "move" or not job.list_source()
     assert job.task_env.list_staged() == []
 
@@ -187,14 +187,14 @@ def test_items_that_fail_are_named_and_the_others_arrive(both: Callable[..., tup
 
 def test_a_download_that_is_not_there_fails_with_its_address(both: Callable[..., tuple[Job, Ended]]) -> None:
     _, end = both("offline_download", url="/nothing")
-    assert end.ways == [["Begin", "Wait", "Poll", "Settle"]]
+    assert end.paths == [["Begin", "Wait", "Poll", "Settle"]]
     assert (end.states[0][0], end.files) == (FAILED, {})
     assert "404" in end.states[0][1]
 
 
 def test_what_is_no_archive_fails_before_anything_is_unpacked(both: Callable[..., tuple[Job, Ended]]) -> None:
     job, end = both("decompress", content=b"no archive" * 100)
-    assert end.ways == [["Plan", "Settle"]]
+    assert end.paths == [["Plan", "Settle"]]
     assert (end.states[0][0], end.files) == (FAILED, {})
     assert end.states[0][1]
     assert job.task_env.list_staged() == []
@@ -238,7 +238,7 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
     job, end = both(verb, midway(lambda job, task: queue.cancel(verb, task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
-    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
     check_whole_or_absent(job, end)
     if verb in ("offline_download", "decompress"):
         assert (end.files, job.task_env.list_staged()) == ({}, [])
@@ -247,7 +247,7 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
 @pytest.mark.parametrize(
     ("verb", "disabled"), [*((verb, False) for verb in VERBS), ("move", True), ("offline_download", True)]
 )
-def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
+def test_a_machine_whose_owner_loses_the_right_midway_fails_with_that_reason(
     both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
@@ -255,7 +255,7 @@ def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]
-    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
     check_whole_or_absent(job, end)
 
 
@@ -294,7 +294,7 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
     job, end = both(verb, before)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert all(is_straight(way) for way in end.ways)  # a retry is no state of its own
+    assert all(is_straight(path) for path in end.paths)  # a retry is no state of its own
     assert verb != "move" or not job.list_source()
     assert job.task_env.list_staged() == []
 

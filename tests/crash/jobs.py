@@ -16,7 +16,7 @@ from tests.origin import Origin
 from tests.service import Client
 
 FOLLOWING = {"offline_download": "offline_download_transfer", "decompress": "decompress_upload"}
-KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # who hands on stands before who goes on
+KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # a task comes before the one that it chains
 ASKED = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
 SMALL_FILES = {"files": 120, "second": 120, "bucket": 25}  # by the side they come from
 BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give
@@ -28,9 +28,9 @@ class Broken(AssertionError):
 
 @dataclass(slots=True)
 class Job:
-    """One task, and the task that it hands on to. `source` is None for what is sent or fetched: that is `body`.
+    """One task, and the transfer that it chains. `source` is None for what is sent or fetched: that is `body`.
 
-    `name`: of what is carried, in `source_dir` or at the server; `arrives`: of what stands in `target_dir` at the end,
+    `name`: of what is transferred, in `source_dir` or at the server; `arrives`: of what is in `target_dir` at the end,
     "" for the folder itself. `model` is what that must be, `held` what the source holds before. `more`: what is asked
     for besides.
     """
@@ -153,23 +153,23 @@ def prepare_jobs(backends: Mapping[str, Side], number: int) -> list[Job]:
 
 def _make_any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
     kind = rng.choice(ASKED)
-    goal = rng.choice(tuple(backends))
-    origin = rng.choice([one for one in backends if one != goal])
+    target = rng.choice(tuple(backends))
+    origin = rng.choice([one for one in backends if one != target])
     if kind == "upload":
-        return make_incoming(kind, backends[goal], label, rng.choice(ODD), trees.content(rng, large=True))
+        return make_incoming(kind, backends[target], label, rng.choice(ODD), trees.content(rng, large=True))
     if kind == "offline_download":
         body = trees.content(rng, large=rng.random() < 0.8)
-        return make_incoming(kind, backends[goal], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
+        return make_incoming(kind, backends[target], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
     if kind != "decompress" and rng.random() < 0.15:
         return make_transfer(
-            kind, backends[origin], backends[goal], label, rng.choice(ODD), {"": trees.content(rng, large=True)}
+            kind, backends[origin], backends[target], label, rng.choice(ODD), {"": trees.content(rng, large=True)}
         )
     name = rng.choice(ODD) if rng.random() < 0.4 else "tree"
     large = rng.choice((0, 1, 1, 2)) if kind != "decompress" else rng.choice((0, 0, 1))
-    tree = trees.generate(rng, rng.randrange(SMALL_FILES["bucket" if goal == "bucket" else origin]), large)
+    tree = trees.generate(rng, rng.randrange(SMALL_FILES["bucket" if target == "bucket" else origin]), large)
     if kind != "decompress":
-        return make_transfer(kind, backends[origin], backends[goal], label, name, tree)
+        return make_transfer(kind, backends[origin], backends[target], label, name, tree)
     more = {"put_into_new_dir": rng.random() < 0.6, "cache_full": rng.random() < 0.3}
     return make_decompress(
-        backends[origin], backends[goal], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more
+        backends[origin], backends[target], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more
     )

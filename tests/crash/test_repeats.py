@@ -32,7 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def kill_midway(world: World, kind: str) -> list[int]:
     """Kill the service as its one task passes each of KILLS; how many bytes the task had told of each time."""
-    told = []
+    shown = []
     for percent in KILLS:
         end = time.monotonic() + 30
         while (progress := world.tasks(kind, "undone")[0]["progress"]) < percent:
@@ -40,10 +40,10 @@ def kill_midway(world: World, kind: str) -> list[int]:
             time.sleep(0.002)
         world.kill()
         assert progress < 100
-        told.append(int((progress - 0.0001) * SIZE / 100))  # it is rounded
+        shown.append(int((progress - 0.0001) * SIZE / 100))  # it is rounded
         world.restart()
     world.settle()
-    return told
+    return shown
 
 
 def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> None:
@@ -106,10 +106,10 @@ def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> Non
     world.begin([job])
     (address,) = world.web.pages
     world.web.at(address, slowly)
-    told = kill_midway(world, "offline_download")
+    shown = kill_midway(world, "offline_download")
     world.check_done([job])
     print(f"sent again: {(sent[0] - SIZE) / len(KILLS) / (1 << 20):.1f} MiB for each kill")
     assert len(begun) == len(KILLS) + 1
-    assert all(start >= kept for start, kept in zip(begun[1:], told, strict=True)), (begun, told)
+    assert all(start >= kept for start, kept in zip(begun[1:], shown, strict=True)), (begun, shown)
     # one part that was stored and not kept, and one that was read meanwhile
     assert sent[0] - SIZE <= len(KILLS) * (2 * PART + READ_AHEAD)

@@ -52,8 +52,8 @@ class Task:
     """`view` is what lists show; `spec` what the work is, sealed in the table; `cursor` how far it came (both as
     stored, see `tasks.specs`).
 
-    `attempt` counts the runs: 0 for the first, one more for each retry. `removed`: nobody sees it any more, its machine
-    is to clean up. `created`, and `touched` (the end of the last lease), are seconds since the epoch.
+    `attempt` counts the runs: 0 for the first, one more for each retry. `removed`: it is shown no more, its machine is
+    to clean up. `created`, and `touched` (the end of the last lease), are seconds since the epoch.
     """
 
     id: str

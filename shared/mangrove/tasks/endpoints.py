@@ -1,4 +1,4 @@
-"""Both ends of a copy: a file or folder in a storage, and what stands there."""
+"""Both ends of a copy: a file or folder in a storage, and what is there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Endpoint:
         return Endpoint(self.driver, self.path / name) if name else self
 
     async def find(self) -> Entry | None:
-        """What stands here, asked of the storage itself; None for nothing."""
+        """The entry at this path, asked of the storage itself; None for nothing."""
         try:
             return await self.driver.stat(self.path)
         except NotFound:
@@ -49,7 +49,7 @@ class Endpoint:
 
 
 class TargetListing:
-    """What stands at the target, asked folder by folder where asking for one entry costs a round trip."""
+    """The entries at the target, asked folder by folder where asking for one entry costs a round trip."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

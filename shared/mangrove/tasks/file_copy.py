@@ -51,7 +51,7 @@ async def copy_file(
     overwrite: bool,
     keep_existing: bool,
 ) -> bool:
-    """Copy a file and verify it. `keep_existing` leaves what stands at the target; else, without `overwrite`, Exists.
+    """Copy a file and verify it. `keep_existing` leaves what is at the target; else, without `overwrite`, Exists.
 
     What is there with the same bytes counts as copied: a worker that died may have stored it already. False: something
     was left there and not compared with the source.
@@ -118,7 +118,7 @@ def _plan_parts(source: Driver, target: Parts, size: int) -> tuple[int, int]:
 async def _store(
     run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, file: SourceVersion, upload: Upload
 ) -> tuple[Entry, int | None]:
-    """Store a file in the best way that both storages have; its entry, and how many bytes it must have."""
+    """Store a file by the cheapest means that both storages have; its entry, and how many bytes it must have."""
     if source.driver is target.driver and isinstance(source.driver, Copies):
         try:
             await source.driver.copy(source.path, target.path)

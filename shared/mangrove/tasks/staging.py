@@ -16,7 +16,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Problem
 
 BODY = "body"  # where a task keeps what it brought for the next one
-PINNED = "lent"  # stands beside what another program goes on to use: never to be removed by this service
+PINNED = "lent"  # a file that marks what another program uses: never to be removed by this service
 
 
 class Staging:

@@ -209,7 +209,7 @@ def run_in_loop(work: Coroutine[Any, Any, Result]) -> Result:
 def make_worker(schema: Schema[SpecT, CursorT], work: Work[SpecT, CursorT], slice: float = SLICE_SECONDS) -> Handler:
     """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out.
 
-    `slice`: how many seconds it works on one machine before others have their turn.
+    `slice`: how many seconds it works on one machine before it lets other tasks run.
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -234,7 +234,7 @@ async def _copy_batch(work: _Move, batch: list[ManifestEntry]) -> None:
 
 async def _copy_directly(work: _Move, batch: list[ManifestEntry]) -> list[Problem | None]:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
-    something stands there, or more is to be done than copying small files."""
+    something is there, or more is to be done than copying small files."""
     driver, route, spec = work.target.driver, work.route, work.run.spec
     rest: list[Problem | None] = [Exists() for _ in batch]
     plain = not work.is_move and not spec.keep_existing and not work.run.cursor.round

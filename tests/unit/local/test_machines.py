@@ -100,7 +100,7 @@ def copies(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int) -> list[Task]
     """So many tasks, a file each."""
     for number in range(count):
         ends[0].put(f"f{number}", b"%d" % number)
-    return task_env.carry("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
+    return task_env.transfer("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
 
 
 def wait(condition: Callable[[], bool]) -> None:

@@ -25,12 +25,12 @@ class Death(Exception):
 Death.__name__ = "Sandbox.Timedout"
 
 
-def die_at(monkeypatch: pytest.MonkeyPatch, place: str, times: int = 1) -> None:
+def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> None:
     """Workers die when they come to a place of `mangrove.checkpoints`, the first so many times."""
     left = [times]
 
     def reached(name: str) -> None:
-        if name == place and left[0]:
+        if name == checkpoint and left[0]:
             left[0] -= 1
             raise Death(name)
 

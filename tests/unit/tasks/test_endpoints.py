@@ -46,14 +46,14 @@ def mount_twice(task_env: TaskEnv, side: str) -> tuple[Side, str]:
 def test_what_is_moved_onto_itself_through_another_mount_is_not_lost(
     task_env: TaskEnv, side: str, name: str, conflict: dict[str, bool]
 ) -> None:
-    place, other = mount_twice(task_env, side)
-    before = place.files()
-    tasks = task_env.carry("move", place.mount, other, name, **conflict)
+    storage, other = mount_twice(task_env, side)
+    before = storage.files()
+    tasks = task_env.transfer("move", storage.mount, other, name, **conflict)
     for task in tasks:
         task_env.run(task)
         assert task_env.view(task)[0] == State.FAILED
     assert bool(tasks) == ("overwrite" in conflict or name == "folder")
-    assert place.files() == before
+    assert storage.files() == before
 
 
 def test_buckets_of_one_name_on_two_servers_are_two_places(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:

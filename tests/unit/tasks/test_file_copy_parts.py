@@ -17,33 +17,33 @@ from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side, die_at, look_betwee
 pytestmark = pytest.mark.usefixtures("small_parts")
 
 
-@pytest.mark.parametrize("place", ["copy.intended", "copy.started", "copy.ready", "copy.part", "copy.finished"])
-def test_whatever_a_dead_worker_has_begun_is_gone_on_with_or_dropped(
-    task_env: TaskEnv, target: Side, place: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("checkpoint", ["copy.intended", "copy.started", "copy.ready", "copy.part", "copy.finished"])
+def test_what_a_dead_worker_has_begun_is_continued_or_dropped(
+    task_env: TaskEnv, target: Side, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = task_env.disk() if isinstance(target, Bucket) else task_env.bucket()
     source.put("f", LARGE)
     task = task_env.copy(source.mount, target.mount, "f")
-    die_at(monkeypatch, place)
+    die_at(monkeypatch, checkpoint)
     left: list[int] = []
     before = look_between(task_env, task, lambda: left.append(len(target.unfinished())))
     task_env.run(task, before)
-    assert left == [0 if place in ("copy.intended", "copy.finished") else 1]
+    assert left == [0 if checkpoint in ("copy.intended", "copy.finished") else 1]
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
     assert (target.unfinished(), task_env.list_staged()) == ([], [])
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
-@pytest.mark.parametrize("place", ["copy.intended", "copy.started", "copy.part"])
+@pytest.mark.parametrize("checkpoint", ["copy.intended", "copy.started", "copy.part"])
 def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
-    task_env: TaskEnv, target: Side, place: str, verb: Any, monkeypatch: pytest.MonkeyPatch
+    task_env: TaskEnv, target: Side, checkpoint: str, verb: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = task_env.disk()
     source.put("f", LARGE)
     if isinstance(target, Disk):
         monkeypatch.setattr(type(task_env.driver(target.mount)), "plan_part_copies", lambda self, source: (0, 0))
     task = task_env.copy(source.mount, target.mount, "f")
-    die_at(monkeypatch, place)
+    die_at(monkeypatch, checkpoint)
     task_env.run(task, look_between(task_env, task, lambda: verb("copy", task.id, task_env.caller())))
     assert (target.files(), target.unfinished()) == ({}, [])
     if verb is queue.cancel:

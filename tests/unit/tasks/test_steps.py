@@ -144,7 +144,7 @@ def test_settling_leaves_a_task_alone_that_is_another_workers(task: Task, name: 
     assert read(task) == before
 
 
-def test_settling_waits_for_whoever_holds_the_task_and_does_it_once(task: Task) -> None:
+def test_settling_waits_for_the_worker_that_holds_the_task_and_does_it_once(task: Task) -> None:
     asyncio.run(acquire(task))
     with pytest.raises(Busy):
         settle(task)

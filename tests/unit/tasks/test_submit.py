@@ -38,7 +38,7 @@ def test_too_many_names_are_refused_before_anything_is_done(task_env: TaskEnv) -
     names = [f"f{number}" for number in range(submit.MOST_TASKS + 1)]
     for verb in ("copy", "move"):
         with pytest.raises(BadRequest, match="10001 tasks in one request, at most 10000 are opened"):
-            task_env.carry(verb, source.mount, target.mount, *names)
+            task_env.transfer(verb, source.mount, target.mount, *names)
     assert (task_env.started, target.files(), source.files()) == ([], {}, {"f0": b"f"})
     assert list(records.list_rows("copy", False)) == []
 
@@ -70,7 +70,7 @@ def test_within_one_storage_nothing_is_left_for_a_task(task_env: TaskEnv) -> Non
     disk = task_env.disk()
     disk.put("a/f", b"f")
     disk.put("b/g", b"g")
-    assert task_env.carry("move", f"{disk.mount}/a", f"{disk.mount}/b", "f") == []
+    assert task_env.transfer("move", f"{disk.mount}/a", f"{disk.mount}/b", "f") == []
     assert disk.files() == {"b/f": b"f", "b/g": b"g"}
 
 
