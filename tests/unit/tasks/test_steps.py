@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from mangrove.problems import Problem, StorageProblem, Unreachable
+from mangrove.problems import Problem, StorageProblem, Unreachable, UnreadableTask
 from mangrove.records import tasks
 from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskRecord
 from mangrove.tasks import queue, steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.specs import Spec
-from mangrove.tasks.steps import Busy, Cancelled, Run
-from tests.task_env import RecordingStarter
+from mangrove.tasks.steps import Busy, Cancelled, WorkerLoop
+from tests.task_env import RecordingStarter, TaskEnv
 from tests.unit.tasks.slices import (
     OWNER,
     SCHEMA,
@@ -174,7 +174,7 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
 
 @pytest.mark.parametrize("error", ["", "StorageProblem"])
 def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Task, error: str) -> None:
-    async def clean(run: Run, state: State) -> None:
+    async def clean(run: CountRun, state: State) -> None:
         await asyncio.to_thread(queue.delete, "copy", task.id, OWNER)
 
     asyncio.run(steps.settle(task.id, {"Error": error} if error else {}, SCHEMA, clean))
@@ -208,10 +208,29 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
     assert handler({"tid": task.id}, Context()) == wanted
     states: list[State] = []
 
-    async def clean(run: Run, state: State) -> None:
+    async def clean(run: CountRun, state: State) -> None:
         states.append(state)
 
     assert steps.make_settler(SCHEMA, clean)({"tid": task.id}, None) == {"tid": task.id, "more": False}
     assert states == [State.SUCCEEDED]
     assert read(task).view.state == State.SUCCEEDED
     assert handler({"tid": task.id}, None) == wanted | {"more": False, "seconds": 0}
+
+
+def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task_env: TaskEnv) -> None:
+    async def find_loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    assert steps.run_in_loop(find_loop()) is task_env.loop
+    own = WorkerLoop()
+    loop = own.run(find_loop())
+    assert loop is not task_env.loop
+    assert own.run(find_loop()) is loop
+    loop.close()
+
+
+def test_a_task_that_another_version_stored_is_not_worked_on(task: Task) -> None:
+    TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version": 2}')])
+    with pytest.raises(UnreadableTask):
+        run_slice(task, fail_with(AssertionError("worked")))
+    assert read(task).cursor == {"version": 2}

@@ -239,7 +239,7 @@ def test_a_worker_that_wakes_late_can_neither_settle_a_task_nor_bring_a_deleted_
 ) -> None:
     monkeypatch.setattr(steps, "LEASE_SECONDS", SHORT)
 
-    async def clean(run: Run, state: State) -> None:
+    async def clean(run: CountRun, state: State) -> None:
         tasks.acquire_lease(task.id, run.token, -1)  # it sleeps through its lease here
         other = await acquire(task)
         other.view.status = "at work"
