@@ -91,7 +91,7 @@ def test_a_slice_sets_the_task_running_and_lets_go_of_it(task: Task) -> None:
     assert run_slice(task, work) is True
     after = read(task)
     assert (after.view.state, after.view.progress, read_at(task)) == (State.RUNNING, 25.0, 1)
-    assert after.view.start_time.endswith("Z")
+    assert (after.view.start_time or "").endswith("Z")
     assert after.view.end_time is None
     assert run_slice(task, do_nothing) is False
     assert read(task).view.start_time == after.view.start_time
@@ -112,7 +112,7 @@ def test_a_step_keeps_the_text_of_its_failure_and_how_far_it_came(task: Task, pr
     settle(task, type(problem).__name__)
     after = read(task)
     assert (after.view.state, after.view.error) == (State.FAILED, problem.message)
-    assert after.view.end_time.endswith("Z")
+    assert (after.view.end_time or "").endswith("Z")
 
 
 def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task) -> None:

@@ -139,7 +139,7 @@ def test_a_storage_of_addresses_stores_them_without_a_task(task_env: TaskEnv) ->
     assert task_env.do(submit.download(access, ["https://example.com/dir/b.txt"], "SimpleHttp", "")) == []
     (storage,) = [one for one in storages.all() if one.mount_path == mount]
     lines = [line.strip() for line in json.loads(storage.addition)["url_structure"].splitlines()]
-    assert lines == ["a:https://example.com/a", "new:", "https://example.com/dir/b.txt"]
+    assert lines == ["https://example.com/a", "new:", "https://example.com/dir/b.txt"]
 
 
 def test_an_archive_is_a_task_that_hides_its_password(task_env: TaskEnv) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -151,7 +152,8 @@ def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: py
 
 def test_a_half_planned_task_of_a_record_without_a_version_is_planned_to_its_end(tree: Path) -> None:
     """As a worker of the time before versions left it: two of the folders walked."""
-    plan, cursors = make_plan(tree), []
+    plan = make_plan(tree)
+    cursors: list[dict[str, Any]] = []
 
     async def remember(run: TransferRun) -> bool:
         if len(cursors) == 2:  # the record as it was stored then
