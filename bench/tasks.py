@@ -21,7 +21,7 @@ ROUNDS = 3  # the best one counts
 STATES = 5  # that a copy goes through: Plan, Planned, Move, Moved, Settle
 
 
-def _second(place: Place) -> str:
+def _mount_second(place: Place) -> str:
     """The mount path of a second Local storage."""
     folder = place.folder / uuid4().hex
     folder.mkdir()
@@ -31,7 +31,7 @@ def _second(place: Place) -> str:
     return path
 
 
-def _copied(place: Place, source: str, target: str, name: str) -> float:
+def _time_copy(place: Place, source: str, target: str, name: str) -> float:
     """Seconds that a copy took as a task; the growth of memory is kept for another line."""
     client = place.client
     with Growth(place.service.process.pid) as growth:
@@ -46,7 +46,7 @@ def _copied(place: Place, source: str, target: str, name: str) -> float:
     return seconds
 
 
-def _large(place: Place, size: int) -> str:
+def _make_large(place: Place, size: int) -> str:
     """The name of a file of `size` bytes in /files."""
     name = f"large {size}.bin"
     path = place.data / "files" / name
@@ -60,25 +60,25 @@ def _large(place: Place, size: int) -> str:
 
 
 @work("copy of 10,000 small files between Local storages", "files/s", least=5000, peer="7,400")
-def small(place: Place) -> float:
-    return 10_000 / _copied(place, "/files", _second(place), place.local(10_000).rpartition("/")[2])
+def copy_small(place: Place) -> float:
+    return 10_000 / _time_copy(place, "/files", _mount_second(place), place.local(10_000).rpartition("/")[2])
 
 
 @work("copy of 1,000 small files, Local to S3", "files/s", least=300, peer="235")
-def small_to_s3(place: Place) -> float:
+def copy_small_to_s3(place: Place) -> float:
     name = place.local(1_000).rpartition("/")[2]
-    return 1_000 / _copied(place, "/files", place.mount_s3(), name)
+    return 1_000 / _time_copy(place, "/files", place.mount_s3(), name)
 
 
 @work("copy of four large files in one, between Local storages", "MB/s", peer="1,450")
-def large(place: Place) -> float:
+def copy_large(place: Place) -> float:
     size = LARGER * place.size
-    name = _large(place, size)
+    name = _make_large(place, size)
     source, ours, theirs = place.data / "files" / name, [], []
     for _ in range(ROUNDS):  # in turn: a disk is not as fast at every moment
-        theirs.append(_by_cp(source, place.folder / uuid4().hex))
-        target = _second(place)
-        ours.append(_copied(place, "/files", target, name))
+        theirs.append(_time_cp(source, place.folder / uuid4().hex))
+        target = _mount_second(place)
+        ours.append(_time_copy(place, "/files", target, name))
         (place.folder / target.strip("/") / name).unlink()
     source.unlink()
     place.kept["cp"] = size / 1e6 / min(theirs)
@@ -87,22 +87,22 @@ def large(place: Place) -> float:
 
 
 @work("the same by cp", "MB/s")
-def by_cp(place: Place) -> float:
-    return _kept(place, "cp")
+def copy_by_cp(place: Place) -> float:
+    return _get_kept(place, "cp")
 
 
 @work("ours by cp's", "", least=1.0)
-def of_cp(place: Place) -> float:
-    return _kept(place, "of cp")
+def compare_with_cp(place: Place) -> float:
+    return _get_kept(place, "of cp")
 
 
-def _kept(place: Place, name: str) -> float:
+def _get_kept(place: Place, name: str) -> float:
     if name not in place.kept:
-        large(place)
+        copy_large(place)
     return place.kept[name]
 
 
-def _by_cp(source: Path, target: Path) -> float:
+def _time_cp(source: Path, target: Path) -> float:
     """Seconds that cp took."""
     os.sync()
     began = time.perf_counter()
@@ -113,25 +113,25 @@ def _by_cp(source: Path, target: Path) -> float:
 
 
 @work("copy of a file, S3 to Local", "MB/s", least=318, peer="318")
-def from_s3(place: Place) -> float:
+def copy_from_s3(place: Place) -> float:
     size = place.size // QUARTER
-    bucket, name, taken = place.mount_s3(), _large(place, size), []
-    _copied(place, "/files", bucket, name)
+    bucket, name, taken = place.mount_s3(), _make_large(place, size), []
+    _time_copy(place, "/files", bucket, name)
     for _ in range(ROUNDS):
-        target = _second(place)
-        taken.append(_copied(place, bucket, target, name))
+        target = _mount_second(place)
+        taken.append(_time_copy(place, bucket, target, name))
         (place.folder / target.strip("/") / name).unlink()  # memory that was in use before is not asked of the host
     return size / 1e6 / min(taken)
 
 
 @work("memory growth during these copies", "MiB", most=112)
-def growth(place: Place) -> float:
+def measure_growth(place: Place) -> float:
     if "task" not in place.kept:
-        from_s3(place)
+        copy_from_s3(place)
     return place.kept["task"]
 
 
-def _many(place: Place) -> list[str]:
+def _make_many(place: Place) -> list[str]:
     """The names of a hundred files in /files/many."""
     folder = place.data / "files" / "many"
     if not folder.exists():
@@ -140,9 +140,9 @@ def _many(place: Place) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def _begun(place: Place, count: int) -> str:
+def _open_copies(place: Place, count: int) -> str:
     """Open as many copies of small files; the mount they go to."""
-    names, target = _many(place), _second(place)
+    names, target = _make_many(place), _mount_second(place)
     for number in range(0, count, len(names)):
         place.client.ok("/api/fs/mkdir", path=f"{target}/{number}")
         place.client.ok("/api/fs/copy", src_dir="/files/many", dst_dir=f"{target}/{number}", names=names)
@@ -154,7 +154,7 @@ def _finish(place: Place) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _listed(place: Place, status_key: str, **paging: int) -> float:
+def _time_list(place: Place, status_key: str, **paging: int) -> float:
     """Milliseconds of a list, the best of a few."""
     taken, client = [], place.client
     for _ in range(5):
@@ -164,7 +164,7 @@ def _listed(place: Place, status_key: str, **paging: int) -> float:
     return min(taken) * 1000
 
 
-def _workers(place: Place, count: int) -> None:
+def _set_workers(place: Place, count: int) -> None:
     """How many copies run at once."""
     setting = [{"key": "copy_task_threads_num", "value": str(count)}]
     assert place.client.http.post(
@@ -173,31 +173,31 @@ def _workers(place: Place, count: int) -> None:
 
 
 @work("1,000 queued tasks, list of the undone", "ms", most=50)
-def queued(place: Place) -> float:
-    _workers(place, 0)
-    _begun(place, 1_000)
-    taken = _listed(place, "undone")
+def list_queued(place: Place) -> float:
+    _set_workers(place, 0)
+    _open_copies(place, 1_000)
+    taken = _time_list(place, "undone")
     began = time.perf_counter()
-    _workers(place, 5)
+    _set_workers(place, 5)
     _finish(place)
     place.kept["transition"] = (time.perf_counter() - began) * 1000 / 1_000 / STATES
     return taken
 
 
 @work("one state transition, work of a small copy and all", "ms")
-def transition(place: Place) -> float:
+def time_transition(place: Place) -> float:
     if "transition" not in place.kept:
-        queued(place)
+        list_queued(place)
     return place.kept["transition"]
 
 
 @work("10,000 finished tasks, list of one page of 50", "ms", most=20, peer="116")
-def listed(place: Place) -> float:
-    _begun(place, 9_000)
+def list_page(place: Place) -> float:
+    _open_copies(place, 9_000)
     _finish(place)
-    return _listed(place, "done", page=1, per_page=50)
+    return _time_list(place, "done", page=1, per_page=50)
 
 
 @work("10,000 finished tasks, all in one list", "ms")
-def listed_whole(place: Place) -> float:
-    return _listed(place, "done")
+def list_whole(place: Place) -> float:
+    return _time_list(place, "done")

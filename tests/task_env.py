@@ -19,6 +19,7 @@ import pytest
 from mangrove.identity.rights import Caller, Right
 from mangrove.problems import Missing
 from mangrove.records.tasks import Task
+from mangrove.tasks.machines import MachineStarter
 from tests import servers
 
 ALL_RIGHTS = 0xFFFF
@@ -100,7 +101,7 @@ class TaskEnv:
         """Run asynchronous work where the drivers live."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
 
-    def setting(self, **values: str) -> None:
+    def set(self, **values: str) -> None:
         from mangrove.records import settings
 
         settings.save(values)
@@ -117,7 +118,7 @@ class TaskEnv:
 
         metas.create(path=path, **fields)
 
-    def mounted(self, driver: str, options: dict[str, Any]) -> str:
+    def mount(self, driver: str, options: dict[str, Any]) -> str:
         """The path of a new storage."""
         from datetime import UTC, datetime
 
@@ -131,14 +132,14 @@ class TaskEnv:
         """A new Local storage."""
         root = self.folder / uuid4().hex
         root.mkdir()
-        return Disk(self.mounted("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
+        return Disk(self.mount("Local", {"root_folder_path": str(root), "show_hidden": True} | options), root)
 
     def bucket(self, **options: Any) -> Bucket:
         """A new S3 storage; all are on one server."""
         endpoint, name = self.endpoint(), f"b{uuid4().hex}"
         client = _client(endpoint)
         client.create_bucket(Bucket=name)
-        return Bucket(self.mounted("S3", servers.s3_options(endpoint, name, **options)), client, name)
+        return Bucket(self.mount("S3", servers.s3_options(endpoint, name, **options)), client, name)
 
     def driver(self, mount: str) -> Any:
         """The running driver of a storage."""
@@ -159,38 +160,38 @@ class TaskEnv:
 
         return self.do(access.at(self.caller(right), path))
 
-    def carry(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
+    def transfer(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
-        from mangrove.tasks import requests
+        from mangrove.tasks import submit
         from mangrove.tree.transfers import OnConflict
 
         right = Right.COPY if verb == "copy" else Right.MOVE
         ends = self.access(source, right), self.access(target, right)
-        return self.do(getattr(requests, verb)(*ends, names, OnConflict(**conflict)))
+        return self.do(getattr(submit, verb)(*ends, names, OnConflict(**conflict)))
 
     def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
-        (task,) = self.carry("copy", source, target, name, **conflict)
+        (task,) = self.transfer("copy", source, target, name, **conflict)
         return task
 
     def move(self, source: str, target: str, name: str, **conflict: bool) -> Task:
-        (task,) = self.carry("move", source, target, name, **conflict)
+        (task,) = self.transfer("move", source, target, name, **conflict)
         return task
 
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
-        from mangrove.tasks import requests
+        from mangrove.tasks import submit
 
-        (task,) = self.do(requests.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
+        (task,) = self.do(submit.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
-        from mangrove.tasks import requests
-        from mangrove.tasks.requests import DecompressOptions
+        from mangrove.tasks import submit
+        from mangrove.tasks.submit import DecompressOptions
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
-        (task,) = self.do(requests.decompress(*ends, [name], DecompressOptions(**wanted)))
+        (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
         return task
 
-    def now(self, task: Task) -> Task:
+    def read(self, task: Task) -> Task:
         from mangrove.records import tasks
 
         return tasks.get(task.id)
@@ -200,9 +201,9 @@ class TaskEnv:
         from mangrove.tasks import queue
 
         found = queue.view(queue.get(task.kind, task.id, self.caller()))
-        return found["state"], found["error"]
+        return found.state, found.error
 
-    def on_board(self, task: Task) -> bool:
+    def is_queued(self, task: Task) -> bool:
         from mangrove.tasks import queue
 
         try:
@@ -236,7 +237,7 @@ class TaskEnv:
         while self.started:
             self.run(self.started.pop(0), before)
 
-    def staged(self) -> list[str]:
+    def list_staged(self) -> list[str]:
         """The names in staging."""
         folder = self.folder / "staging"
         return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
@@ -256,6 +257,20 @@ class TaskEnv:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(SECONDS)
         self.loop.close()
+
+
+class RecordingStarter(MachineStarter):
+    """Starts no machine; the tasks that are to be `started` or expedited are appended to a list."""
+
+    def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
+        self.started = [] if started is None else started
+        self.expedited = [] if expedited is None else expedited
+
+    def start(self, task: Task, suffix: str = "") -> None:
+        self.started.append(task)
+
+    def expedite(self, task: Task) -> None:
+        self.expedited.append(task)
 
 
 Work = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -292,18 +307,18 @@ def at_once() -> Iterator[list[float]]:
 
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
-    """A ground of its own; `endpoint` starts or names an S3 server when it is first needed."""
+    """A task environment of its own; `endpoint` starts or names an S3 server when it is first needed."""
     from mangrove import runtime
-    from mangrove.tasks import machines, staging, steps
+    from mangrove.records.base import Connections
+    from mangrove.records.crypto import Keyring
+    from mangrove.tasks.steps import use_loop
 
-    with runtime.use(runtime.Runtime()), pytest.MonkeyPatch.context() as patch:
+    kept = runtime.current().keep(Connections, Keyring)
+    with pytest.MonkeyPatch.context() as patch, runtime.use(kept):
         patch.setenv("MANGROVE_DATA", str(folder))
-        patch.setattr(staging, "_driver", None)
-        patch.setattr(staging, "_starting", asyncio.Lock())
         made = TaskEnv(folder, endpoint)
-        patch.setattr(steps, "_loop", made.loop)
-        patch.setattr(machines, "_starter", made.started.append)
-        patch.setattr(machines, "_hurrier", None)
+        use_loop(made.loop)
+        runtime.put(MachineStarter, RecordingStarter(made.started))
         try:
             yield made
         finally:

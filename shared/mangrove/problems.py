@@ -24,6 +24,7 @@ Problem                      500  the base: its message is fit for the user
 │   └── NotSupported         500  `not implement`
 │       ├── NotAFolder       500  `not a folder`
 │       └── NotAFile         500  `not a file`
+├── UnreadableTask           500  a task's record is of a version that is not known here
 ├── EngineSilent             500  the records could not be read or written; worth a retry
 ├── RecordMissing            500  there is no such record [records.base]
 ├── NameTaken                500  another record has the unique name [records.base]
@@ -128,6 +129,10 @@ class EngineSilent(Problem):
     """The records could not be read or written; worth a retry."""
 
     text = "the records engine does not answer"
+
+
+class UnreadableTask(Problem):
+    text = "this task was stored by another version of the service"
 
 
 class StorageProblem(Problem):

@@ -1,4 +1,4 @@
-"""Somebody who sends events to the functions, and what he does with them that calls for all their rights."""
+"""A person who sends events to the functions, and requests that need all rights of the functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.contract.test_events import EVENTS
 
 
 class Person:
-    """Somebody who sends events to the functions."""
+    """A person who sends events to the functions."""
 
     def __init__(self, cloud: lambdas.Cloud, token: str = "") -> None:
         self.cloud = cloud
@@ -56,21 +56,21 @@ class Person:
         return json.loads(self.raw("uploads/put", {"headers": sent, "body": body, "isBase64Encoded": True})["body"])
 
     def tasks(self, kind: str, verb: str, **query: str) -> Any:
-        """What the board answers."""
+        """What the functions of tasks answer."""
         path = f"/api/task/{kind}/{verb}"
         answer = self.raw(f"tasks/{verb}", {"http": {"path": path}, "rawQueryString": urlencode(query)})
         envelope = json.loads(answer["body"])
         assert envelope["code"] == 200, (verb, envelope)
         return envelope["data"]
 
-    def carries(self, verb: str, source: str, target: str, *names: str, **more: Any) -> list[str]:
+    def transfer(self, verb: str, source: str, target: str, *names: str, **more: Any) -> list[str]:
         """Ids of the tasks that a copy or move begins."""
         before = self.tasks(verb, "undone") or []
         self.gets(f"files/{verb}", src_dir=source, dst_dir=target, names=names, **more)
         known = {row["id"] for row in before}
         return [row["id"] for row in self.tasks(verb, "undone") if row["id"] not in known]
 
-    def told(self, kind: str, id: str) -> tuple[str, str]:
+    def read_outcome(self, kind: str, id: str) -> tuple[str, str]:
         """State and error of a task."""
         (row,) = self.tasks(kind, "info", tid=id)
         return row["state"], row["error"]
@@ -80,28 +80,28 @@ class Person:
         event["requestContext"]["http"]["path"] = f"/d{path}"
         return self.raw("downloads/d_get", event | {"rawQueryString": f"sign={sign}"})
 
-    def signed_in(self, username: str, password: str, otp_code: str = "") -> Person:
+    def sign_in(self, username: str, password: str, otp_code: str = "") -> Person:
         data = self.gets("auth/login", username=username, password=password, otp_code=otp_code)
         return Person(self.cloud, data["token"])
 
 
 def accounts(admin: Person) -> None:
     """A lock-out, a second factor, keys, other names."""
-    nobody = Person(admin.cloud)
-    codes = [nobody.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
+    anonymous = Person(admin.cloud)
+    codes = [anonymous.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
     assert codes[0] != 429 and codes[-1] == 429
 
     bob = {"username": "bob", "password": "a long password", "base_path": "/", "role": 0, "permission": 0}
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
-    person = nobody.signed_in("bob", bob["password"])
+    person = anonymous.sign_in("bob", bob["password"])
     secret = person.gets("auth/2fa_generate")["secret"]
     code = pyotp.TOTP(secret).now()
     person.gets("auth/2fa_verify", code=code, secret=secret)
-    assert nobody.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
+    assert anonymous.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
     wrong = f"{(int(code) + 1) % 1_000_000:06}"
-    assert nobody.asks("auth/login", username="bob", password=bob["password"], otp_code=wrong)["code"] == 402
-    person = nobody.signed_in("bob", bob["password"], code)
+    assert anonymous.asks("auth/login", username="bob", password=bob["password"], otp_code=wrong)["code"] == 402
+    person = anonymous.sign_in("bob", bob["password"], code)
     key = json.loads(json.loads((EVENTS / "auth/sshkey_add.json").read_text())["body"])["key"]
     for title in ("one", "two", "three"):
         person.gets("auth/sshkey_add", title=title, key=key)

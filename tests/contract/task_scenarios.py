@@ -1,6 +1,6 @@
 """What goes on in the background: whole, cancelled, failed, cut off, retried, deleted, swept.
 
-Each story is told once for every machine, so that the workers of each do all that they may do.
+Each is done once by every machine, so that the workers of each do all that they may do.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
 
-def all_of_them(admin: Person) -> None:
+def run_all(admin: Person) -> None:
     outside = Outside(admin)
-    transfers(admin, outside)
-    broken_transfers(admin, outside)
-    downloads(admin)
-    archives(admin)
-    gone_tasks(admin)
-    refused_starts(admin)
-    swept(admin)
+    run_transfers(admin, outside)
+    break_transfers(admin, outside)
+    run_downloads(admin)
+    run_archives(admin)
+    call_for_missing_tasks(admin)
+    refuse_starts(admin)
+    sweep(admin)
 
 
 class Outside:
-    """A bucket of somebody else's, which the functions reach with keys of its own and need no rights for."""
+    """A bucket outside the deployment, which the functions reach with its own keys and need no rights for."""
 
     def __init__(self, admin: Person) -> None:
         self.store = admin.cloud.client("s3")
@@ -56,7 +56,7 @@ class Outside:
         self.store.put_object(Bucket=self.name, Key=key, Body=content)
 
 
-def transfers(admin: Person, outside: Outside) -> None:
+def run_transfers(admin: Person, outside: Outside) -> None:
     """From elsewhere, to elsewhere, within the provider, from staging."""
     cloud = admin.cloud
     for path, content in (("a.txt", b"a"), ("sub/large", LARGE), ("sub/deep/b.txt", b"b")):
@@ -70,15 +70,15 @@ def transfers(admin: Person, outside: Outside) -> None:
     ways = (("copy", "/outside", "/files"), ("copy", "/files", "/within"), ("move", "/within", "/outside/back"))
     admin.gets("files/mkdir", path="/outside/back")
     for verb, source, target in ways:
-        done += [(verb, id) for id in admin.carries(verb, source, target, "tree")]
+        done += [(verb, id) for id in admin.transfer(verb, source, target, "tree")]
         cloud.run_executions()
-    done += [("copy", id) for id in admin.carries("copy", "/outside", "/files", "tree", merge=True)]
+    done += [("copy", id) for id in admin.transfer("copy", "/outside", "/files", "tree", merge=True)]
     structure = {"url_structure": "f:https://example.com/f", "writable": True}
     admin.gets("storages/create", mount_path="/texts", driver="UrlTree", addition=json.dumps(structure))
     outside["folders/empty/.mangrove"] = b""
-    done += [("copy", id) for id in admin.carries("copy", "/outside", "/texts", "folders")]
+    done += [("copy", id) for id in admin.transfer("copy", "/outside", "/texts", "folders")]
     cloud.run_executions()
-    assert [admin.told(kind, id) for kind, id in done] == [SUCCEEDED] * 6
+    assert [admin.read_outcome(kind, id) for kind, id in done] == [SUCCEEDED] * 6
     assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
     assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
 
@@ -95,8 +95,8 @@ def once(worker: lambdas.Function, name: str, happens: Callable[[], object], nth
     worker.on_call = heed
 
 
-def cut(admin: Person, worker: lambdas.Function, id: str) -> None:
-    """End a worker in the middle of a call, and its lease with it."""
+def kill_worker(admin: Person, worker: lambdas.Function, id: str) -> None:
+    """End a worker before it knows the name of what it began, and its lease with it."""
     worker.kill()
     change(admin, id, until=0)
 
@@ -110,18 +110,14 @@ def change(admin: Person, id: str, **numbers: int) -> None:
         )  # fmt: skip
 
 
-def whole(admin: Person) -> None:
+def check_no_parts(admin: Person) -> None:
     """No bucket keeps parts of anything."""
     for name, _ in template.iter_resources("AWS::S3::Bucket"):
         assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.refs[name]), name
 
 
-def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable[[], str]) -> None:
-    """Work that is cancelled, cut off, and both, while a worker stores the parts of something.
-
-    Its first call begins the upload: a worker that is cancelled meanwhile aborts it itself. One that is cut off there
-    leaves an upload without parts, and no other can know whose it is; so they are cut off at the second, a part.
-    """
+def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[], str]) -> None:
+    """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
     worker = admin.cloud.get_function(state)
 
     def cancel() -> None:
@@ -132,72 +128,71 @@ def interrupted(admin: Person, state: str, name: str, kind: str, begun: Callable
         time.sleep(BEAT_SECONDS * 2)  # until the worker has seen it
 
     def cut_off() -> None:
-        cut(admin, worker, id)
+        kill_worker(admin, worker, id)
 
     def both() -> None:
         cut_off()
         cancel()
 
-    cases = ((cancel_and_wait, 1, CANCELED), (cut_off, 2, SUCCEEDED), (both, 2, CANCELED))
-    for happens, nth, told in cases:
-        id = begun()
-        once(worker, name, happens, nth)
+    for happens, outcome in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
+        id = begin()
+        once(worker, name, happens)
         admin.cloud.run_executions()
-        assert admin.told(kind, id) == told
-        whole(admin)
+        assert admin.read_outcome(kind, id) == outcome
+        check_no_parts(admin)
 
 
-def broken_transfers(admin: Person, outside: Outside) -> None:
+def break_transfers(admin: Person, outside: Outside) -> None:
     """Also a source that changes, a failure that is retried, a task that is removed before its time."""
     outside["whole"] = LARGE
 
-    def begun() -> str:
-        (id,) = admin.carries("copy", "/outside", "/files", "whole", overwrite=True)
+    def begin() -> str:
+        (id,) = admin.transfer("copy", "/outside", "/files", "whole", overwrite=True)
         return id
 
-    interrupted(admin, "TransferMove", "whole", "copy", begun)
-    changed = begun()
+    interrupt(admin, "TransferMove", "whole", "copy", begin)
+    changed = begin()
     once(admin.cloud.get_function("TransferMove"), "whole", lambda: outside.__setitem__("whole", b"new"))
     admin.cloud.run_executions()
-    assert admin.told("copy", changed)[0] == "failed"
-    whole(admin)
+    assert admin.read_outcome("copy", changed)[0] == "failed"
+    check_no_parts(admin)
     admin.tasks("copy", "clear_succeeded")
     admin.tasks("copy", "retry_failed")
-    (id,) = admin.carries("move", "/outside", "/files", "back")
+    (id,) = admin.transfer("move", "/outside", "/files", "back")
     admin.tasks("move", "delete", tid=id)
     admin.cloud.run_executions()
-    assert admin.told("copy", changed) == SUCCEEDED
+    assert admin.read_outcome("copy", changed) == SUCCEEDED
     assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
 
 
-def opened(admin: Person, sample: str, **body: Any) -> list[str]:
+def open_tasks(admin: Person, sample: str, **body: Any) -> list[str]:
     """Ids of the tasks that a request has opened."""
     data = admin.gets(sample, **body)
     return [task["id"] for task in data.get("tasks") or data["task"]]
 
 
-def downloads(admin: Person) -> None:
+def run_downloads(admin: Person) -> None:
     """From an address into staging, and on from there."""
     files = {"/small": b"small", "/large": DOWNLOAD}
     address = admin.cloud.serve_files(files)
     admin.raw("settings/save", {"body": json.dumps([{"key": "offline_download_allowed_hosts", "value": "127.0.0.1"}])})
 
-    def begun(*paths: str) -> list[str]:
+    def begin(*paths: str) -> list[str]:
         urls = [address + path for path in paths]
         wanted = {"path": "/files/fetched", "urls": urls, "tool": "SimpleHttp", "delete_policy": "delete_always"}
-        return opened(admin, "files/add_offline_download", **wanted)
+        return open_tasks(admin, "files/add_offline_download", **wanted)
 
-    ids = begun("/small", "/large", "/later")
+    ids = begin("/small", "/large", "/later")
     admin.cloud.run_executions()
-    assert [admin.told("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
+    assert [admin.read_outcome("offline_download", id)[0] for id in ids] == ["succeeded", "succeeded", "failed"]
     files["/later"] = b"later"
     admin.tasks("offline_download", "retry", tid=ids[2])
     admin.cloud.run_executions()
     assert names(admin, "/files/fetched") == ["large", "later", "small"]
-    interrupted(admin, "DownloadPoll", "large", "offline_download", lambda: begun("/large")[0])
+    interrupt(admin, "DownloadPoll", "large", "offline_download", lambda: begin("/large")[0])
 
 
-def archived(broken: bool = False) -> bytes:
+def make_archive(broken: bool = False) -> bytes:
     """An archive with a small and a large member, whose last bytes may be others than it was made of."""
     content, large = io.BytesIO(), LARGE * 2 + b"the end"
     with zipfile.ZipFile(content, "w") as archive:
@@ -206,36 +201,36 @@ def archived(broken: bool = False) -> bytes:
     return content.getvalue().replace(b"the end", b"no more", 1) if broken else content.getvalue()
 
 
-def archives(admin: Person) -> None:
+def run_archives(admin: Person) -> None:
     """Out of an archive into staging, and on from there."""
     store, files = admin.cloud.client("s3"), admin.cloud.refs["Files"]
     for name, broken in (("whole.zip", False), ("broken.zip", True)):
-        store.put_object(Bucket=files, Key=f"packed/{name}", Body=archived(broken))
+        store.put_object(Bucket=files, Key=f"packed/{name}", Body=make_archive(broken))
 
-    def begun(name: str, cached: bool) -> str:
+    def begin(name: str, cached: bool) -> str:
         wanted = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "put_into_new_dir": True, "overwrite": True}
-        (id,) = opened(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
+        (id,) = open_tasks(admin, "files/archive_decompress", **wanted, name=[name], cache_full=cached)
         return id
 
     admin.gets("files/mkdir", path="/files/unpacked")
-    ids = [begun("whole.zip", True), begun("broken.zip", False)]
+    ids = [begin("whole.zip", True), begin("broken.zip", False)]
     admin.cloud.run_executions()
-    assert [admin.told("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
+    assert [admin.read_outcome("decompress", id)[0] for id in ids] == ["succeeded", "failed"]
     admin.tasks("decompress", "retry", tid=ids[1])
     admin.cloud.run_executions()
     assert names(admin, "/files/unpacked/whole/in") == ["large", "small"]
     assert names(admin, "/files/unpacked/broken/in") == ["small"]
-    interrupted(admin, "DecompressPlan", "archive", "decompress", lambda: begun("whole.zip", True))
-    ids = [begun("broken.zip", False), begun("broken.zip", False)]
+    interrupt(admin, "DecompressPlan", "archive", "decompress", lambda: begin("whole.zip", True))
+    ids = [begin("broken.zip", False), begin("broken.zip", False)]
     assert admin.cloud.get_function("DecompressPlan")({"tid": ids[0]})["more"] is False
     store.delete_object(Bucket=files, Key="packed/broken.zip")
     with pytest.raises(lambdas.FunctionError, match="object not found"):
         admin.cloud.get_function("DecompressExtract")({"tid": ids[0]})
     admin.cloud.run_executions()
-    assert [admin.told("decompress", id) for id in ids] == [("failed", "object not found")] * 2
+    assert [admin.read_outcome("decompress", id) for id in ids] == [("failed", "object not found")] * 2
 
 
-def gone_tasks(admin: Person) -> None:
+def call_for_missing_tasks(admin: Person) -> None:
     """A worker that is called for a task that is not there any more."""
     for name, resource in template.iter_resources("AWS::Serverless::Function"):
         worker = admin.cloud.get_function(name)
@@ -249,8 +244,8 @@ def gone_tasks(admin: Person) -> None:
         assert caught.value.kind == "Superseded"
 
 
-def refused_starts(admin: Person) -> None:
-    """The machine is not there when a task is opened: who asked is told, and nothing of the task stays."""
+def refuse_starts(admin: Person) -> None:
+    """The machine is not there when a task is opened: the answer says so, and nothing of the task stays."""
     steps, arn = admin.cloud.client("stepfunctions"), admin.cloud.refs["TransferMachine"]
     known = steps.describe_state_machine(stateMachineArn=arn)
     steps.delete_state_machine(stateMachineArn=arn)
@@ -266,8 +261,8 @@ def refused_starts(admin: Person) -> None:
     assert [admin.tasks(kind, "undone") for kind in ("upload", "copy")] == [[], []]
 
 
-def swept(admin: Person) -> None:
-    """What is old goes, what is young stays; work that nobody took up is begun once more."""
+def sweep(admin: Person) -> None:
+    """What is old goes, what is young stays; work whose execution ended is started once more."""
     cloud = admin.cloud
     store, records, staging = cloud.client("s3"), cloud.client("dynamodb"), cloud.refs["Staging"]
     for key in ("young", "old"):
@@ -276,7 +271,7 @@ def swept(admin: Person) -> None:
     for table, key in (("sessions", "jti"), ("counters", "key")):
         records.put_item(TableName=f"{lambdas.STACK}-{table}", Item={key: {"S": "old"}, "expires": {"N": "1"}})
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
-    stalled = stalled_tasks(admin)
+    stalled = stall_tasks(admin)
     cloud.get_function("SweepFunction")({})
     kept = {one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=staging)["Contents"]}
     assert "young" in kept
@@ -285,16 +280,16 @@ def swept(admin: Person) -> None:
         assert "Item" not in records.get_item(TableName=f"{lambdas.STACK}-{table}", Key={key: {"S": "old"}})
     assert [admin.tasks(kind, "done") for kind, _ in stalled] == [[]] * len(stalled)
     cloud.run_executions()
-    assert all(admin.told(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
+    assert all(admin.read_outcome(kind, id)[0] in ("succeeded", "failed") for kind, id in stalled)
 
 
-def stalled_tasks(admin: Person) -> Sequence[tuple[str, str]]:
+def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     """A task of each machine whose execution ended long ago without a word."""
     wanted = {"path": "/files", "urls": [admin.cloud.serve_files({}) + "/nothing"], "tool": "SimpleHttp"}
     found = [("upload", admin.sends("/files/stalled", b"x", as_task="true")["data"]["task"]["id"])]
-    found += [("offline_download", id) for id in opened(admin, "files/add_offline_download", **wanted)]
+    found += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **wanted)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
-    found += [("decompress", id) for id in opened(admin, "files/archive_decompress", **packed)]
+    found += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
     steps = admin.cloud.client("stepfunctions")
     for name, _ in template.iter_resources("AWS::Serverless::StateMachine"):
         running = steps.list_executions(stateMachineArn=admin.cloud.refs[name], statusFilter="RUNNING")

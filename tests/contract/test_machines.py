@@ -74,7 +74,7 @@ class Shape:
         """The states that work, before Settle."""
         return self.first[0], next(name for name in self.second if name != "Wait")
 
-    def way(self, first: int, second: int, fails: int = 0) -> list[str]:
+    def list_states(self, first: int, second: int, fails: int = 0) -> list[str]:
         """The states passed by so many slices; the last slice of the first (1) or second (2) worker may fail."""
         passed = list(self.first) * first + list(self.second) * second
         if fails:
@@ -107,7 +107,7 @@ class Scene:
     ends: bool = True
 
 
-def died(name: str) -> Exception:
+def make_death(name: str) -> Exception:
     """A function that ended without an answer, by the name that Step Functions gives to that."""
     error: Exception = type(name, (Exception,), {})("the function died")
     return error
@@ -132,9 +132,10 @@ SCENES = {
         second=[*[Unreachable()] * 4, MORE, *[Unreachable()] * 4, DONE], slices=(1, 2)
     ),
     **{
-        f"died of {name}": Scene([died(name), DONE], [died(name), Busy(), MORE, DONE], slices=(1, 2)) for name in DEATHS
+        f"died of {name}": Scene([make_death(name), DONE], [make_death(name), Busy(), MORE, DONE], slices=(1, 2))
+        for name in DEATHS
     },
-    "died for ever": Scene(second=[died("Sandbox.Timedout")], **LATE),
+    "died for ever": Scene(second=[make_death("Sandbox.Timedout")], **LATE),
     "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **EARLY),
     "a failure of the second worker": Scene(second=[MORE, Denied()], slices=(1, 2), fails=2),
     "a mistake in the worker": Scene(second=[KeyError("x")], **LATE),
@@ -160,7 +161,7 @@ def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, ki
     scene = (SCENES | LOOPS)[name]
     script = shape.script(scene.first, scene.second, scene.settle)
     ours, theirs = both(there, DEFINITIONS[kind], script)
-    assert ours.visited == theirs.visited == shape.way(*scene.slices, scene.fails)
+    assert ours.visited == theirs.visited == shape.list_states(*scene.slices, scene.fails)
     assert (ours.output is not None) == (theirs.output is not None) == scene.ends
     assert ours.output == theirs.output
     assert [one for one, _ in ours.calls] == [one for one, _ in theirs.calls]
@@ -235,39 +236,39 @@ def test_a_failure_that_nothing_catches_names_itself() -> None:
         asyncio.run(Machine(CHOICE).run(GIVEN, work))
 
 
-def changed(**of: Any) -> dict[str, Any]:
+def change(**of: Any) -> dict[str, Any]:
     """The transfer machine with other fields, e.g. Plan__Type="Map" for the field Type of the state Plan."""
     made = copy.deepcopy(TRANSFER)
     for name, value in of.items():
-        place: Any = made["States"] if "__" in name else made
-        *way, last = name.split("__")
-        for one in way:
-            place = place[int(one)] if isinstance(place, list) else place[one]
-        place[last] = value
+        node: Any = made["States"] if "__" in name else made
+        *path, last = name.split("__")
+        for one in path:
+            node = node[int(one)] if isinstance(node, list) else node[one]
+        node[last] = value
     return made
 
 
 @pytest.mark.parametrize(
     ("definition", "named"),
     [
-        (changed(Plan__Type="Map"), "Plan.*Map"),
-        (changed(Plan__Type="Parallel"), "Plan.*Parallel"),
-        (changed(Move__TimeoutSeconds=5), "Move.*TimeoutSeconds"),
-        (changed(Move__ResultSelector={}), "Move.*ResultSelector"),
-        (changed(Settle__OutputPath="$"), "Settle.*OutputPath"),
-        (changed(Planned__InputPath="$"), "Planned.*InputPath"),
-        (changed(Plan__Retry__0__JitterStrategy="FULL"), "Plan.*JitterStrategy"),
-        (changed(Plan__Retry__1__MaxDelaySeconds=5), "Plan.*MaxDelaySeconds"),
-        (changed(Plan__Catch__0__Comment="x"), "Plan.*Comment"),
-        (changed(Moved__Choices__0__StringEquals="x"), "Moved.*StringEquals"),
-        (changed(Moved__Choices__0__Variable="$.a.b"), r"Moved.*\$\.a\.b"),
-        (changed(Plan__Catch__0__ResultPath="$"), r"Plan.*\$"),
-        (changed(Plan__Next="Nowhere"), "Plan.*Nowhere"),
-        (changed(Moved__Default="Nowhere"), "Moved.*Nowhere"),
-        (changed(Move__Catch__0__Next="Nowhere"), "Move.*Nowhere"),
-        (changed(TimeoutSeconds=60), "TimeoutSeconds"),
-        (changed(QueryLanguage="JSONata"), "QueryLanguage"),
-        (changed(StartAt="Nowhere"), "Nowhere"),
+        (change(Plan__Type="Map"), "Plan.*Map"),
+        (change(Plan__Type="Parallel"), "Plan.*Parallel"),
+        (change(Move__TimeoutSeconds=5), "Move.*TimeoutSeconds"),
+        (change(Move__ResultSelector={}), "Move.*ResultSelector"),
+        (change(Settle__OutputPath="$"), "Settle.*OutputPath"),
+        (change(Planned__InputPath="$"), "Planned.*InputPath"),
+        (change(Plan__Retry__0__JitterStrategy="FULL"), "Plan.*JitterStrategy"),
+        (change(Plan__Retry__1__MaxDelaySeconds=5), "Plan.*MaxDelaySeconds"),
+        (change(Plan__Catch__0__Comment="x"), "Plan.*Comment"),
+        (change(Moved__Choices__0__StringEquals="x"), "Moved.*StringEquals"),
+        (change(Moved__Choices__0__Variable="$.a.b"), r"Moved.*\$\.a\.b"),
+        (change(Plan__Catch__0__ResultPath="$"), r"Plan.*\$"),
+        (change(Plan__Next="Nowhere"), "Plan.*Nowhere"),
+        (change(Moved__Default="Nowhere"), "Moved.*Nowhere"),
+        (change(Move__Catch__0__Next="Nowhere"), "Move.*Nowhere"),
+        (change(TimeoutSeconds=60), "TimeoutSeconds"),
+        (change(QueryLanguage="JSONata"), "QueryLanguage"),
+        (change(StartAt="Nowhere"), "Nowhere"),
     ],
 )
 def test_what_the_runner_does_not_know_is_refused_by_name_when_it_is_loaded(

@@ -54,7 +54,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "PART", PIECE)
 
 
-def packed(**members: bytes) -> bytes:
+def pack(**members: bytes) -> bytes:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in members.items():
@@ -63,7 +63,7 @@ def packed(**members: bytes) -> bytes:
 
 
 class Job:
-    """One task between places of its own. `wanted`: what the target holds when all went well."""
+    """One task between storages of its own. `wanted`: what the target holds when all went well."""
 
     def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
         self.task_env = task_env
@@ -74,7 +74,7 @@ class Job:
         self.target: Disk | Bucket = task_env.bucket() if verb == "copy" else task_env.disk()
 
     def open(self, url: str = "/file.bin", content: bytes = b"") -> Task:
-        """Put it on the board, with places as if it had never run."""
+        """Queue it, with storages as if it had never run."""
         task_env = self.task_env
         task_env.may(ALL_RIGHTS, disabled=False)
         self.source.clear()
@@ -82,13 +82,13 @@ class Job:
         if self.verb == "offline_download":
             return task_env.download(self.target.mount, self._web.address + url)
         if self.verb == "decompress":
-            self.source.put("a.zip", content or packed(**SMALL))
+            self.source.put("a.zip", content or pack(**SMALL))
             return task_env.decompress(self.source.mount, self.target.mount, "a.zip")
         for name, body in TREE.items():
             self.source.put(name, body)
         return getattr(task_env, self.verb)(self.source.mount, self.target.mount, "tree")  # type: ignore[no-any-return]
 
-    def left(self) -> dict[str, bytes]:
+    def list_source(self) -> dict[str, bytes]:
         return self.source.files()
 
 
@@ -100,7 +100,7 @@ machine_of = {verb: KINDS[verb].machine for verb in VERBS}
 class Ended:
     """How a task and those that go on with it ended."""
 
-    ways: list[list[str]]
+    paths: list[list[str]]
     states: list[tuple[int, str]]
     files: dict[str, bytes]
 
@@ -108,13 +108,13 @@ class Ended:
 @pytest.fixture
 def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tuple[Job, Ended]]:
     """Do a job in both interpreters, each time anew, and see that all is the same; the job and its end."""
-    task_env.setting(offline_download_allowed_hosts="127.0.0.1")
+    task_env.set(offline_download_allowed_hosts="127.0.0.1")
 
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
         ends: list[Ended] = []
         job = Job(task_env, web, verb)
         for interpreter in (run_here, there):
-            ends.append(ended(job, interpreter, before, opened))
+            ends.append(run_to_end(job, interpreter, before, opened))
             assert not job.target.unfinished()
         assert ends[0] == ends[1]
         return job, ends[0]
@@ -122,24 +122,26 @@ def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tu
     return run
 
 
-def ended(job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | None, opened: dict[str, Any]) -> Ended:
+def run_to_end(
+    job: Job, run: Interpreter, before: Callable[[Job, Task], Before] | None, opened: dict[str, Any]
+) -> Ended:
     first = job.open(**opened)
-    ways, tasks = [], []
+    paths, tasks = [], []
     while job.task_env.started:
         task = job.task_env.started.pop(0)
         machine = KINDS[task.kind].machine
         work = calls(load_machine(machine)[1], before(job, task) if before and task.id == first.id else None)
-        told = run(DEFINITIONS[machine], {"tid": task.id}, work)
-        assert told.output is not None
-        ways.append(told.visited)
+        outcome = run(DEFINITIONS[machine], {"tid": task.id}, work)
+        assert outcome.output is not None
+        paths.append(outcome.visited)
         tasks.append(task)
     assert tasks[0].id == first.id
-    return Ended(ways, [job.task_env.view(task) for task in tasks], job.target.files())
+    return Ended(paths, [job.task_env.view(task) for task in tasks], job.target.files())
 
 
-def straight(way: list[str]) -> bool:
+def is_straight(path: list[str]) -> bool:
     """Whether every worker worked once."""
-    return len(way) == len(set(way))
+    return len(path) == len(set(path))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -147,10 +149,10 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert all(straight(way) and way[-1] == "Settle" for way in end.ways)
-    assert len(end.ways) == (1 if machine_of[verb] == "transfer" else 2)
-    assert job.task_env.staged() == []
-    assert verb != "move" or not job.left()
+    assert all(is_straight(path) and path[-1] == "Settle" for path in end.paths)
+    assert len(end.paths) == (1 if machine_of[verb] == "transfer" else 2)
+    assert job.task_env.list_staged() == []
+    assert verb != "move" or not job.list_source()
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -161,9 +163,9 @@ def test_a_machine_does_its_work_in_many_slices(
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert end.ways[0].count(SECOND[machine_of[verb]]) >= 4
-    assert verb != "move" or not job.left()
-    assert job.task_env.staged() == []
+    assert end.paths[0].count(SECOND[machine_of[verb]]) >= 4
+    assert verb != "move" or not job.list_source()
+    assert job.task_env.list_staged() == []
 
 
 TAKEN = "2 of 10 items failed: d0/f0: file exists; d1/f1: file exists"
@@ -180,26 +182,26 @@ def test_items_that_fail_are_named_and_the_others_arrive(both: Callable[..., tup
     mine = {"tree/d0/f0": b"mine", "tree/d1/f1": b"mine"}
     assert end.files == TREE | mine
     assert end.states == [(FAILED, TAKEN)]
-    assert job.left() == (TREE if verb == "copy" else {name: TREE[name] for name in mine})
+    assert job.list_source() == (TREE if verb == "copy" else {name: TREE[name] for name in mine})
 
 
 def test_a_download_that_is_not_there_fails_with_its_address(both: Callable[..., tuple[Job, Ended]]) -> None:
     _, end = both("offline_download", url="/nothing")
-    assert end.ways == [["Begin", "Wait", "Poll", "Settle"]]
+    assert end.paths == [["Begin", "Wait", "Poll", "Settle"]]
     assert (end.states[0][0], end.files) == (FAILED, {})
     assert "404" in end.states[0][1]
 
 
 def test_what_is_no_archive_fails_before_anything_is_unpacked(both: Callable[..., tuple[Job, Ended]]) -> None:
     job, end = both("decompress", content=b"no archive" * 100)
-    assert end.ways == [["Plan", "Settle"]]
+    assert end.paths == [["Plan", "Settle"]]
     assert (end.states[0][0], end.files) == (FAILED, {})
     assert end.states[0][1]
-    assert job.task_env.staged() == []
+    assert job.task_env.list_staged() == []
 
 
 def test_entries_that_are_refused_are_named_and_the_others_arrive(both: Callable[..., tuple[Job, Ended]]) -> None:
-    _, end = both("decompress", content=packed(**SMALL, **{"../evil": b"e"}))
+    _, end = both("decompress", content=pack(**SMALL, **{"../evil": b"e"}))
     assert end.files == SMALL
     assert [state for state, _ in end.states] == [FAILED, State.SUCCEEDED]
     assert end.states[0][1].startswith("1 entry is not unpacked: ../evil: ")
@@ -208,7 +210,7 @@ def test_entries_that_are_refused_are_named_and_the_others_arrive(both: Callable
 def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
     """Something happens between two slices of the worker that moves bytes."""
 
-    def made(job: Job, task: Task) -> Before:
+    def make(job: Job, task: Task) -> Before:
         def before(name: str, nth: int) -> None:
             machine = machine_of[job.verb]
             if (name, nth) == (SECOND[machine], MIDWAY[machine]):
@@ -216,17 +218,17 @@ def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
 
         return before
 
-    return made
+    return make
 
 
-def whole_or_absent(job: Job, end: Ended) -> None:
+def check_whole_or_absent(job: Job, end: Ended) -> None:
     """Nothing at the target is in part."""
     assert end.files.items() <= job.wanted.items()
     if job.verb in ("copy", "move"):
-        assert (job.left() | end.files) == TREE
+        assert (job.list_source() | end.files) == TREE
         assert 0 < len(end.files) < len(TREE)
     if job.verb == "copy":
-        assert job.left() == TREE
+        assert job.list_source() == TREE
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -236,16 +238,16 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
     job, end = both(verb, midway(lambda job, task: queue.cancel(verb, task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
-    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
-    whole_or_absent(job, end)
+    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    check_whole_or_absent(job, end)
     if verb in ("offline_download", "decompress"):
-        assert (end.files, job.task_env.staged()) == ({}, [])
+        assert (end.files, job.task_env.list_staged()) == ({}, [])
 
 
 @pytest.mark.parametrize(
     ("verb", "disabled"), [*((verb, False) for verb in VERBS), ("move", True), ("offline_download", True)]
 )
-def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
+def test_a_machine_whose_owner_loses_the_right_midway_fails_with_that_reason(
     both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
@@ -253,8 +255,8 @@ def test_a_machine_whose_owner_loses_his_right_midway_fails_with_that_reason(
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
     assert end.states == [(FAILED, reason)]
-    assert end.ways[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
-    whole_or_absent(job, end)
+    assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
+    check_whole_or_absent(job, end)
 
 
 class Death(Exception):
@@ -271,9 +273,9 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
 ) -> None:
     from mangrove.records import tasks
 
-    keep, left = tasks.keep, [10**9]
+    keep, left = tasks.save, [10**9]
 
-    def dying(*args: Any, **changes: Any) -> Task:
+    def die(*args: Any, **changes: Any) -> Task:
         left[0] -= 1
         if left[0] < 0:
             raise Death("gone")
@@ -284,17 +286,17 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
 
         def each(name: str, nth: int) -> None:
             left[0] = next(deaths, 10**9) if name == SECOND[machine_of[verb]] else 10**9
-            tasks.release_all(task.kind)  # the time for which the dead one held it is over
+            tasks.release_leases(task.kind)  # the time for which the dead one held it is over
 
         return each
 
-    monkeypatch.setattr(tasks, "keep", dying)
+    monkeypatch.setattr(tasks, "save", die)
     job, end = both(verb, before)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert all(straight(way) for way in end.ways)  # a retry is no state of its own
-    assert verb != "move" or not job.left()
-    assert job.task_env.staged() == []
+    assert all(is_straight(path) for path in end.paths)  # a retry is no state of its own
+    assert verb != "move" or not job.list_source()
+    assert job.task_env.list_staged() == []
 
 
 def test_two_executions_of_one_task_do_its_work_once(task_env: TaskEnv) -> None:

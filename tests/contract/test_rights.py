@@ -27,11 +27,11 @@ def done(cloud: lambdas.Cloud) -> None:
     """Every function of the deployment has done all it does."""
     assert cloud.run_setup()["Status"] == "SUCCESS"
     run_samples(cloud)
-    admin = Person(cloud).signed_in("admin", lambdas.ADMIN_PASSWORD)
+    admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
     scenarios.accounts(admin)
     scenarios.configuration(admin)
     scenarios.files(admin)
-    task_scenarios.all_of_them(admin)
+    task_scenarios.run_all(admin)
 
 
 def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:

@@ -21,7 +21,7 @@ import httpx
 
 from tests import origin, servers
 from tests.crash.backends import Bucket, Disk, Side
-from tests.crash.jobs import KINDS, Broken, Job, prepared
+from tests.crash.jobs import KINDS, Broken, Job, prepare_jobs
 from tests.origin import Origin
 from tests.service import Client, Service, start_service
 
@@ -86,7 +86,7 @@ class World:
         """From now on the service kills itself when it comes to the checkpoint `name`, once."""
         self._orders.write_text(name)
 
-    def died(self, seconds: float) -> bool:
+    def has_died(self, seconds: float) -> bool:
         """Whether it killed itself within that time; if not, it no longer will."""
         with suppress(TimeoutExpired):
             self.service.process.wait(seconds)
@@ -164,7 +164,7 @@ def run(world: World, seeds: Sequence[int]) -> Report:
     """The jobs of some seeds side by side, from a clean world; killed one to three times, the work is whole."""
     world.clear()
     rng = Random(f"kills {seeds}")
-    jobs = [job for seed in seeds for job in prepared(world.backends, seed)]
+    jobs = [job for seed in seeds for job in prepare_jobs(world.backends, seed)]
     kinds = {kind for job in jobs for kind in job.kinds}
     report = Report(len(seeds), len(jobs))
     world.begin(sorted(jobs, key=lambda job: job.kind != "upload"))
@@ -181,12 +181,12 @@ def run(world: World, seeds: Sequence[int]) -> Report:
     return report
 
 
-def stopped_at(world: World, job: Job, name: str, seconds: float = 20.0) -> None:
+def stop_at(world: World, job: Job, name: str, seconds: float = 20.0) -> None:
     """Begin a job and see that the service kills itself at the checkpoint `name`; then restart it."""
     world.die_at(name)
     with suppress(httpx.TransportError):  # it may die before it can answer
         world.begin([job])
-    if not world.died(seconds):
+    if not world.has_died(seconds):
         raise Broken(f"the work never came to {name}: {world.undone()}")
     job.check_nothing_lost()
     world.restart()

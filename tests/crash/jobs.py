@@ -16,7 +16,7 @@ from tests.origin import Origin
 from tests.service import Client
 
 FOLLOWING = {"offline_download": "offline_download_transfer", "decompress": "decompress_upload"}
-KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # who hands on stands before who goes on
+KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # a task comes before the one that it chains
 ASKED = ("copy", "copy", "move", "move", "upload", "offline_download", "decompress")
 SMALL_FILES = {"files": 120, "second": 120, "bucket": 25}  # by the side they come from
 BROUGHT = ("plain.bin", "a b", "日本語", "🎁 gift", "semi;colon,comma", "x.tar.gz")  # names that a server may give
@@ -28,9 +28,9 @@ class Broken(AssertionError):
 
 @dataclass(slots=True)
 class Job:
-    """One task, and the task that it hands on to. `source` is None for what is sent or fetched: that is `body`.
+    """One task, and the transfer that it chains. `source` is None for what is sent or fetched: that is `body`.
 
-    `name`: of what is carried, in `source_dir` or at the server; `arrives`: of what stands in `target_dir` at the end,
+    `name`: of what is transferred, in `source_dir` or at the server; `arrives`: of what is in `target_dir` at the end,
     "" for the folder itself. `model` is what that must be, `held` what the source holds before. `more`: what is asked
     for besides.
     """
@@ -65,11 +65,11 @@ class Job:
 
     def begin(self, client: Client, web: Origin) -> None:
         """Ask for it; Broken when that is refused."""
-        answer = self._asked(client, web, f"{self.target.mount}/{self.target_dir}")
+        answer = self._ask(client, web, f"{self.target.mount}/{self.target_dir}")
         if answer["code"] != 200:
             raise Broken(f"{self}: {answer}")
 
-    def _asked(self, client: Client, web: Origin, target: str) -> dict[str, Any]:
+    def _ask(self, client: Client, web: Origin, target: str) -> dict[str, Any]:
         if self.kind == "upload":
             return client.put(f"{target}/{self.name}", self.body, as_task="true")
         if self.kind == "offline_download":
@@ -114,60 +114,62 @@ def differences(wanted: Model, found: Model) -> str:
     return f"lost {lost}, extra {extra}, different {other}"
 
 
-def modelled(tree: Tree) -> Model:
+def make_model(tree: Tree) -> Model:
     return {path: None if body is None else fact(body) for path, body in tree.items()}
 
 
-def given(kind: str, target: Side, label: str, name: str, body: bytes, **more: Any) -> Job:
+def make_incoming(kind: str, target: Side, label: str, name: str, body: bytes, **more: Any) -> Job:
     """An upload or a download."""
     target.put(f"to-{label}", None)
     return Job(kind, None, target, "", f"to-{label}", name, name, {"": fact(body)}, body=body, more=more)
 
 
-def carried(kind: str, source: Side, target: Side, label: str, name: str, tree: Tree) -> Job:
+def make_transfer(kind: str, source: Side, target: Side, label: str, name: str, tree: Tree) -> Job:
     """A copy or a move; `tree` is put into the source."""
     target.put(f"to-{label}", None)
     for path, body in tree.items():
         source.put(f"from-{label}/{name}/{path}" if path else f"from-{label}/{name}", body)
-    model = modelled(tree)
+    model = make_model(tree)
     return Job(kind, source, target, f"from-{label}", f"to-{label}", name, name, model, held=model)
 
 
-def unpacked(source: Side, target: Side, label: str, stem: str, tree: Tree, kind: str, **more: bool) -> Job:
+def make_decompress(source: Side, target: Side, label: str, stem: str, tree: Tree, kind: str, **more: bool) -> Job:
     """An archive of `tree`, put into the source, to be unpacked."""
     target.put(f"to-{label}", None)
-    packed, name = trees.archived(tree, kind), f"{stem}.{kind}"
+    packed, name = trees.make_archive(tree, kind), f"{stem}.{kind}"
     source.put(f"from-{label}/{name}", packed)
     arrives = stem if more.get("put_into_new_dir") else ""
     return Job(
-        "decompress", source, target, f"from-{label}", f"to-{label}", name, arrives, modelled(tree),
+        "decompress", source, target, f"from-{label}", f"to-{label}", name, arrives, make_model(tree),
         held={"": fact(packed)}, more=dict(more),
     )  # fmt: skip
 
 
-def prepared(backends: Mapping[str, Side], number: int) -> list[Job]:
+def prepare_jobs(backends: Mapping[str, Side], number: int) -> list[Job]:
     """The sources and target folders of one to three jobs, as a seed says."""
     rng = Random(number)
-    return [_any(backends, rng, f"{number}-{count}") for count in range(rng.choice((1, 1, 2, 2, 3)))]
+    return [_make_any(backends, rng, f"{number}-{count}") for count in range(rng.choice((1, 1, 2, 2, 3)))]
 
 
-def _any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
+def _make_any(backends: Mapping[str, Side], rng: Random, label: str) -> Job:
     kind = rng.choice(ASKED)
-    goal = rng.choice(tuple(backends))
-    origin = rng.choice([one for one in backends if one != goal])
+    target = rng.choice(tuple(backends))
+    origin = rng.choice([one for one in backends if one != target])
     if kind == "upload":
-        return given(kind, backends[goal], label, rng.choice(ODD), trees.content(rng, large=True))
+        return make_incoming(kind, backends[target], label, rng.choice(ODD), trees.content(rng, large=True))
     if kind == "offline_download":
         body = trees.content(rng, large=rng.random() < 0.8)
-        return given(kind, backends[goal], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
+        return make_incoming(kind, backends[target], label, rng.choice(BROUGHT), body, ranges=rng.random() < 0.7)
     if kind != "decompress" and rng.random() < 0.15:
-        return carried(
-            kind, backends[origin], backends[goal], label, rng.choice(ODD), {"": trees.content(rng, large=True)}
+        return make_transfer(
+            kind, backends[origin], backends[target], label, rng.choice(ODD), {"": trees.content(rng, large=True)}
         )
     name = rng.choice(ODD) if rng.random() < 0.4 else "tree"
     large = rng.choice((0, 1, 1, 2)) if kind != "decompress" else rng.choice((0, 0, 1))
-    tree = trees.generated(rng, rng.randrange(SMALL_FILES["bucket" if goal == "bucket" else origin]), large)
+    tree = trees.generate(rng, rng.randrange(SMALL_FILES["bucket" if target == "bucket" else origin]), large)
     if kind != "decompress":
-        return carried(kind, backends[origin], backends[goal], label, name, tree)
+        return make_transfer(kind, backends[origin], backends[target], label, name, tree)
     more = {"put_into_new_dir": rng.random() < 0.6, "cache_full": rng.random() < 0.3}
-    return unpacked(backends[origin], backends[goal], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more)
+    return make_decompress(
+        backends[origin], backends[target], label, name[:100], tree, rng.choice(trees.ARCHIVES), **more
+    )

@@ -35,8 +35,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def job(world: World) -> Iterator[Callable[..., str]]:
     """Starts work from one side to another, `files` below a folder of its own; the task's id, met under way."""
 
-    def begun(verb: str, origin: str, goal: str, files: dict[str, bytes], **more: Any) -> str:
-        source, target = world.backends[origin], world.backends[goal]
+    def begin(verb: str, origin: str, target_name: str, files: dict[str, bytes], **more: Any) -> str:
+        source, target = world.backends[origin], world.backends[target_name]
         for path, body in files.items():
             source.put(f"{name}/{path}", body)
         body = {"src_dir": source.mount, "dst_dir": target.mount, "names": [name], **more}
@@ -44,8 +44,8 @@ def job(world: World) -> Iterator[Callable[..., str]]:
         assert answer["code"] == 200, answer
         return str(answer["data"]["tasks"][0]["id"])
 
-    name = begun.name = uuid4().hex  # type: ignore[attr-defined]
-    yield begun
+    name = begin.name = uuid4().hex  # type: ignore[attr-defined]
+    yield begin
     for side in world.backends.values():
         side.clear()
 
@@ -80,14 +80,14 @@ def large(seed: bytes) -> bytes:
     return seed * (LARGE // len(seed))
 
 
-@pytest.mark.parametrize("goal", ["second", "bucket"])
+@pytest.mark.parametrize("target_name", ["second", "bucket"])
 def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
-    world: World, job: Callable[..., str], goal: str
+    world: World, job: Callable[..., str], target_name: str
 ) -> None:
     body = large(os.urandom(1 << 20))
-    slow = world.backends["bucket"] if goal == "second" else world.backends["files"]
+    slow = world.backends["bucket"] if target_name == "second" else world.backends["files"]
     origin = "bucket" if slow.mount == "/bucket" else "files"
-    id = job("copy", origin, goal, {"large.bin": body, "small.txt": b"small"})
+    id = job("copy", origin, target_name, {"large.bin": body, "small.txt": b"small"})
     under_way(world, "copy", id)
     asked = time.monotonic()
     world.client.ok("/openlist/api/task/copy/cancel", params={"tid": id})
@@ -95,20 +95,22 @@ def test_a_cancelled_task_ends_soon_leaves_nothing_half_and_can_be_retried(
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (4, "context canceled")
     assert time.monotonic() - asked < CANCEL_SECONDS and row["end_time"] is not None
-    there = world.backends[goal].tree(job.name)
+    there = world.backends[target_name].tree(job.name)
     assert there.get("large.bin") is None and there.get("small.txt") in (None, fact(b"small"))
     assert orphans(world) == []
     world.client.ok("/openlist/api/task/copy/retry", params={"tid": id})
     row = until(world, "copy", id, {2, 4, 7})
     assert (row["state"], row["error"]) == (2, "")
     wanted = {"": None, "large.bin": fact(body), "small.txt": fact(b"small")}
-    assert world.backends[goal].tree(job.name) == wanted
+    assert world.backends[target_name].tree(job.name) == wanted
     assert orphans(world) == []
 
 
-@pytest.mark.parametrize("goal", ["second", "bucket"])
-def test_a_deleted_task_stops_and_leaves_no_part(world: World, job: Callable[..., str], goal: str) -> None:
-    id = job("move", "bucket" if goal == "second" else "files", goal, {"large.bin": large(os.urandom(1 << 20))})
+@pytest.mark.parametrize("target_name", ["second", "bucket"])
+def test_a_deleted_task_stops_and_leaves_no_part(world: World, job: Callable[..., str], target_name: str) -> None:
+    id = job(
+        "move", "bucket" if target_name == "second" else "files", target_name, {"large.bin": large(os.urandom(1 << 20))}
+    )
     under_way(world, "move", id)
     world.client.ok("/openlist/api/task/move/delete", params={"tid": id})
     assert world.client.post("/openlist/api/task/move/info", params={"tid": id})["code"] == 404
@@ -119,8 +121,8 @@ def test_a_deleted_task_stops_and_leaves_no_part(world: World, job: Callable[...
         time.sleep(0.05)
     time.sleep(0.5)
     assert orphans(world) == []
-    assert world.backends[goal].tree(job.name).get("large.bin") is None
-    source = world.backends["bucket" if goal == "second" else "files"]
+    assert world.backends[target_name].tree(job.name).get("large.bin") is None
+    source = world.backends["bucket" if target_name == "second" else "files"]
     assert "large.bin" in source.tree(job.name)
 
 
@@ -154,12 +156,12 @@ def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_fol
     assert isinstance(side, Disk)
     stop = threading.Event()
 
-    def touching() -> None:
+    def touch() -> None:
         while not stop.is_set():
             os.utime(side.root / job.name / "a.bin")
             time.sleep(0.001)
 
-    toucher = threading.Thread(target=touching)
+    toucher = threading.Thread(target=touch)
     toucher.start()
     row = until(world, "copy", id, {2, 4, 7})
     stop.set()
@@ -169,7 +171,9 @@ def test_the_parts_of_a_file_that_failed_are_dropped_when_another_large_file_fol
     assert orphans(world) == []
 
 
-def test_a_user_who_is_disabled_midway_stops_his_task_with_that_reason(world: World, job: Callable[..., str]) -> None:
+def test_the_task_of_a_user_who_is_disabled_midway_stops_with_that_reason(
+    world: World, job: Callable[..., str]
+) -> None:
     name = f"user-{uuid4().hex}"
     user = {"username": name, "password": "pass", "base_path": "/", "role": 0, "permission": 0xFFFF, "disabled": False}
     world.client.ok("/api/admin/user/create", **user)

@@ -14,7 +14,7 @@ from mangrove import checkpoints
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
-from tests.crash.jobs import Job, carried, given, unpacked
+from tests.crash.jobs import Job, make_decompress, make_incoming, make_transfer
 
 pytestmark = pytest.mark.xdist_group("checkpoints")  # one world
 
@@ -34,97 +34,101 @@ def tree(**more: bytes) -> trees.Tree:
     return trees.parents({**TREE, **more})
 
 
-def sent(world: World, label: str) -> Job:
-    return given("upload", world.backends["bucket"], label, "sent.bin", large())
+def send(world: World, label: str) -> Job:
+    return make_incoming("upload", world.backends["bucket"], label, "sent.bin", large())
 
 
-def copied_up(world: World, label: str) -> Job:
-    return carried("copy", world.backends["files"], world.backends["bucket"], label, "top", tree(large=large()))
+def copy_up(world: World, label: str) -> Job:
+    return make_transfer("copy", world.backends["files"], world.backends["bucket"], label, "top", tree(large=large()))
 
 
-def copied_down(world: World, label: str) -> Job:
-    return carried("copy", world.backends["bucket"], world.backends["second"], label, "top", tree(large=large()))
+def copy_down(world: World, label: str) -> Job:
+    return make_transfer("copy", world.backends["bucket"], world.backends["second"], label, "top", tree(large=large()))
 
 
-def copied_over(world: World, label: str) -> Job:
-    return carried("copy", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
+def copy_over(world: World, label: str) -> Job:
+    return make_transfer("copy", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
 
 
-def moved_up(world: World, label: str) -> Job:
-    return carried("move", world.backends["second"], world.backends["bucket"], label, "top", tree(large=large()))
+def move_up(world: World, label: str) -> Job:
+    return make_transfer("move", world.backends["second"], world.backends["bucket"], label, "top", tree(large=large()))
 
 
-def moved_down(world: World, label: str) -> Job:
-    return carried("move", world.backends["bucket"], world.backends["files"], label, "top", tree(large=large()))
+def move_down(world: World, label: str) -> Job:
+    return make_transfer("move", world.backends["bucket"], world.backends["files"], label, "top", tree(large=large()))
 
 
-def moved_over(world: World, label: str) -> Job:
-    return carried("move", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
+def move_over(world: World, label: str) -> Job:
+    return make_transfer("move", world.backends["files"], world.backends["second"], label, "top", tree(large=large()))
 
 
-def fetched(world: World, label: str) -> Job:
-    return given("offline_download", world.backends["bucket"], label, "fetched.bin", large())
+def fetch(world: World, label: str) -> Job:
+    return make_incoming("offline_download", world.backends["bucket"], label, "fetched.bin", large())
 
 
-def fetched_anew(world: World, label: str) -> Job:
-    return given("offline_download", world.backends["second"], label, "fetched.bin", large(), ranges=False)
+def fetch_anew(world: World, label: str) -> Job:
+    return make_incoming("offline_download", world.backends["second"], label, "fetched.bin", large(), ranges=False)
 
 
-def fetched_small(world: World, label: str) -> Job:
-    return given("offline_download", world.backends["bucket"], label, "fetched.txt", b"small")
+def fetch_small(world: World, label: str) -> Job:
+    return make_incoming("offline_download", world.backends["bucket"], label, "fetched.txt", b"small")
 
 
-def fetched_by_aria2(world: World, label: str) -> Job:
-    return given("offline_download", world.backends["second"], label, "fetched.bin", large(), tool="aria2")
+def fetch_by_aria2(world: World, label: str) -> Job:
+    return make_incoming("offline_download", world.backends["second"], label, "fetched.bin", large(), tool="aria2")
 
 
-def unzipped(world: World, label: str) -> Job:
-    return unpacked(
+def unzip(world: World, label: str) -> Job:
+    return make_decompress(
         world.backends["files"], world.backends["bucket"], label, "packed", tree(), "zip", put_into_new_dir=True
     )
 
 
-def untarred(world: World, label: str) -> Job:
-    return unpacked(world.backends["bucket"], world.backends["second"], label, "packed", tree(large=large()), "tar.gz")
+def untar(world: World, label: str) -> Job:
+    return make_decompress(
+        world.backends["bucket"], world.backends["second"], label, "packed", tree(large=large()), "tar.gz"
+    )
 
 
-def unpacked_from_here(world: World, label: str) -> Job:
+def extract_cached(world: World, label: str) -> Job:
     """The archive itself, of several parts, is brought into staging first."""
     backends = world.backends
-    return unpacked(backends["bucket"], backends["files"], label, "packed", tree(large=large()), "7z", cache_full=True)
+    return make_decompress(
+        backends["bucket"], backends["files"], label, "packed", tree(large=large()), "7z", cache_full=True
+    )
 
 
-ALL: tuple[Scene, ...] = (sent, copied_over, moved_up, fetched, unzipped)
-PARTS: tuple[Scene, ...] = (copied_up, copied_down, moved_over)
+ALL: tuple[Scene, ...] = (send, copy_over, move_up, fetch, unzip)
+PARTS: tuple[Scene, ...] = (copy_up, copy_down, move_over)
 SCENES: dict[str, tuple[Scene, ...]] = {
-    "board.opened": (sent, moved_up, fetched, unzipped),
-    "board.handed": (fetched, unzipped),
-    "step.held": ALL,
+    "queue.opened": (send, move_up, fetch, unzip),
+    "queue.chained": (fetch, unzip),
+    "step.acquired": ALL,
     "step.worked": ALL,
-    "manifest.stored": (copied_over,),
-    "carry.intended": PARTS,
-    "carry.begun": (*PARTS, sent, unpacked_from_here),
-    "carry.ready": PARTS,
-    "carry.part": (*PARTS, sent, moved_down, unpacked_from_here),
-    "carry.parts": PARTS,
-    "carry.finished": (*PARTS, moved_up, moved_down),
-    "carry.whole": (moved_up, moved_down),
-    "move.batch": (copied_over, copied_up, moved_up, moved_down),
-    "move.verified": (moved_up, moved_down, moved_over),
-    "move.removed": (moved_up, moved_down, moved_over),
-    "move.tidied": (moved_up, moved_down, moved_over),
-    "download.asked": (fetched_by_aria2,),
-    "download.intended": (fetched,),
-    "download.begun": (fetched, fetched_anew),
-    "download.part": (fetched, fetched_anew),
-    "download.finished": (fetched, fetched_anew),
-    "download.whole": (fetched_small,),
-    "download.handed": (fetched, fetched_by_aria2),
-    "unpack.cached": (unpacked_from_here,),
-    "unpack.folders": (unzipped,),
-    "unpack.member": (unzipped, untarred, unpacked_from_here),
-    "unpack.handed": (unzipped, unpacked_from_here),
-    "settle.begun": ALL,
+    "manifest.stored": (copy_over,),
+    "copy.intended": PARTS,
+    "copy.started": (*PARTS, send, extract_cached),
+    "copy.ready": PARTS,
+    "copy.part": (*PARTS, send, move_down, extract_cached),
+    "copy.parts": PARTS,
+    "copy.finished": (*PARTS, move_up, move_down),
+    "copy.whole": (move_up, move_down),
+    "move.batch": (copy_over, copy_up, move_up, move_down),
+    "move.verified": (move_up, move_down, move_over),
+    "move.removed": (move_up, move_down, move_over),
+    "move.tidied": (move_up, move_down, move_over),
+    "download.submitted": (fetch_by_aria2,),
+    "download.intended": (fetch,),
+    "download.started": (fetch, fetch_anew),
+    "download.part": (fetch, fetch_anew),
+    "download.finished": (fetch, fetch_anew),
+    "download.whole": (fetch_small,),
+    "download.chained": (fetch, fetch_by_aria2),
+    "extract.cached": (extract_cached,),
+    "extract.folders": (unzip,),
+    "extract.member": (unzip, untar, extract_cached),
+    "extract.chained": (unzip, extract_cached),
+    "settle.started": ALL,
     "settle.cleaned": ALL,
     "settle.done": ALL,
 }
@@ -160,18 +164,18 @@ def test_killed_at_a_checkpoint_the_work_ends_whole(
     world: World, name: str, scene: Scene, request: pytest.FixtureRequest
 ) -> None:
     world.clear()
-    if scene is fetched_by_aria2:
+    if scene is fetch_by_aria2:
         request.getfixturevalue("aria2")
     job = scene(world, str(next(_labels)))
-    harness.stopped_at(world, job, name)
+    harness.stop_at(world, job, name)
     world.settle(job.kinds)
     world.check_done([job])
 
 
 def test_an_upload_that_was_received_and_not_opened_is_nowhere_seen(world: World) -> None:
     world.clear()
-    job = sent(world, "staged")
-    harness.stopped_at(world, job, "upload.staged")
+    job = send(world, "staged")
+    harness.stop_at(world, job, "upload.staged")
     assert world.undone() == [] and world.tasks("upload", "done") == []
     assert job.there() == {} and job.target.orphans() == []
     (left,) = (world.data / "staging").iterdir()  # the sweep takes it away, a day later

@@ -16,7 +16,7 @@ from mangrove.tasks.file_copy import PART
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
-from tests.crash.jobs import carried, given
+from tests.crash.jobs import make_incoming, make_transfer
 from tests.origin import Request
 
 pytestmark = pytest.mark.xdist_group("repeats")  # one world
@@ -32,9 +32,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def killed_midway(world: World, kind: str) -> list[int]:
+def kill_midway(world: World, kind: str) -> list[int]:
     """Kill the service as its one task passes each of KILLS; how many bytes the task had told of each time."""
-    told = []
+    shown = []
     for percent in KILLS:
         end = time.monotonic() + 30
         while (progress := world.tasks(kind, "undone")[0]["progress"]) < percent:
@@ -42,10 +42,10 @@ def killed_midway(world: World, kind: str) -> list[int]:
             time.sleep(0.002)
         world.kill()
         assert progress < 100
-        told.append(int((progress - 0.0001) * SIZE / 100))  # it is rounded
+        shown.append(int((progress - 0.0001) * SIZE / 100))  # it is rounded
         world.restart()
     world.settle()
-    return told
+    return shown
 
 
 def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> None:
@@ -53,15 +53,15 @@ def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> Non
     stored: list[int] = []
     store = S3Backend.upload_part
 
-    def counting(backend: Any, bucket: str, upload: str, number: int, value: bytes) -> Any:
+    def count(backend: Any, bucket: str, upload: str, number: int, value: bytes) -> Any:
         stored.append(len(value))
         return store(backend, bucket, upload, number, value)
 
     body = trees.unlike(Random(1), SIZE)
-    job = carried("copy", world.backends["files"], world.backends["bucket"], "up", "large.bin", {"": body})
-    with patch.object(S3Backend, "upload_part", counting):
+    job = make_transfer("copy", world.backends["files"], world.backends["bucket"], "up", "large.bin", {"": body})
+    with patch.object(S3Backend, "upload_part", count):
         world.begin([job])
-        killed_midway(world, "copy")
+        kill_midway(world, "copy")
     world.check_done([job])
     again = sum(stored) - SIZE
     print(f"stored again: {again / len(KILLS) / (1 << 20):.1f} MiB for each kill")
@@ -71,18 +71,18 @@ def test_a_copy_into_a_bucket_stores_at_most_one_part_again(world: World) -> Non
 def test_a_copy_out_of_a_bucket_reads_at_most_one_part_again(world: World) -> None:
     world.clear()
     body = trees.unlike(Random(2), SIZE)
-    job = carried("copy", world.backends["bucket"], world.backends["second"], "down", "large.bin", {"": body})
+    job = make_transfer("copy", world.backends["bucket"], world.backends["second"], "down", "large.bin", {"": body})
     asked: list[int] = []
     ranged = S3Response._handle_range_header
 
-    def counting(response: Any, request: Any, headers: Any, content: Any) -> Any:
+    def count(response: Any, request: Any, headers: Any, content: Any) -> Any:
         answer = ranged(response, request, headers, content)
         asked.append(int(answer[1]["content-length"]))
         return answer
 
-    with patch.object(S3Response, "_handle_range_header", counting):
+    with patch.object(S3Response, "_handle_range_header", count):
         world.begin([job])
-        killed_midway(world, "copy")
+        kill_midway(world, "copy")
         again = sum(asked) - SIZE
     world.check_done([job])
     print(f"read again: {again / len(KILLS) / (1 << 20):.1f} MiB for each kill")
@@ -104,14 +104,14 @@ def test_a_download_goes_on_behind_the_last_part_it_told_of(world: World) -> Non
             sent[0] += request.wfile.write(body[offset : offset + (1 << 20)])
             time.sleep(0.002)
 
-    job = given("offline_download", world.backends["second"], "web", "to-web", body)  # named as its address is
+    job = make_incoming("offline_download", world.backends["second"], "web", "to-web", body)  # named as its address is
     world.begin([job])
     (address,) = world.web.pages
     world.web.at(address, slowly)
-    told = killed_midway(world, "offline_download")
+    shown = kill_midway(world, "offline_download")
     world.check_done([job])
     print(f"sent again: {(sent[0] - SIZE) / len(KILLS) / (1 << 20):.1f} MiB for each kill")
     assert len(begun) == len(KILLS) + 1
-    assert all(start >= kept for start, kept in zip(begun[1:], told, strict=True)), (begun, told)
+    assert all(start >= kept for start, kept in zip(begun[1:], shown, strict=True)), (begun, shown)
     # one part that was stored and not kept, and one that was read meanwhile
     assert sent[0] - SIZE <= len(KILLS) * (2 * PART + READ_AHEAD)

@@ -35,7 +35,7 @@ def unlike(rng: Random, size: int) -> bytes:
     return b"".join(number.to_bytes(4) + block[4:] for number in range(size >> 20)) + rng.randbytes(size % (1 << 20))
 
 
-def generated(rng: Random, files: int, large: int) -> Tree:
+def generate(rng: Random, files: int, large: int) -> Tree:
     """A tree of so many small and large files, with every folder on the way named."""
     folders = [""]
     for _ in range(rng.randrange(1, 8)):
@@ -61,7 +61,7 @@ def parents(tree: Tree) -> Tree:
     return found
 
 
-def archived(tree: Tree, kind: str) -> bytes:
+def make_archive(tree: Tree, kind: str) -> bytes:
     """An archive of ARCHIVES with all that is below the top folder."""
     entries = {path: body for path, body in tree.items() if path}
     packed = io.BytesIO()

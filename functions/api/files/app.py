@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from mangrove.problems import Denied, NotSupported
-from mangrove.tasks import requests
+from mangrove.tasks import submit
 from mangrove.tree import access, archives, browse, changes, transfers
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
@@ -112,14 +112,14 @@ def _build_conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
 @api.post("/api/fs/move", data_model=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     ends = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    tasks = await requests.move(*ends, body.names, _build_conflict(body))
+    tasks = await submit.move(*ends, body.names, _build_conflict(body))
     return ok(dialects.format_transfer("Move", tasks, dialect))
 
 
 @api.post("/api/fs/copy", data_model=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     ends = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    tasks = await requests.copy(*ends, body.names, _build_conflict(body))
+    tasks = await submit.copy(*ends, body.names, _build_conflict(body))
     return ok(dialects.format_transfer("Copy", tasks, dialect))
 
 
@@ -133,7 +133,7 @@ async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: Req
 @api.post("/api/fs/add_offline_download", data_model=models.Opened)
 async def add_offline_download(who: Downloader, body: models.OfflineDownloadReq, dialect: RequestDialect) -> Reply:
     folder = await access.at(who, body.path)
-    tasks = await requests.download(folder, body.urls, body.tool, body.delete_policy)
+    tasks = await submit.download(folder, body.urls, body.tool, body.delete_policy)
     return ok({"tasks": [dialects.format_created_task(task, dialect) for task in tasks]})
 
 
@@ -165,10 +165,10 @@ async def archive_list_by_query(who: ArchiveReader, query: Annotated[models.Arch
 @api.post("/api/fs/archive/decompress", data_model=models.Unpacking)
 async def decompress(who: Unpacker, body: models.DecompressReq, dialect: RequestDialect) -> Reply:
     ends = await access.at(who, body.src_dir), await access.at(who, body.dst_dir)
-    options = requests.DecompressOptions(
+    options = submit.DecompressOptions(
         body.archive_pass, body.inner_path, body.cache_full, body.put_into_new_dir, body.overwrite
     )
-    tasks = await requests.decompress(*ends, body.name, options)
+    tasks = await submit.decompress(*ends, body.name, options)
     return ok({"task": [dialects.format_created_task(task, dialect) for task in tasks]})
 
 

@@ -41,7 +41,7 @@ def _require_kind(kind: str) -> str:
 
 
 def _list_tasks(kind: str, done: bool, who: Caller, page: Page, dialect: Dialect) -> Reply:
-    rows = queue.listed(_require_kind(kind), done, who, page.end)
+    rows = queue.list_views(_require_kind(kind), done, who, page.end)
     return ok([dialects.format_task(row, dialect) for row in page.iterate(rows)])
 
 
@@ -57,9 +57,9 @@ def _apply_to_each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
 
 
 def _apply_to_all(kind: str, who: Caller, states: set[State], verb: Verb) -> Reply:
-    for row in queue.listed(_require_kind(kind), True, who, PAGE):
-        if row["state"] in states:
-            verb(kind, row["id"], who)
+    for row in queue.list_views(_require_kind(kind), True, who, PAGE):
+        if row.state in states:
+            verb(kind, row.id, who)
     return ok()
 
 

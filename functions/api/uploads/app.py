@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mangrove.drivers.base import Upload
-from mangrove.tasks import requests
+from mangrove.tasks import submit
 from mangrove.tree import access, uploads
 from mangrove.tree.access import PathAccess
 from mangrove.web import dialects
@@ -49,7 +49,7 @@ async def _store(
     target: PathAccess, incoming: IncomingUpload, body: AsyncIterator[bytes], upload: Upload, dialect: Dialect
 ) -> Reply:
     if incoming.as_task:
-        task = await requests.upload(target, body, upload, incoming.overwrite, incoming.hashes)
+        task = await submit.upload(target, body, upload, incoming.overwrite, incoming.hashes)
         return ok({"task": dialects.format_created_task(task, dialect)})
     await uploads.write(target, body, upload, overwrite=incoming.overwrite, hashes=incoming.hashes)
     return ok()

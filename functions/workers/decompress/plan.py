@@ -1,6 +1,6 @@
 """The state Plan of the machine decompress."""
 
-from mangrove.tasks import decompress
-from mangrove.tasks.steps import worker
+from mangrove.tasks import decompress, specs
+from mangrove.tasks.steps import make_worker
 
-handler = worker(decompress.plan)
+handler = make_worker(specs.DECOMPRESS, decompress.plan)

@@ -1,6 +1,6 @@
 """The state Settle of the machine decompress."""
 
-from mangrove.tasks import decompress
-from mangrove.tasks.steps import settler
+from mangrove.tasks import decompress, specs
+from mangrove.tasks.steps import make_settler
 
-handler = settler(decompress.clean)
+handler = make_settler(specs.DECOMPRESS, decompress.clean)

@@ -1,6 +1,6 @@
 """The state Begin of the machine download."""
 
-from mangrove.tasks import download
-from mangrove.tasks.steps import worker
+from mangrove.tasks import download, specs
+from mangrove.tasks.steps import make_worker
 
-handler = worker(download.begin)
+handler = make_worker(specs.DOWNLOAD, download.begin)

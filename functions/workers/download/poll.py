@@ -1,6 +1,6 @@
 """The state Poll of the machine download."""
 
-from mangrove.tasks import download
-from mangrove.tasks.steps import worker
+from mangrove.tasks import download, specs
+from mangrove.tasks.steps import make_worker
 
-handler = worker(download.poll, slice=download.SLICE_SECONDS)
+handler = make_worker(specs.DOWNLOAD, download.poll, slice=download.SLICE_SECONDS)

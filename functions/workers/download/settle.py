@@ -1,6 +1,6 @@
 """The state Settle of the machine download."""
 
-from mangrove.tasks import download
-from mangrove.tasks.steps import settler
+from mangrove.tasks import download, specs
+from mangrove.tasks.steps import make_settler
 
-handler = settler(download.clean)
+handler = make_settler(specs.DOWNLOAD, download.clean)

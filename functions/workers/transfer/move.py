@@ -1,6 +1,6 @@
 """The state Move of the machine transfer."""
 
-from mangrove.tasks import transfer
-from mangrove.tasks.steps import worker
+from mangrove.tasks import specs, transfer
+from mangrove.tasks.steps import make_worker
 
-handler = worker(transfer.move)
+handler = make_worker(specs.TRANSFER, transfer.move)

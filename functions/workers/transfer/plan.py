@@ -1,6 +1,6 @@
 """The state Plan of the machine transfer."""
 
-from mangrove.tasks import transfer
-from mangrove.tasks.steps import worker
+from mangrove.tasks import specs, transfer
+from mangrove.tasks.steps import make_worker
 
-handler = worker(transfer.plan)
+handler = make_worker(specs.TRANSFER, transfer.plan)

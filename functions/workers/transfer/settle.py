@@ -1,6 +1,6 @@
 """The state Settle of the machine transfer."""
 
-from mangrove.tasks import transfer
-from mangrove.tasks.steps import settler
+from mangrove.tasks import specs, transfer
+from mangrove.tasks.steps import make_settler
 
-handler = settler(transfer.clean)
+handler = make_settler(specs.TRANSFER, transfer.clean)

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
+from mangrove import runtime
 from mangrove.local.template import ROOT, iter_resources
 from mangrove.problems import Problem
 from mangrove.records import tasks as records
@@ -184,7 +185,7 @@ def load_machines() -> dict[str, LoadedMachine]:
     return {name: load_machine(name) for name in {kind.machine for kind in KINDS.values()}}
 
 
-class Runner:
+class Runner(machines.MachineStarter):
     """Runs tasks in this process: as many of a kind at once as the settings say, the oldest first.
 
     `loaded`: machines and the handlers of their states by the machines' names, of the template when not given.
@@ -198,11 +199,11 @@ class Runner:
         self._running: dict[str, dict[str, asyncio.Task[None]]] = {name: {} for name in KINDS}
         self._restart: set[str] = set()  # started while they still ran: their end may have been decided before
         self._early: set[str] | None = set()  # started while the unfinished tasks are read from the records
-        steps.live_in(self._loop)
-        machines.use(self.start, self.expedite)
+        steps.use_loop(self._loop)
+        runtime.put(machines.MachineStarter, self)
 
-    def start(self, task: Task) -> None:
-        """Queue a task; from any thread."""
+    def start(self, task: Task, suffix: str = "") -> None:
+        """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
         self._loop.call_soon_threadsafe(self._enqueue, task.kind, task.id)
 
     def expedite(self, task: Task) -> None:
@@ -213,7 +214,7 @@ class Runner:
         """Take up the unfinished tasks, then follow the settings, until cancelled."""
         early = set() if self._early is None else self._early
         for kind in KINDS:
-            for row in await asyncio.to_thread(records.release_all, kind):
+            for row in await asyncio.to_thread(records.release_leases, kind):
                 if row.id not in early:
                     self._enqueue(kind, row.id)
         self._early = None

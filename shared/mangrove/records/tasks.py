@@ -1,14 +1,14 @@
-"""Task records: what a piece of long work is, how far it came, and who works on it now.
+"""Task records: what a piece of long work is, how far it came, and which worker holds it.
 
-A worker holds a lease under a token of its own; every write of progress names the token, so that a worker that
-wakes after its lease went to another one changes nothing.
+A worker holds a lease under a token of its own; every write of progress names the token, so that a worker whose lease
+went to another one changes nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import orjson
@@ -22,23 +22,49 @@ from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, Table
 CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
 
 
+@dataclass(slots=True)
+class TaskView:
+    """What clients see of a task, and the JSON object that is stored of it. `state` is a number of `tasks.kinds.State`,
+    times are ISO 8601, `progress` is in percent; `total_bytes` is 0 when it is not known."""
+
+    id: str
+    name: str
+    creator: str
+    creator_role: int
+    state: int
+    status: str
+    progress: float
+    start_time: str | None
+    end_time: str | None
+    total_bytes: int
+    error: str
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {name: getattr(self, name) for name in VIEW_FIELDS}
+
+
+VIEW_FIELDS = tuple(field.name for field in fields(TaskView))
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`shown` is what lists show; `facts` what the work is, sealed in the table; `cursor` how far it came.
+    """`view` is what lists show; `spec` what the work is, sealed in the table; `cursor` how far it came (both as
+    stored, see `tasks.specs`).
 
-    `turn` counts the runs: 0 for the first, one more for each retry. `created`, and `touched` (when a worker last held
-    it, or held it no longer), are seconds since the epoch.
+    `attempt` counts the runs: 0 for the first, one more for each retry. `removed`: it is shown no more, its machine is
+    to clean up. `created`, and `touched` (the end of the last lease), are seconds since the epoch.
     """
 
     id: str
     kind: str
     owner: int
-    view: dict[str, Any]
-    spec: dict[str, Any]
-    cursor: dict[str, Any]
+    view: TaskView
+    spec: Mapping[str, Any]
+    cursor: Mapping[str, Any]
     cancel: bool
     done: bool
-    gone: bool
+    removed: bool
     attempt: int
     created: float
     touched: float
@@ -50,7 +76,7 @@ class Row:
 
     id: str
     owner: int
-    view: dict[str, Any]
+    view: TaskView
     cancel: bool
 
 
@@ -86,156 +112,157 @@ class TaskRecord(Record):
     by_status = StatusIndex()
 
 
-def _status_key(kind: str, done: bool) -> str:
+def _make_status_key(kind: str, done: bool) -> str:
     return f"{kind}#{'done' if done else 'undone'}"
 
 
-def _gone(kind: str) -> str:
-    """The shelf of tasks that were removed while somebody worked on them."""
+def _make_removed_key(kind: str) -> str:
+    """The status of tasks that were removed while a worker held them."""
     return f"{kind}#gone"
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _dump(value: Mapping[str, Any] | TaskView) -> str:
     return orjson.dumps(value).decode()
 
 
-def _task(record: TaskRecord) -> Task:
+def _load_view(text: str) -> TaskView:
+    return TaskView(**orjson.loads(text))
+
+
+def _make_task(record: TaskRecord) -> Task:
     return Task(
         id=record.id,
         kind=record.kind,
         owner=int(record.owner),
-        view=orjson.loads(record.view),
+        view=_load_view(record.view),
         spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=record.status_key == _status_key(record.kind, True),
-        gone=record.status_key == _gone(record.kind),
+        done=record.status_key == _make_status_key(record.kind, True),
+        removed=record.status_key == _make_removed_key(record.kind),
         attempt=int(record.attempt),
         created=float(record.created),
         touched=max(float(record.until), float(record.created)),
     )
 
 
-def create(id: str, kind: str, owner: int, view: Mapping[str, Any], spec: Mapping[str, Any]) -> Task:
-    """A new task that nobody works on yet."""
+def create(kind: str, owner: int, view: TaskView, spec: Mapping[str, Any]) -> Task:
+    """Store a new task that no worker holds; Conflict when its id is taken."""
     created = time.time()
     record = TaskRecord(
-        id, status_key=_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{id}", kind=kind, owner=owner,
-        view=_text(view), spec=_text(spec), created=created,
+        view.id, status_key=_make_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{view.id}",
+        kind=kind, owner=owner, view=_dump(view), spec=_dump(spec), created=created,
     )  # fmt: skip
     with told():
         record.save(condition=TaskRecord.id.does_not_exist())
-    return _task(record)
+    return _make_task(record)
 
 
 def get(id: str) -> Task:
     """One task; RecordMissing."""
     with told():
         try:
-            return _task(TaskRecord.get(id, consistent_read=True))
+            return _make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
             raise RecordMissing from None
 
 
-def rows(kind: str, done: bool, at_once: int | None = None) -> Iterator[Row]:
-    """The tasks of a kind that are done, or that are not, oldest first; `at_once` are asked of the engine at a time."""
-    yield from _on(_status_key(kind, done), at_once)
+def list_rows(kind: str, done: bool, page_size: int | None = None) -> Iterator[Row]:
+    """The tasks of a kind that are done, or that are not, oldest first; read `page_size` at a time."""
+    yield from _query(_make_status_key(kind, done), page_size)
 
 
-def _on(status_key: str, at_once: int | None = None) -> Iterator[Row]:
-    """Read as they come: models of thousands of rows that are only shown cost more than the rows."""
+def _query(status_key: str, page_size: int | None = None) -> Iterator[Row]:
+    """Without models: those of thousands of rows that are only shown cost more than the rows."""
     table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
-    wanted, following = ["owner", "shown", "cancel"], None
+    attributes, start = ["owner", "shown", "cancel"], None
     while True:
         with told():
             page = connection.query(
-                table, status_key, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following,
-                limit=at_once,
+                table, status_key, index_name="shelf", attributes_to_get=attributes, exclusive_start_key=start,
+                limit=page_size,
             )  # fmt: skip
         for item in page["Items"]:
-            view = orjson.loads(item["shown"]["S"])
-            yield Row(view["id"], int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
-        following = page.get("LastEvaluatedKey")
-        if not following:
+            view = _load_view(item["shown"]["S"])
+            yield Row(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
+        start = page.get("LastEvaluatedKey")
+        if not start:
             return
 
 
-def take(id: str, token: str, seconds: float) -> Task:
-    """Work on the task under `token` for the next `seconds`; Conflict while somebody else does, or it is gone."""
+def acquire_lease(id: str, token: str, seconds: float) -> Task:
+    """Hold the task under `token` for the next `seconds`; Conflict while another worker does, or there is no task."""
     now = time.time()
     record = TaskRecord(id)
     free = TaskRecord.id.exists() & ((TaskRecord.until < now) | (TaskRecord.lease == token))
     with told():
         record.update(actions=[TaskRecord.lease.set(token), TaskRecord.until.set(now + seconds)], condition=free)
-    return _task(record)
+    return _make_task(record)
 
 
-def keep(
+def save(
     task: Task,
     token: str,
     seconds: float,
     *,
-    view: Mapping[str, Any] | None = None,
-    spec: Mapping[str, Any] | None = None,
+    view: TaskView | None = None,
     cursor: Mapping[str, Any] | None = None,
     done: bool | None = None,
 ) -> Task:
-    """Write what changed, as the holder of `token`, and hold it `seconds` more; 0 lets go. Conflict for others.
+    """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it.
 
-    The answer tells whether a cancel mark was set meanwhile. `done` puts the task on the other shelf, unless it was
-    taken down: a Conflict, too.
+    Conflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes the
+    status, unless the task was removed: a Conflict, too.
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [TaskRecord.until.set(time.time() + (seconds or -CLOCKS_DIFFER))]
-    for attribute, value in ((TaskRecord.view, view), (TaskRecord.cursor, cursor), (TaskRecord.spec, spec)):
+    for attribute, value in ((TaskRecord.view, view), (TaskRecord.cursor, cursor)):
         if value is not None:
-            actions.append(attribute.set(_text(value)))
+            actions.append(attribute.set(_dump(value)))
     condition = TaskRecord.lease == token
     if done is not None:
-        actions.append(TaskRecord.status_key.set(_status_key(task.kind, done)))
-        condition &= TaskRecord.status_key != _gone(task.kind)
+        actions.append(TaskRecord.status_key.set(_make_status_key(task.kind, done)))
+        condition &= TaskRecord.status_key != _make_removed_key(task.kind)
     with told():
         record.update(actions=actions, condition=condition)
-    return _task(record)
+    return _make_task(record)
 
 
 def mark_cancelled(id: str) -> None:
-    """Ask whoever works on the task to stop."""
+    """Ask the worker of a task to stop."""
     with told():
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
-def unfinished(kind: str) -> Iterator[Row]:
-    """The tasks of a kind that somebody is to work on, also those that nobody sees any more."""
-    yield from _on(_status_key(kind, False))
-    yield from _on(_gone(kind))
+def list_unfinished(kind: str) -> Iterator[Row]:
+    """The tasks of a kind that are to be worked on, also those that were removed."""
+    yield from _query(_make_status_key(kind, False))
+    yield from _query(_make_removed_key(kind))
 
 
-def reopen(task: Task, view: Mapping[str, Any], *, gone: bool = False) -> Task:
-    """Make a task undone once more, as its next run; who worked on it so far no longer does.
+def reopen(task: Task, view: TaskView, *, removed: bool = False) -> Task:
+    """Make a task undone once more, as its next run; a worker that holds it loses its lease.
 
-    `gone`: nobody sees it any more, and all that this run does is to clean up. Conflict when somebody else has begun
-    that run.
+    `removed`: it is shown no more, and all that this run does is to clean up. Conflict when that run was opened before.
     """
     record = TaskRecord(task.id)
     actions: list[Action] = [
-        TaskRecord.view.set(_text(view)),
-        TaskRecord.status_key.set(_gone(task.kind) if gone else _status_key(task.kind, False)),
-        TaskRecord.cancel.set(gone),
+        TaskRecord.view.set(_dump(view)),
+        TaskRecord.status_key.set(_make_removed_key(task.kind) if removed else _make_status_key(task.kind, False)),
+        TaskRecord.cancel.set(removed),
         TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
     ]
     with told():
         record.update(actions=actions, condition=TaskRecord.attempt == task.attempt)
-    return _task(record)
+    return _make_task(record)
 
 
-def release_all(kind: str) -> list[Row]:
-    """Let go of every lease of a kind, and answer the tasks that are to go on: for a machine that knows that nobody
-    else works on them."""
+def release_leases(kind: str) -> list[Row]:
+    """End every lease of a kind; the tasks that are unfinished. For the only process that works on them."""
     found: list[Row] = []
-    for row in list(unfinished(kind)):
+    for row in list(list_unfinished(kind)):
         try:
             with told():
                 TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
@@ -245,41 +272,44 @@ def release_all(kind: str) -> list[Row]:
     return found
 
 
-def take_down(task: Task) -> None:
-    """Ask whoever works on the task to stop, and show it to nobody; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_gone(task.kind))]
+def mark_removed(task: Task) -> None:
+    """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
+    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_make_removed_key(task.kind))]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
 
 
-def shelve(task: Task, view: Mapping[str, Any]) -> None:
-    """Put a task that nobody could begin to work on back among those that are done."""
-    actions: list[Action] = [TaskRecord.view.set(_text(view)), TaskRecord.status_key.set(_status_key(task.kind, True))]
+def mark_done(task: Task, view: TaskView) -> None:
+    """Count a task whose machine could not be started as done."""
+    actions: list[Action] = [
+        TaskRecord.view.set(_dump(view)),
+        TaskRecord.status_key.set(_make_status_key(task.kind, True)),
+    ]
     with told():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
 
 
-def delete_gone(id: str) -> None:
-    """Forget a task if it was taken down."""
+def delete_removed(id: str) -> None:
+    """Delete a task if it was removed."""
     with told():
         try:
             record = TaskRecord.get(id, consistent_read=True)
         except DoesNotExist:
             return
-        if record.status_key == _gone(record.kind):
+        if record.status_key == _make_removed_key(record.kind):
             record.delete()
 
 
 def delete_done(kind: str, id: str) -> None:
-    """Forget a task that is done; one that somebody has just begun again stays."""
+    """Delete a task that is done; one that was just reopened stays."""
     try:
         with told():
-            TaskRecord(id).delete(condition=TaskRecord.status_key == _status_key(kind, True))
+            TaskRecord(id).delete(condition=TaskRecord.status_key == _make_status_key(kind, True))
     except Conflict:
-        pass  # begun again, or gone
+        pass  # reopened, or deleted
 
 
 def delete(id: str) -> None:
-    """Forget a task."""
+    """Delete a task."""
     with told():
         TaskRecord(id).delete()

@@ -1,4 +1,4 @@
-"""Who asked for a task, as he may act now: rights and rules are looked up anew by every slice of work."""
+"""The rights of the user who opened a task, as they are now: every slice of work looks up rights and rules anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mangrove.paths import TreePath, checked_name
 from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
-from mangrove.tasks.file_copy import Endpoint
+from mangrove.tasks.endpoints import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
@@ -18,8 +18,8 @@ from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.rules import Rule
 
 
-async def caller(task: Task, right: Right) -> Caller:
-    """Who asked; Denied when he has no account any more."""
+async def authorize_caller(task: Task, right: Right) -> Caller:
+    """The owner of a task, to use `right`; Denied when the account is disabled or gone."""
     now = await snapshot.fresh()
     user = next((one for one in now.users.values() if one.id == task.owner), None)
     if user is None or user.disabled:
@@ -27,64 +27,70 @@ async def caller(task: Task, right: Right) -> Caller:
     return Caller(user, right)
 
 
-async def place(who: Caller, path: str, password: str = "") -> PathAccess:
-    """A spot by its absolute path; Denied outside the caller's base path."""
-    found = await access.at(who, path, password, confined=False)
+async def access_path(caller: Caller, path: str, password: str = "") -> PathAccess:
+    """Access to an absolute path; Denied outside the caller's base path."""
+    found = await access.at(caller, path, password, confined=False)
     if not found.path.within(found.base):
         raise Denied
     return found
 
 
 @dataclass(slots=True)
-class Goal:
+class Target:
     """Where bytes go: a folder of the tree, and in it `name`; "" for the folder itself."""
 
     folder: PathAccess
     name: str
-    end: Endpoint
+    endpoint: Endpoint
     mount: Mount
     _folders: dict[str | None, tuple[bool, Rule | None]] = field(default_factory=dict)
 
-    def refusal(self, item: str) -> StorageProblem | None:
-        """Why the entry `item` below the goal ("" for itself) may not be put there, if it may not."""
+    @property
+    def located(self) -> Located:
+        """The target with its mount."""
+        return Located(self.endpoint.driver, self.endpoint.path, self.mount)
+
+    def find_refusal(self, item: str) -> StorageProblem | None:
+        """Why the entry `item` below the target ("" for itself) may not be put there; None when it may."""
         parent, _, name = item.rpartition("/") if item else (None, "", self.name)
         if parent not in self._folders:
-            self._folders[parent] = self._looked(parent)
+            self._folders[parent] = self._find_rules(parent)
         may, hiding = self._folders[parent]
         if may and not (hiding is not None and hiding.hides_name(name)):
             return None
         return Forbidden("permission denied")
 
-    def _looked(self, parent: str | None) -> tuple[bool, Rule | None]:
-        """Whether new things may be put into a folder (None: the goal's own), and the rule that hides names in it."""
-        path, who, rules = self.folder.path, self.folder.caller.user, self.folder.rules
+    def _find_rules(self, parent: str | None) -> tuple[bool, Rule | None]:
+        """Whether new things may be put into a folder (None: the target's own), and the rule that hides names in it."""
+        path, user, rules = self.folder.path, self.folder.caller.user, self.folder.rules
         if parent is not None:
             path = TreePath(f"{path}/{self.name}/{parent}")
         there, _ = self.folder.with_path(path).find_mount()
-        may = rules.may_write(who, path) and rules.is_reader(who, path) and there.path == self.mount.path
-        return may, rules.find_hide_rule(who, path)  # what is put below another mount would be seen nowhere
+        may = rules.may_write(user, path) and rules.is_reader(user, path) and there.path == self.mount.path
+        return may, rules.find_hide_rule(user, path)  # what is put below another mount would be seen nowhere
 
 
-async def prepare(goal: Goal) -> None:
-    """Make the folder that a goal is in, and those above it, where the caller may."""
-    driver, place = goal.end.driver, goal.folder
-    inner = goal.end.path.parent if goal.name else goal.end.path
-    for step, path in zip(inner.ancestors()[:-1], place.path.ancestors(), strict=False):
-        if await Endpoint(driver, step).entry() is not None:
+async def resolve_target(caller: Caller, folder: str, name: str) -> Target:
+    """Where a task's bytes go, as the caller may put them there; Denied when that is not allowed."""
+    into = await access_path(caller, folder)
+    into.require(caller.declared_right)
+    located = await into.locate()
+    if name:
+        located = located.child(name)
+    return Target(into, name, Endpoint(located.driver, located.path), located.mount)
+
+
+async def make_target_folder(target: Target) -> None:
+    """Make the folder that a target is in, and those above it, where the caller may."""
+    driver, folder = target.endpoint.driver, target.folder
+    inner = target.endpoint.path.parent if target.name else target.endpoint.path
+    for ancestor, path in zip(inner.ancestors()[:-1], folder.path.ancestors(), strict=False):
+        if await Endpoint(driver, ancestor).find() is not None:
             break
-        checked_name(step.name)
-        place.with_path(path.parent).require(place.caller.declared_right)
+        checked_name(ancestor.name)
+        folder.with_path(path.parent).require(folder.caller.declared_right)
     if not isinstance(driver, MakesDirectories):
         raise NotSupported
     if inner != "/":
         await driver.makedirs(inner)
-    forget_upwards(Located(driver, inner, goal.mount))
-
-
-async def goal(who: Caller, folder: str, name: str) -> Goal:
-    """Where a task's bytes go, as the caller may put them there; Denied when he may not."""
-    into = await place(who, folder)
-    into.require(who.declared_right)
-    located = await into.locate()
-    end = located.child(name) if name else located
-    return Goal(into, name, Endpoint(end.driver, end.path), end.mount)
+    forget_upwards(Located(driver, inner, target.mount))

@@ -1,4 +1,4 @@
-"""The machine that brings a file from an address: Begin asks the tool, Poll looks how far it is, Settle cleans up.
+"""The machine that downloads a file: Begin asks the tool, Poll looks how far it is, Settle cleans up.
 
 What arrives waits in staging; a transfer goes on with it. SimpleHttp is this service itself: its Poll fetches, part
 by part, and continues where it was cut off when the server can.
@@ -9,332 +9,308 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TypeAlias
 
 from mangrove.checkpoints import reached
 from mangrove.config import config
-from mangrove.drivers.base import MakesDirectories, Parts, Upload, list_all, make_parts_key
+from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
-from mangrove.records import tasks as records
-from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import authorization, file_copy, kinds, queue, staging
-from mangrove.tasks.file_copy import MOST_PIECES
-from mangrove.tasks.kinds import State
+from mangrove.tasks.endpoints import Endpoint, split_chunks
+from mangrove.tasks.file_copy import MOST_PARTS
+from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.specs import DownloadCursor, DownloadSpec, PartialFile, TransferSpec
 from mangrove.tasks.steps import Run
-from mangrove.tasks.transfer import STAGED_GOES
 from mangrove.tools import http, registry
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
 
 SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
 PART = 16 << 20  # bytes of a file that are under way at once
-PATIENCE = 5  # looks in a row that a tool may fail to answer
-SHORTEST, LONGEST = 3, 300  # seconds between two looks
+PATIENCE = 5  # calls in a row that a tool may fail to answer
+SHORTEST, LONGEST = 3, 300  # seconds between two calls
 MIB = 1 << 20
 
+DownloadRun: TypeAlias = Run[DownloadSpec, DownloadCursor]
 
-async def begin(run: Run) -> bool:
-    """Hand the address to its tool."""
-    await _goal(run)
-    if run.cursor.get("turn") != run.task.attempt:
-        run.cursor = {"turn": run.task.attempt, "begun": time.time()}
-    name = run.spec["tool"]
-    if name != SIMPLE_HTTP and "token" not in run.cursor:
-        tool = await _tool(name)
-        folder = await asyncio.to_thread(staging.folder, _stage(run), staging.BODY)
-        run.cursor["token"] = await tool.add(run.spec["url"], folder, f"{run.task.id}-{run.task.attempt}")
-        reached("download.asked")
+
+async def begin(run: DownloadRun) -> bool:
+    """Give the address to its tool."""
+    await _resolve_target(run)
+    if run.cursor.attempt != run.task.attempt:
+        run.cursor = DownloadCursor(attempt=run.task.attempt, started=time.time())
+    name = run.spec.tool
+    if name != SIMPLE_HTTP and run.cursor.token is None:
+        tool = await _get_tool(name)
+        folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
+        run.cursor.token = await tool.add(run.spec.url, folder, f"{run.task.id}-{run.task.attempt}")
+        reached("download.submitted")
     return True
 
 
-async def poll(run: Run) -> bool:
-    """See how far it is, or fetch on; when the file is there, hand it on."""
-    await _goal(run)
-    if run.spec["tool"] != SIMPLE_HTTP:
-        return await _look(run)
-    if not run.cursor.get("whole") and await _went_on(run):
+async def poll(run: DownloadRun) -> bool:
+    """See how far it is, or fetch on; when the file is there, open its transfer."""
+    await _resolve_target(run)
+    if run.spec.tool != SIMPLE_HTTP:
+        return await _poll_tool(run)
+    if not run.cursor.complete and await _fetch_on(run):
         return True
-    await _hand_on(run, run.spec["policy"])
+    await _chain_transfer(run, run.spec.delete_policy)
     return False
 
 
-async def _went_on(run: Run) -> bool:
+async def _fetch_on(run: DownloadRun) -> bool:
     """Fetch on. A connection that broke after it brought something is made again at once, however often."""
-    before = _parts(run)
+    before = _count_parts(run)
     try:
         return await _fetch(run)
     except Unreachable:
-        if _parts(run) <= before:
+        if _count_parts(run) <= before:
             raise
         return True
 
 
-def _parts(run: Run) -> int:
+def _count_parts(run: DownloadRun) -> int:
     """How many parts of the file are stored."""
-    return len(run.cursor.get("file", {}).get("receipts", ()))
+    return len(run.cursor.partial.receipts) if run.cursor.partial is not None else 0
 
 
-def _stage(run: Run) -> str:
+def _get_stage(run: DownloadRun) -> str:
     """The name under which this run keeps what arrives."""
-    return queue.stage(run.task)
+    return queue.get_stage(run.task)
 
 
-async def _goal(run: Run) -> authorization.Goal:
-    who = await authorization.caller(run.task, Right.OFFLINE_DOWNLOAD)
-    return await authorization.goal(who, run.spec["target"], "")
+async def _resolve_target(run: DownloadRun) -> authorization.Target:
+    caller = await authorization.authorize_caller(run.task, Right.OFFLINE_DOWNLOAD)
+    return await authorization.resolve_target(caller, run.spec.target_dir, "")
 
 
-async def _tool(name: str) -> Tool:
+async def _get_tool(name: str) -> Tool:
     return registry.make_tool(name, (await snapshot.fresh()).settings)
 
 
-async def _look(run: Run) -> bool:
-    cursor, name = run.cursor, run.spec["tool"]
-    tool = await _tool(name)
+async def _poll_tool(run: DownloadRun) -> bool:
+    cursor, name = run.cursor, run.spec.tool
+    tool = await _get_tool(name)
     try:
-        status = await tool.get_status(cursor["token"])
+        status = await tool.get_status(cursor.token or "")
     except Unreachable as problem:
-        cursor["missed"] = cursor.get("missed", 0) + 1
-        if cursor["missed"] > PATIENCE:
+        cursor.missed += 1
+        if cursor.missed > PATIENCE:
             raise StorageProblem(f"failed to get status of {run.task.id}, retried {PATIENCE} times") from problem
-        return _later(run)
-    cursor |= {"missed": 0, "token": status.token}
+        return _wait(run)
+    cursor.missed, cursor.token = 0, status.token
     if status.error:
         raise StorageProblem(f"[{name}]: {status.error}")
-    most = snapshot.current().settings.number("offline_download_max_size") * MIB
-    _bounded(max(status.total, status.downloaded), most)
-    run.view |= {"status": status.text, "total_bytes": status.total}
-    run.progress(status.downloaded)
+    _limit_size(max(status.total, status.downloaded), snapshot.current().settings.offline_download_max_size)
+    run.view.status, run.view.total_bytes = status.text, status.total
+    run.show_progress(status.downloaded)
     if not status.done:
-        return _later(run)
-    return await _arrived(run, tool, status)
+        return _wait(run)
+    return await _finish_tool(run, tool, status)
 
 
-def _later(run: Run) -> bool:
+def _wait(run: DownloadRun) -> bool:
     """Look again; the longer it takes, the less often, so that a cloud execution's history lasts for weeks."""
     run.wait = SHORTEST
     if not config().on_one_machine:
-        run.wait = min(max(SHORTEST, int((time.time() - run.cursor["begun"]) / 20)), LONGEST)
+        run.wait = min(max(SHORTEST, int((time.time() - run.cursor.started) / 20)), LONGEST)
     return True
 
 
-async def _arrived(run: Run, tool: Tool, status: Status) -> bool:
+async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
     """Every byte is there. While the tool still gives the files to others, they stay where they are."""
+    cursor = run.cursor
     if status.seeds_forever:
-        await staging.pin(_stage(run))
-    shared = status.seeding or status.seeds_forever
-    await _hand_on(run, "delete_never" if shared or run.cursor.get("shared") else run.spec["policy"])
+        await staging.pin(_get_stage(run))
+    shared = status.seeding or status.seeds_forever or cursor.shared
+    await _chain_transfer(run, DELETE_NEVER if shared else run.spec.delete_policy)
     if status.seeding:
-        run.cursor["shared"] = True
-        run.view["status"] = "offline download completed, waiting for seeding"
-        return _later(run)
-    if run.cursor.get("shared") and (following := await _following(run)) and not following.done:
-        return _later(run)
-    await tool.remove_completed(run.cursor["token"])
+        cursor.shared = True
+        run.view.status = "offline download completed, waiting for seeding"
+        return _wait(run)
+    if cursor.shared:
+        chained = await asyncio.to_thread(queue.find_chained, run.task)
+        if chained is not None and not chained.done:
+            return _wait(run)
+    await tool.remove_completed(cursor.token or "")
     return False
 
 
-async def _following(run: Run) -> Task | None:
-    """The transfer of what arrived, unless somebody took it off the board."""
-    try:
-        return await asyncio.to_thread(records.get, queue.following(_stage(run)))
-    except RecordMissing:
-        return None
-
-
-async def _hand_on(run: Run, policy: str) -> None:
+async def _chain_transfer(run: DownloadRun, policy: str) -> None:
     """Open the transfer of what has arrived: one entry by its name, several into the folder itself."""
-    goal = await _goal(run)
-    if await asyncio.to_thread(queue.is_chained, run.task):
+    target = await _resolve_target(run)
+    if await asyncio.to_thread(queue.resume_chained, run.task):
         return  # by a worker that died before it could say so; what arrived may be gone by now
-    body = staging.place(_stage(run), staging.BODY)
+    body = staging.get_path(_get_stage(run), staging.BODY)
     arrived = await list_all(await staging.driver(), body)
     if not arrived:
         raise StorageProblem("nothing arrived")
     single = arrived[0].name if len(arrived) == 1 else ""
-    spec = {
-        "source": "",
-        "password": "",
-        "staged": body / single if single else body,
-        "target": run.spec["target"],
-        "name": single,
-        "overwrite": True,
-        "leave": False,
-        "policy": policy,
-    }
-    name = kinds.brought_name(TreePath("/") / (single or staging.BODY), goal.mount.path, goal.end.path)
+    spec = TransferSpec(
+        staged=body / single if single else body,
+        target_dir=run.spec.target_dir,
+        name=single,
+        overwrite=True,
+        delete_policy=policy,
+    )
+    name = kinds.format_staged_name(TreePath("/") / (single or staging.BODY), target.mount.path, target.endpoint.path)
     size = sum(entry.size or 0 for entry in arrived)
-    if run.spec["tool"] != SIMPLE_HTTP:
-        run.view["status"] = "offline download completed, maybe transferring"
+    if run.spec.tool != SIMPLE_HTTP:
+        run.view.status = "offline download completed, maybe transferring"
     await asyncio.to_thread(queue.chain, "offline_download_transfer", run.task, name, spec, size)
-    reached("download.handed")
+    reached("download.chained")
 
 
-async def _fetch(run: Run) -> bool:
+async def _fetch(run: DownloadRun) -> bool:
     """Fetch with SimpleHttp until the end of the slice, when the server lets us continue; whether there is more."""
     settings = (await snapshot.fresh()).settings
-    allowed = registry.make_address_policy(settings)
-    most = settings.number("offline_download_max_size") * MIB
-    state: dict[str, Any] = run.cursor.get("file", {})
-    offset = _parts(run) * state.get("length", PART)
-    if offset > state.get("size", 0):  # the last part is shorter
-        return await _finish(run, await _store(), state)
-    async with http.fetch(run.spec["url"], allowed, offset, state.get("validator", "")) as answer:
-        _bounded(answer.size or 0, most)
-        if not answer.offset and state:
-            await _drop(run)
-            state = {}
-        run.view["total_bytes"] = answer.size or 0
-        length = state.get("length") or _length(answer.size)
-        pieces = _pieces(answer.iter_blocks(), length)
+    allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
+    partial = run.cursor.partial
+    offset = _count_parts(run) * partial.length if partial is not None else 0
+    if partial is not None and offset > partial.size:  # the last part is shorter
+        return await _finish(run, await _get_storage(), partial)
+    validator = partial.validator if partial is not None else ""
+    async with http.fetch(run.spec.url, allowed, offset, validator) as answer:
+        _limit_size(answer.size or 0, most)
+        if not answer.offset and partial is not None:
+            await _drop_partial(run)
+            partial = None
+        run.view.total_bytes = answer.size or 0
+        length = partial.length if partial is not None else _plan_length(answer.size)
+        pieces = split_chunks(answer.iter_blocks(), length)
         first = await anext(pieces, b"")
-        _bounded(len(first), most)
-        if not state and len(first) < length:
-            await staging.keep(_stage(run), f"{staging.BODY}/{answer.name}", _once(first), _upload(len(first)))
+        _limit_size(len(first), most)
+        if partial is None and len(first) < length:
+            name = f"{staging.BODY}/{answer.name}"
+            await staging.store(_get_stage(run), name, staging.stream(first), _make_upload(len(first)))
             reached("download.whole")
             return await _complete(run)
-        return await _stored(run, answer, length, first, pieces, most)
+        return await _store(run, answer, length, first, pieces, most)
 
 
-def _length(size: int | None) -> int:
-    """Bytes of a piece of a file of this size: two are under way at once, and the record names every one."""
-    return PART if size is None else max(PART // 2, -(-size // MOST_PIECES))
+def _plan_length(size: int | None) -> int:
+    """Bytes of a part of a file of this size: two are under way at once, and the record names every one."""
+    return PART if size is None else max(PART // 2, -(-size // MOST_PARTS))
 
 
-def _bounded(size: int, most: int) -> None:
-    """Refuse a file of more than `most` bytes; 0 is no bound."""
+def _limit_size(size: int, most: int) -> None:
+    """Refuse a file of more than `most` bytes; 0 is no limit."""
     if most and size > most:
         raise StorageProblem(f"the file has more than the {most // MIB} MiB that are allowed")
 
 
-async def _stored(
-    run: Run, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
+async def _store(
+    run: DownloadRun, answer: http.FetchResponse, length: int, first: bytes, pieces: AsyncIterator[bytes], most: int
 ) -> bool:
     """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
-    store, state = await _begun(run, answer, length)
-    path, receipts = TreePath(state["path"]), state["receipts"]
-    size, piece = int(state["size"]), first
+    storage = await _get_storage()
+    partial = await _begin_parts(run, storage, answer, length)
+    path, receipts, piece = TreePath(partial.path), partial.receipts, first
     while piece:
         storing = asyncio.ensure_future(
-            store.write_part(path, state["token"], len(receipts) + 1, len(receipts) * length, piece)
+            storage.write_part(path, partial.token, len(receipts) + 1, len(receipts) * length, piece)
         )
-        following = asyncio.ensure_future(anext(pieces, b""))
+        fetching = asyncio.ensure_future(anext(pieces, b""))
         try:
             await asyncio.wait([storing])
             reached("download.part")
             receipts.append(storing.result())
-            size += len(piece)
-            state["size"] = size
-            run.progress(size)
+            partial.size += len(piece)
+            run.show_progress(partial.size)
             await run.save()
-            _bounded(size, most)
-            await asyncio.wait([following])
+            _limit_size(partial.size, most)
+            await asyncio.wait([fetching])
         except BaseException:
-            following.cancel()
-            await asyncio.wait([storing, following])  # what arrives after the parts are dropped would stay for ever
+            fetching.cancel()
+            await asyncio.wait([storing, fetching])  # a part that arrives after all are dropped would stay for ever
             raise
-        piece = following.result()
+        piece = fetching.result()
         if piece and answer.resumable and not run.has_time():
             return True
-    return await _finish(run, store, state)
+    return await _finish(run, storage, partial)
 
 
-async def _store() -> Parts:
-    store = await staging.driver()
-    assert isinstance(store, Parts)
-    return store
+async def _get_storage() -> Parts:
+    storage = await staging.driver()
+    assert isinstance(storage, Parts)
+    return storage
 
 
-async def _finish(run: Run, store: Parts, state: dict[str, Any]) -> bool:
+async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile) -> bool:
     """Make one file of all parts, where a worker that died has not done so."""
-    path = TreePath(state["path"])
+    path = TreePath(partial.path)
     try:
-        await store.finish(path, state["token"], state["receipts"], _upload(state["size"]))
+        await storage.finish(path, partial.token, partial.receipts, _make_upload(partial.size))
     except NotFound:
-        if await file_copy.Endpoint(await staging.driver(), path).entry() is None:
+        if await Endpoint(await staging.driver(), path).find() is None:
             raise
     reached("download.finished")
-    run.cursor.pop("file")
+    run.cursor.partial = None
     return await _complete(run)
 
 
-async def _complete(run: Run) -> bool:
-    """Note that every byte is here, before anybody takes it away."""
-    run.cursor["whole"] = True
+async def _complete(run: DownloadRun) -> bool:
+    """Save that every byte is here, before it is taken away."""
+    run.cursor.complete = True
     await run.save()
     return False
 
 
-async def _begun(run: Run, answer: http.FetchResponse, length: int) -> tuple[Parts, dict[str, Any]]:
-    store = await _store()
-    if "file" not in run.cursor:
-        path = staging.place(_stage(run), staging.BODY) / answer.name
-        key, validator = make_parts_key(), answer.validator if answer.resumable else ""
-        state = {"path": path, "key": key, "token": "", "receipts": [], "size": 0, "length": length}
-        run.cursor["file"] = state | {"validator": validator}
-        assert isinstance(store, MakesDirectories)
-        await store.makedirs(path.parent)
-        await run.save()
-        reached("download.intended")
-        run.cursor["file"]["token"] = await store.begin(path, _upload(None), key)
-        reached("download.begun")
-        await run.save()
-    elif not run.cursor["file"]["token"]:
-        await _drop(run)
-        return await _begun(run, answer, length)
-    return store, run.cursor["file"]
+async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchResponse, length: int) -> PartialFile:
+    """The partial file of the record, begun in staging; its intent is saved before, its token after."""
+    if run.cursor.partial is not None and not run.cursor.partial.token:
+        await _drop_partial(run)
+    if run.cursor.partial is not None:
+        return run.cursor.partial
+    path = staging.get_path(_get_stage(run), staging.BODY) / answer.name
+    validator = answer.validator if answer.resumable else ""
+    partial = PartialFile(path=path, key=make_parts_key(), length=length, validator=validator)
+    run.cursor.partial = partial
+    await staging.make_folder(path.parent)
+    await run.save()
+    reached("download.intended")
+    partial.token = await storage.begin(path, _make_upload(None), partial.key)
+    reached("download.started")
+    await run.save()
+    return partial
 
 
-async def _drop(run: Run) -> None:
+async def _drop_partial(run: DownloadRun) -> None:
     """Forget what was fetched of a file so far."""
-    await file_copy.drop(run, await staging.driver())
+    await file_copy.drop_partial(run, await staging.driver())
 
 
-def _upload(size: int | None) -> Upload:
+def _make_upload(size: int | None) -> Upload:
     return Upload(size, time.time())
 
 
-async def _pieces(blocks: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
-    """The bytes in pieces of `length`, the last one shorter."""
-    held: list[bytes] = []
-    have = 0
-    async for block in blocks:
-        held.append(block)
-        have += len(block)
-        if have >= length:
-            whole = b"".join(held)
-            yield whole[:length]
-            held, have = [whole[length:]], have - length
-    if have:
-        yield b"".join(held)
+async def clean(run: DownloadRun, state: State) -> None:
+    """End what the tool still does, and drop what no transfer goes on with."""
+    shared, succeeded = run.cursor.shared, state is State.SUCCEEDED
+    if run.cursor.partial is not None:
+        await _drop_partial(run)
+    if not succeeded or run.task.removed:
+        await _stop_tool(run)
+    if succeeded and not shared:
+        return  # the transfer removes what is staged
+    chained = await asyncio.to_thread(queue.find_chained, run.task)
+    if succeeded:
+        policy = DELETE_POLICIES.get(run.spec.delete_policy, ())
+        needed = chained is not None and chained.view.state not in policy
+    else:
+        needed = chained is not None and not shared
+    if not needed:
+        await staging.clear(_get_stage(run))
 
 
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
-
-
-async def clean(run: Run, state: State) -> None:
-    """End what the tool still does, and drop what nobody goes on with."""
-    if "file" in run.cursor:
-        await _drop(run)
-    if state is not State.SUCCEEDED or run.task.gone:
-        await _stop(run)
-    if state is State.SUCCEEDED and run.cursor.get("shared"):
-        following = await _following(run)
-        if following is None or following.view["state"] in STAGED_GOES.get(run.spec["policy"], ()):
-            await staging.clear(_stage(run))
-    elif state is not State.SUCCEEDED and (run.cursor.get("shared") or await _following(run) is None):
-        await staging.clear(_stage(run))
-
-
-async def _stop(run: Run) -> None:
-    if "token" not in run.cursor:
+async def _stop_tool(run: DownloadRun) -> None:
+    if run.cursor.token is None:
         return
     try:
-        await (await _tool(run.spec["tool"])).remove(run.cursor["token"])
+        await (await _get_tool(run.spec.tool)).remove(run.cursor.token)
     except Problem:
         pass  # the tool is gone; it forgets by itself

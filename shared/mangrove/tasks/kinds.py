@@ -46,22 +46,32 @@ KINDS = {
 }
 
 
-def upload_name(file: str, mount: TreePath, folder: TreePath) -> str:
+DELETE_ON_SUCCESS = "delete_on_upload_succeed"
+DELETE_NEVER = "delete_never"
+DELETE_POLICIES: dict[str, tuple[State, ...]] = {
+    DELETE_ON_SUCCESS: (State.SUCCEEDED,),
+    "delete_on_upload_failed": (State.FAILED,),
+    DELETE_NEVER: (),
+    "delete_always": (State.SUCCEEDED, State.FAILED),
+}  # the states of a transfer in which the bytes that were brought into staging are removed: behaviour 5.16
+
+
+def format_upload_name(file: str, mount: TreePath, folder: TreePath) -> str:
     """`folder` inside the storage."""
     return f"upload {file} to [{mount}]({folder})"
 
 
-def download_name(url: str, folder: TreePath) -> str:
+def format_download_name(url: str, folder: TreePath) -> str:
     """`folder` in the tree."""
     return f"download {url} to ({folder})"
 
 
-def brought_name(path: TreePath, mount: TreePath, folder: TreePath) -> str:
+def format_staged_name(path: TreePath, mount: TreePath, folder: TreePath) -> str:
     """The transfer of what was downloaded; `path` in staging, `folder` inside the storage."""
     return f"transfer []({path}) to [{mount}]({folder})"
 
 
-def decompress_name(
+def format_decompress_name(
     mount: TreePath, path: TreePath, inner: TreePath, to_mount: TreePath, folder: TreePath, password: str
 ) -> str:
     """Paths inside the storages, `inner` inside the archive; of the password only whether there is one."""
@@ -70,6 +80,6 @@ def decompress_name(
     )
 
 
-def transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:
+def format_transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:
     """`verb`: copy, merge or move; paths inside the storages."""
     return f"{verb} [{mount}]({path}) to [{to_mount}]({to_folder})"

@@ -4,45 +4,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.records.tasks import Task
 from mangrove.tasks.kinds import KINDS
 
-Starter = Callable[[Task], None]
-_starter: Starter | None = None
-_hurrier: Starter | None = None
 
+class MachineStarter:
+    """Starts executions of Step Functions. On one machine the runner takes this slot of the runtime; until it does,
+    tasks wait for it in the records."""
 
-def use(starter: Starter, hurrier: Starter) -> None:
-    """Start machines with `starter` from now on; `hurrier` puts one before those that wait for a worker."""
-    global _starter, _hurrier
-    _starter, _hurrier = starter, hurrier
+    def start(self, task: Task, suffix: str = "") -> None:
+        """Start the run `task.attempt`. Starting it twice is one run, unless a `suffix` makes two of it. Problem when
+        that is not possible."""
+        if not config().on_one_machine:
+            _start_execution(task, suffix)
 
-
-def expedite(task: Task) -> None:
-    """Let a task that was cancelled end now, also where it still waits for a worker."""
-    if _hurrier is not None:
-        _hurrier(task)
+    def expedite(self, task: Task) -> None:
+        """Let a task that was cancelled end now, also where it still waits for a worker."""
 
 
 def start(task: Task, suffix: str = "") -> None:
-    """Start the run `task.turn` of a task. Starting one twice is one run, unless a `suffix` tells them apart."""
-    if _starter is not None:
-        _starter(task)
-        return
-    if config().on_one_machine:
-        return  # this machine is about to look for all that is left undone
+    """Start a task's machine; see `MachineStarter.start`."""
+    runtime.get(MachineStarter).start(task, suffix)
+
+
+def expedite(task: Task) -> None:
+    """Let a cancelled task end now; see `MachineStarter.expedite`."""
+    runtime.get(MachineStarter).expedite(task)
+
+
+def _start_execution(task: Task, suffix: str) -> None:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     machine = os.environ[f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"]
+    name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
     try:
-        client = boto3.client("stepfunctions")
-        name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
-        client.start_execution(stateMachineArn=machine, name=name, input=given)
+        boto3.client("stepfunctions").start_execution(stateMachineArn=machine, name=name, input=given)
     except ClientError as error:
         if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
             raise Problem("the task cannot be started") from error

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 
+from mangrove import runtime
 from mangrove.config import config
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext, MakesDirectories, Removes, Upload, Writes
@@ -15,22 +16,30 @@ from mangrove.paths import TreePath
 from mangrove.problems import Problem
 
 BODY = "body"  # where a task keeps what it brought for the next one
-PINNED = "lent"  # stands beside what another program goes on to use: never to be cleared by us
+PINNED = "lent"  # a file that marks what another program uses: never to be removed by this service
 
-_driver: Driver | None = None
-_starting = asyncio.Lock()
+
+class Staging:
+    """The storage of staging of this process."""
+
+    def __init__(self, driver: Driver | None = None) -> None:
+        self._driver = driver
+        self._starting = asyncio.Lock()
+
+    async def get_driver(self) -> Driver:
+        """The storage, started at the first call; Problem where none is configured."""
+        async with self._starting:
+            if self._driver is None:
+                self._driver = await _start_driver()
+            return self._driver
 
 
 async def driver() -> Driver:
-    """The storage of staging, started at the first call."""
-    global _driver
-    async with _starting:
-        if _driver is None:
-            _driver = await _started()
-        return _driver
+    """The storage of staging."""
+    return await runtime.get(Staging).get_driver()
 
 
-async def _started() -> Driver:
+async def _start_driver() -> Driver:
     data, bucket = config().data, os.environ.get("MANGROVE_STAGING_BUCKET", "")
     if data is not None:
         folder = data / "staging"
@@ -47,8 +56,9 @@ async def _started() -> Driver:
     return made
 
 
-def folder(task_id: str, name: str) -> str:
-    """The same as a path of this machine, for programs that run beside us; Problem in the cloud."""
+def make_shared_folder(task_id: str, name: str) -> str:
+    """The absolute path on this machine of something a task keeps, made as a folder, for programs that run beside this
+    service; Problem in the cloud."""
     data = config().data
     if data is None:
         raise Problem("there is no folder that this service shares with other programs")
@@ -57,48 +67,55 @@ def folder(task_id: str, name: str) -> str:
     return str(path)
 
 
-def place(task_id: str, name: str) -> TreePath:
+def get_path(task_id: str, name: str) -> TreePath:
     """Where a task keeps something."""
     return TreePath(f"/{task_id}") / name
 
 
-async def keep(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
-    """Store a body for a task, whole or not at all; its size in bytes."""
-    store = await driver()
-    assert isinstance(store, Writes)
+async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upload) -> int:
+    """Store a body for a task, whole or not at all; its size in bytes. `name` may be a path."""
+    storage = await driver()
+    assert isinstance(storage, Writes)
     path = TreePath(f"/{task_id}/{name}")
-    assert isinstance(store, MakesDirectories)
-    await store.makedirs(path.parent)
-    return (await store.write(path, body, upload)).size or 0
+    await make_folder(path.parent)
+    return (await storage.write(path, body, upload)).size or 0
+
+
+async def make_folder(path: TreePath) -> None:
+    """Make a folder of staging and its parents."""
+    storage = await driver()
+    assert isinstance(storage, MakesDirectories)
+    await storage.makedirs(path)
 
 
 async def pin(task_id: str) -> None:
     """Leave what a task has kept to another program for good."""
-    await keep(task_id, PINNED, _nothing(), Upload(0, time.time()))
+    await store(task_id, PINNED, stream(b""), Upload(0, time.time()))
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""  # makes this a generator
+async def stream(content: bytes) -> AsyncIterator[bytes]:
+    """A body of these bytes."""
+    if content:
+        yield content
 
 
 async def clear(task_id: str) -> None:
-    """Remove everything a task has kept, unless it is lent."""
+    """Remove everything a task has kept, unless it is pinned."""
     try:
-        await (await driver()).stat(place(task_id, PINNED))
+        await (await driver()).stat(get_path(task_id, PINNED))
     except Problem:
         await _remove(TreePath(f"/{task_id}"))
 
 
-async def forget(task_id: str, name: str) -> None:
+async def remove(task_id: str, name: str) -> None:
     """Remove one thing a task has kept."""
-    await _remove(place(task_id, name))
+    await _remove(get_path(task_id, name))
 
 
 async def _remove(path: TreePath) -> None:
-    store = await driver()
-    assert isinstance(store, Removes)
+    storage = await driver()
+    assert isinstance(storage, Removes)
     try:
-        await store.remove(path)
+        await storage.remove(path)
     except Problem:
         pass  # nothing was kept, or the sweep will find it

@@ -1,4 +1,4 @@
-"""What nobody needs any more: tasks done long ago, staging without a task, sessions and counters that ended."""
+"""Removal of what is needed no more: tasks done long ago, staging without a task, sessions and counters that ended."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its tas
 
 async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
-    days = (await snapshot.fresh()).settings.number("task_retention_days")
-    await asyncio.to_thread(_old_tasks, datetime.now(UTC) - timedelta(days=days))
-    await asyncio.to_thread(_stalled, time.time() - STALLED_SECONDS)
-    await _orphans(time.time() - ORPHAN_SECONDS)
+    days = (await snapshot.fresh()).settings.task_retention_days
+    await asyncio.to_thread(_delete_old_tasks, datetime.now(UTC) - timedelta(days=days))
+    await asyncio.to_thread(_restart_stalled, time.time() - STALLED_SECONDS)
+    await _remove_orphans(time.time() - ORPHAN_SECONDS)
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
 
 
-def _old_tasks(before: datetime) -> None:
+def _delete_old_tasks(before: datetime) -> None:
     for kind in KINDS:
-        for row in records.rows(kind, True, PAGE):
-            if datetime.fromisoformat(row.view["end_time"]) < before:
+        for row in records.list_rows(kind, True, PAGE):
+            if datetime.fromisoformat(row.view.end_time or "") < before:
                 records.delete_done(kind, row.id)
 
 
-def _stalled(before: float) -> None:
-    """Start what nobody has touched for long: its execution ended without settling it."""
+def _restart_stalled(before: float) -> None:
+    """Start tasks that no worker held for long: their execution ended without settling them."""
     for kind in KINDS:
-        for row in records.unfinished(kind):
+        for row in records.list_unfinished(kind):
             try:
                 task = records.get(row.id)
             except RecordMissing:
@@ -50,26 +50,26 @@ def _stalled(before: float) -> None:
                 machines.start(task, f"-{int(time.time())}")
 
 
-async def _orphans(before: float) -> None:
-    store = await staging.driver()
-    async for batch in store.list(base.ROOT):
+async def _remove_orphans(before: float) -> None:
+    storage = await staging.driver()
+    async for batch in storage.list(base.ROOT):
         for entry in batch:
-            if await _is_orphan(store, entry, before):
+            if await _is_orphan(storage, entry, before):
                 await staging.clear(entry.name)
 
 
-async def _is_orphan(store: base.Driver, folder: base.Entry, before: float) -> bool:
+async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) -> bool:
     """Whether no task owns the folder and nothing has come into it since. One in which nothing is seen and whose own
     time is not known may be that of an upload under way; the bucket's own rule removes it if it is not."""
     stage, newest = folder.name, folder.modified
-    for owner in (stage.partition(".")[0], queue.following(stage)):
+    for owner in (stage.partition(".")[0], queue.get_chained_id(stage)):
         try:
             await asyncio.to_thread(records.get, owner)
             return False
         except RecordMissing:
             pass
     try:
-        async for batch in store.list(TreePath(f"/{stage}")):
+        async for batch in storage.list(TreePath(f"/{stage}")):
             if any(entry.name == staging.PINNED for entry in batch):
                 return False
             newest = max([newest, *(entry.modified for entry in batch)])

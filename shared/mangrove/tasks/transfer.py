@@ -1,209 +1,193 @@
-"""The machine that brings bytes from here to there: uploads, copies and moves between storages.
+"""The machine that copies: uploads, copies and moves between storages.
 
-Plan writes down what there is to carry, Move carries it in order, Settle says how it ended. The rights of whoever
-asked are looked up anew by every slice.
+Plan writes down what there is to copy, Move copies it in order, Settle says how it ended. The rights of the owner are
+looked up anew by every slice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from mangrove.checkpoints import reached
 from mangrove.drivers.base import CopiesFrom, CopyRequest, Driver, Entry, MakesDirectories, Removes, RemovesEmpty
-from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Denied, Exists, NotFound, NotSupported, Problem, StorageProblem, Unreachable
-from mangrove.tasks import authorization, file_copy, staging
-from mangrove.tasks.authorization import Goal
-from mangrove.tasks.file_copy import Endpoint, SourceVersion, TargetListing
-from mangrove.tasks.kinds import State
-from mangrove.tasks.manifest import Manifest
+from mangrove.tasks import authorization, file_copy, manifest, staging
+from mangrove.tasks.endpoints import Endpoint, TargetListing, are_same_entry, have_same_bytes
+from mangrove.tasks.kinds import DELETE_POLICIES, State
+from mangrove.tasks.manifest import Manifest, ManifestEntry
+from mangrove.tasks.routes import TransferRoute, find_route
+from mangrove.tasks.specs import SourceVersion, TransferCursor, TransferSpec
 from mangrove.tasks.steps import Run
 from mangrove.tree import mounts
-from mangrove.tree.access import PathAccess
 from mangrove.tree.changes import forget_upwards
-from mangrove.tree.mounts import Located, select_mount
+from mangrove.tree.mounts import select_mount
 
-RIGHTS = {
-    "copy": Right.COPY,
-    "move": Right.MOVE,
-    "upload": Right.WRITE,
-    "offline_download_transfer": Right.OFFLINE_DOWNLOAD,
-    "decompress_upload": Right.DECOMPRESS,
-}
-STAGED_GOES = {
-    "delete_on_upload_succeed": (State.SUCCEEDED,),
-    "delete_on_upload_failed": (State.FAILED,),
-    "delete_always": (State.SUCCEEDED, State.FAILED),
-}  # when the bytes that were brought into staging go: behaviour 5.16
-SMALL = 4 << 20  # bytes; smaller files are carried several at once
+SMALL = 4 << 20  # bytes; smaller files are copied several at once
 AT_ONCE = 16
 BATCH = 256
 SAVE_SECONDS = 0.5
 SAME = "the source and the target are the same"
 KEPT_ERRORS = 3  # failed items named in the task's error
 
-
-@dataclass(frozen=True, slots=True)
-class TransferRoute:
-    """Both ends of a transfer, as the one who asked may use them now. `place` is None when the source is staged."""
-
-    source: Endpoint
-    goal: Goal
-    place: PathAccess | None
-
-    @property
-    def target(self) -> Endpoint:
-        return self.goal.end
+TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
 
 
-async def _route(run: Run) -> TransferRoute:
-    spec = run.spec
-    who = await authorization.caller(run.task, RIGHTS[run.task.kind])
-    goal = await authorization.goal(who, spec["target"], spec["name"])
-    if spec["staged"]:
-        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec["staged"])), goal, None)
-    place = await authorization.place(who, spec["source"], spec["password"])
-    if who.declared_right is Right.MOVE:
-        place.with_path(place.path.parent).require(Right.MOVE)
-    place.require_export(who.declared_right is Right.MOVE)
-    located = await place.locate()
-    if who.declared_right is Right.MOVE and not isinstance(located.driver, Removes):
-        raise NotSupported
-    return TransferRoute(Endpoint(located.driver, located.path), goal, place)
-
-
-async def plan(run: Run) -> bool:
+async def plan(run: TransferRun) -> bool:
     """Write down every entry below the source, folders before what they hold; more while there are folders left."""
-    if run.cursor.get("turn") == run.task.attempt and run.cursor.get("planned"):
+    cursor = run.cursor
+    if cursor.planned:
+        if cursor.attempt != run.task.attempt:
+            _plan_retry(run)
         return False
-    if run.cursor.get("planned"):
-        _again(run)
-        return False
-    route = await _route(run)
-    run.cursor = {"folders": 0, "walked": 0, "entries": 0, "bytes": 0} | run.cursor
-    entries = Manifest(run.task.id, "entries-0", run.cursor["entries"])
-    folders = Manifest(run.task.id, "folders", run.cursor["folders"])
-    if not run.cursor["entries"]:
-        run.view["status"] = "getting src object"
-        await _first(run, route, entries, folders)
+    route = await find_route(run)
+    if not cursor.entry_count:
+        run.view.status = "getting src object"
+        if route.access is None:
+            await authorization.make_target_folder(route.target)
+    return await write_manifest(run, route)
+
+
+def _plan_retry(run: TransferRun) -> None:
+    """The next run of a planned task: what failed, then what was not reached."""
+    cursor = run.cursor
+    cursor.attempt = run.task.attempt
+    if cursor.position >= cursor.entry_count and cursor.failed_count:
+        cursor.round += 1
+        cursor.entry_count, cursor.position, cursor.failed_count = cursor.failed_count, 0, 0
+    cursor.errors = []
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The lists that a plan fills; `total` bytes, as far as sizes are known."""
+
+    entries: Manifest[ManifestEntry]
+    folders: Manifest[str]
+    total: int
+
+    async def add(self, path: str, entry: Entry) -> None:
+        """Write an entry down."""
+        await self.entries.append(ManifestEntry.of(path, entry))
+        if entry.is_dir:
+            await self.folders.append(path)
+        else:
+            self.total += entry.size or 0
+
+
+async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
+    """Write down what is below the source of `route`, from where the cursor says; whether there is more."""
+    cursor = run.cursor
+    lists = _Plan(
+        manifest.open_entries(run.task.id, 0, cursor.entry_count),
+        manifest.open_folders(run.task.id, cursor.folder_count),
+        cursor.total,
+    )
+    if not cursor.entry_count:
+        entry = await route.source.driver.stat(route.source.path)
+        if route.access is not None and route.source.path == "/":
+            raise StorageProblem("the root of a storage cannot be carried")
+        await lists.add("", entry)
+        _count(cursor, lists)
     try:
-        while run.cursor["walked"] < folders.count:
-            for name in await folders.rows(run.cursor["walked"]):
-                total = run.cursor.get("total", 0) + await _walk(route, name, entries, folders)
-                run.cursor["walked"] += 1
-                run.cursor |= {"entries": entries.count, "folders": folders.count, "total": total}
+        while cursor.folders_walked < lists.folders.count:
+            for name in await lists.folders.read_rows(cursor.folders_walked):
+                await _walk_folder(route, name, lists)
+                cursor.folders_walked += 1
+                _count(cursor, lists)
                 if not run.has_time():
                     return True
     finally:
-        await entries.flush()
-        await folders.flush()
-    total = run.cursor.pop("total", 0)
-    run.view["total_bytes"] = total
-    run.cursor |= {
-        "planned": True,
-        "turn": run.task.attempt,
-        "at": 0,
-        "round": 0,
-        "failed": 0,
-        "bytes": 0,
-        "total": total,
-    }
+        await lists.entries.flush()
+        await lists.folders.flush()
+    run.view.total_bytes = cursor.total
+    cursor.planned, cursor.attempt = True, run.task.attempt
     return False
 
 
-def _again(run: Run) -> None:
-    """The next run of a planned task: what failed, then what was not reached."""
-    run.cursor["turn"] = run.task.attempt
-    if run.cursor["at"] >= run.cursor["entries"] and run.cursor["failed"]:
-        run.cursor |= {"round": run.cursor["round"] + 1, "entries": run.cursor["failed"], "at": 0, "failed": 0}
-    run.cursor["errors"] = []
+def _count(cursor: TransferCursor, lists: _Plan) -> None:
+    cursor.entry_count, cursor.folder_count, cursor.total = lists.entries.count, lists.folders.count, lists.total
 
 
-async def _first(run: Run, route: TransferRoute, entries: Manifest, folders: Manifest) -> None:
-    if route.place is None:
-        await authorization.prepare(route.goal)
-    found = await route.source.driver.stat(route.source.path)
-    if route.place is not None and route.source.path == "/":
-        raise StorageProblem("the root of a storage cannot be carried")
-    total = await _note("", found, entries, folders)
-    run.cursor |= {"entries": entries.count, "folders": folders.count, "total": total}
-
-
-async def _note(name: str, entry: Entry, entries: Manifest, folders: Manifest) -> int:
-    """Write an entry down; its bytes."""
-    await entries.append([name, entry.size or 0, entry.modified, entry.is_dir, entry.etag])
-    if entry.is_dir:
-        await folders.append(name)
-        return 0
-    return entry.size or 0
-
-
-async def _walk(route: TransferRoute, name: str, entries: Manifest, folders: Manifest) -> int:
-    """Write down what a folder holds; its bytes."""
-    total = 0
-    place = route.place.child(name) if route.place is not None and name else route.place
-    visibility = place.make_visibility_filter() if place is not None else None
-    if place is not None and name and place.is_mount_or_ancestor():
-        return 0
+async def _walk_folder(route: TransferRoute, name: str, lists: _Plan) -> None:
+    """Write down what a folder holds and the caller may see."""
+    access = route.access.child(name) if route.access is not None and name else route.access
+    visible = access.make_visibility_filter() if access is not None else None
+    if access is not None and name and access.is_mount_or_ancestor():
+        return
     async for batch in route.source.driver.list((route.source / name).path):
         for entry in batch:
-            if not entry.is_link and (visibility is None or visibility.passes(entry)):
-                total += await _note(f"{name}/{entry.name}".lstrip("/"), entry, entries, folders)
-    return total
+            if not entry.is_link and (visible is None or visible.passes(entry)):
+                await lists.add(f"{name}/{entry.name}".lstrip("/"), entry)
 
 
-async def move(run: Run) -> bool:
-    """Carry what is next; more while there is something left and, after a move, folders to take away."""
-    route = await _route(run)
-    cursor = run.cursor
-    run.view["status"] = "uploading"
-    entries = Manifest(run.task.id, f"entries-{cursor['round']}", cursor["entries"])
-    failed = Manifest(run.task.id, f"entries-{cursor['round'] + 1}", cursor["failed"])
-    near = TargetListing(route.target.driver)
-    saved = time.monotonic()
-    while rows := await entries.rows(cursor["at"]):
-        for batch in _batches(rows):
-            try:
-                await _carry(run, route, batch, failed, near)
-            except file_copy.OutOfTime:
-                forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
-                return True
-            reached("move.batch")
-            cursor["at"] += len(batch)
-            if time.monotonic() - saved > SAVE_SECONDS or not run.has_time():
-                await _saved(run)
-                saved = time.monotonic()
-            if not run.has_time():
-                forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
-                return True
-    await _saved(run)
-    forget_upwards(Located(route.target.driver, route.target.path, route.goal.mount))
-    if cursor["failed"]:
-        raise StorageProblem(_summary(run))
-    if run.task.kind == "move":
-        return await _tidy(run, route)
-    return False
+@dataclass(slots=True)
+class _Move:
+    """One slice of Move."""
+
+    run: TransferRun
+    route: TransferRoute
+    failed: Manifest[ManifestEntry]
+    listing: TargetListing
+    saved: float = field(default_factory=time.monotonic)
+
+    @property
+    def target(self) -> Endpoint:
+        return self.route.target.endpoint
+
+    @property
+    def is_move(self) -> bool:
+        return self.run.task.kind == "move"
+
+    async def save(self) -> None:
+        """Save, with the progress so far."""
+        self.run.show_progress(self.run.cursor.bytes_done)
+        await self.run.save()
+        self.saved = time.monotonic()
 
 
-async def _saved(run: Run) -> None:
-    run.progress(run.cursor["bytes"])
-    await run.save()
+async def move(run: TransferRun) -> bool:
+    """Copy what is next; more while there is something left and, after a move, folders to remove."""
+    route, cursor = await find_route(run), run.cursor
+    run.view.status = "uploading"
+    entries = manifest.open_entries(run.task.id, cursor.round, cursor.entry_count)
+    failed = manifest.open_entries(run.task.id, cursor.round + 1, cursor.failed_count)
+    work = _Move(run, route, failed, TargetListing(route.target.endpoint.driver))
+    try:
+        while rows := await entries.read_rows(cursor.position):
+            for batch in _split_batches(rows):
+                try:
+                    await _copy_batch(work, batch)
+                except file_copy.OutOfTime:
+                    return True
+                reached("move.batch")
+                cursor.position += len(batch)
+                if time.monotonic() - work.saved > SAVE_SECONDS or not run.has_time():
+                    await work.save()
+                if not run.has_time():
+                    return True
+        await work.save()
+    finally:
+        forget_upwards(route.target.located)
+    if cursor.failed_count:
+        failures = "; ".join(cursor.errors)
+        raise StorageProblem(f"{cursor.failed_count} of {cursor.entry_count} items failed: {failures}")
+    return work.is_move and await _remove_folders(run, route)
 
 
-def _summary(run: Run) -> str:
-    return f"{run.cursor['failed']} of {run.cursor['entries']} items failed: {'; '.join(run.cursor['errors'])}"
+def _is_small(row: ManifestEntry) -> bool:
+    return not row.is_dir and row.size is not None and row.size <= SMALL
 
 
-def _batches(rows: list[Any]) -> list[list[Any]]:
-    """Small files together, as many as BATCH; folders and large files by themselves."""
-    batches: list[list[Any]] = []
+def _split_batches(rows: list[ManifestEntry]) -> list[list[ManifestEntry]]:
+    """Small files together, as many as BATCH; folders and other files by themselves."""
+    batches: list[list[ManifestEntry]] = []
     open_batch = False
     for row in rows:
-        small = not row[3] and row[1] <= SMALL
+        small = _is_small(row)
         if small and open_batch and len(batches[-1]) < BATCH:
             batches[-1].append(row)
         else:
@@ -212,121 +196,139 @@ def _batches(rows: list[Any]) -> list[list[Any]]:
     return batches
 
 
-async def _carry(run: Run, route: TransferRoute, batch: list[Any], failed: Manifest, near: TargetListing) -> None:
+async def _copy_batch(work: _Move, batch: list[ManifestEntry]) -> None:
     """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry.
 
-    What failed is written down before the cursor goes on: whoever follows would never come back to it.
+    What failed is written down before the cursor goes on: the next worker would never come back to it.
     """
-    attempt = asyncio.Semaphore(AT_ONCE)
+    run, cursor = work.run, work.run.cursor
+    limit = asyncio.Semaphore(AT_ONCE)
 
-    async def one(row: Any) -> Problem | None:
-        async with attempt:
+    async def copy(row: ManifestEntry) -> Problem | None:
+        async with limit:
             try:
-                await _item(run, route, row, near)
+                await _copy_item(work, row)
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, Denied) as problem:
-                await file_copy.drop(run, route.target.driver, (route.target / row[0]).path)
+                await file_copy.drop_partial(run, work.target.driver, (work.target / row.path).path)
                 return problem
         return None
 
-    results = await _taken(run, route, batch)
+    results = await _copy_directly(work, batch)
     left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
-    for index, result in zip(left, await file_copy.together(one(batch[index]) for index in left), strict=True):
+    for index, result in zip(left, await file_copy.gather_all(copy(batch[index]) for index in left), strict=True):
         results[index] = result
     for row, problem in zip(batch, results, strict=True):
         if problem is None:
-            run.cursor["bytes"] += 0 if row[3] else row[1]
+            cursor.bytes_done += 0 if row.is_dir else row.size or 0
             continue
-        await failed.append(row)
-        errors, error = run.cursor.setdefault("errors", []), f"{row[0] or run.spec['name']}: {problem.message}"
-        if len(errors) < KEPT_ERRORS and error not in errors:
-            errors.append(error)
-    if failed.count > run.cursor["failed"]:
-        await failed.flush()
-        run.cursor["failed"] = failed.count
+        await work.failed.append(row)
+        error = f"{row.path or run.spec.name}: {problem.message}"
+        if len(cursor.errors) < KEPT_ERRORS and error not in cursor.errors:
+            cursor.errors.append(error)
+    if work.failed.count > cursor.failed_count:
+        await work.failed.flush()
+        cursor.failed_count = work.failed.count
 
 
-async def _taken(run: Run, route: TransferRoute, batch: list[Any]) -> list[Problem | None]:
+async def _copy_directly(work: _Move, batch: list[ManifestEntry]) -> list[Problem | None]:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
-    something stands there, or more is to be done than copying small files."""
-    driver, spec, rest = route.target.driver, run.spec, [Exists() for _ in batch]
-    plain = run.task.kind != "move" and not spec["leave"] and not run.cursor["round"]
-    if not plain or not isinstance(driver, CopiesFrom) or batch[0][3] or batch[0][1] > SMALL:
-        return list(rest)
-    refused = [route.goal.refusal(row[0]) for row in batch]
+    something is there, or more is to be done than copying small files."""
+    driver, route, spec = work.target.driver, work.route, work.run.spec
+    rest: list[Problem | None] = [Exists() for _ in batch]
+    plain = not work.is_move and not spec.keep_existing and not work.run.cursor.round
+    if not plain or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
+        return rest
+    refusals = [route.target.find_refusal(row.path) for row in batch]
     files = [
-        CopyRequest((route.source / name).path, (route.target / name).path, size, modified, spec["overwrite"])
-        for (name, size, modified, _, _), refusal in zip(batch, refused, strict=True)
+        CopyRequest(
+            (route.source / row.path).path, (work.target / row.path).path, row.size or 0, row.modified, spec.overwrite
+        )
+        for row, refusal in zip(batch, refusals, strict=True)
         if refusal is None
     ]
     half = len(files) // 2 + 1
-    parts = await file_copy.together(
+    parts = await file_copy.gather_all(
         driver.copy_from(route.source.driver, part) for part in (files[:half], files[half:])
     )
     if parts[0] is None or parts[1] is None:
-        return list(rest)
-    taken = iter([*parts[0], *parts[1]])
-    return [next(taken) if refusal is None else refusal for refusal in refused]
+        return rest
+    results = iter([*parts[0], *parts[1]])
+    return [next(results) if refusal is None else refusal for refusal in refusals]
 
 
-async def _item(run: Run, route: TransferRoute, row: Any, near: TargetListing) -> None:
-    name, size, modified, is_dir, etag = row
-    refusal = route.goal.refusal(name)
+async def _copy_item(work: _Move, row: ManifestEntry) -> None:
+    """Copy one entry, and of a move remove it at the source."""
+    run, spec = work.run, work.run.spec
+    refusal = work.route.target.find_refusal(row.path)
     if refusal is not None:
         raise refusal
-    source, target = (route.source / name, route.target / name) if name else (route.source, route.target)
-    if is_dir:
-        if not isinstance(target.driver, MakesDirectories):
-            raise NotSupported
-        await target.driver.makedirs(target.path)
-        if run.task.kind == "move" and await file_copy.one_thing(source, target):
-            raise StorageProblem(SAME)
+    source, target = work.route.source / row.path, work.target / row.path
+    if row.is_dir:
+        await _make_folder(work, source, target)
         return
-    spec, moving = run.spec, run.task.kind == "move"
     try:
-        file = SourceVersion(size, modified, etag)
-        if run.cursor["round"]:  # what failed is tried again with the file as it is now
-            found = await source.driver.stat(source.path)
-            file = SourceVersion(found.size or 0, found.modified, found.etag)
-        ours = await file_copy.copy_file(
-            run, source, target, file, near, overwrite=spec["overwrite"], leave=spec["leave"]
+        file = row.version
+        if run.cursor.round:  # what failed is tried again with the file as it is now
+            file = SourceVersion.of(await source.driver.stat(source.path))
+        copied = await file_copy.copy_file(
+            run, source, target, file, work.listing, overwrite=spec.overwrite, keep_existing=spec.keep_existing
         )
     except NotFound:
-        there = await target.entry()
-        if not moving or there is None or there.size != size or await source.entry() is not None:
+        if not work.is_move or not await _was_moved(source, target, row):
             raise
-        await file_copy.drop(run, target.driver, target.path)
-        return  # carried by a worker that died before it could say so
-    if not moving:
+        await file_copy.drop_partial(run, target.driver, target.path)
         return
-    assert isinstance(source.driver, Removes)
-    if await file_copy.one_thing(source, target):
+    if work.is_move:
+        await _remove_source(source, target, copied, spec.keep_existing)
+
+
+async def _make_folder(work: _Move, source: Endpoint, target: Endpoint) -> None:
+    if not isinstance(target.driver, MakesDirectories):
+        raise NotSupported
+    await target.driver.makedirs(target.path)
+    if work.is_move and await are_same_entry(source, target):
         raise StorageProblem(SAME)
-    if ours or await file_copy.alike(source, target):
+
+
+async def _was_moved(source: Endpoint, target: Endpoint, row: ManifestEntry) -> bool:
+    """Whether a worker moved the file and died before it could say so."""
+    entry = await target.find()
+    return entry is not None and row.size is not None and entry.size == row.size and await source.find() is None
+
+
+async def _remove_source(source: Endpoint, target: Endpoint, copied: bool, keep_existing: bool) -> None:
+    """Remove a file that is at the target. `copied`: it was compared with the source."""
+    assert isinstance(source.driver, Removes)
+    if await are_same_entry(source, target):
+        raise StorageProblem(SAME)
+    if copied or await have_same_bytes(source, target):
         reached("move.verified")
         await source.driver.remove(source.path)
         reached("move.removed")
-    elif not spec["leave"]:
+    elif not keep_existing:
         raise Exists
 
 
-async def _tidy(run: Run, route: TransferRoute) -> bool:
-    """Take away the folders that a move has emptied, the deepest first; what is not empty stays."""
-    folders = Manifest(run.task.id, "folders", run.cursor["folders"])
-    left = run.cursor.setdefault("untidied", folders.count)
+async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
+    """Remove the folders that a move has emptied, the deepest first; what is not empty stays. Whether there is more."""
+    cursor = run.cursor
+    folders = manifest.open_folders(run.task.id, cursor.folder_count)
+    left = folders.count if cursor.folders_left is None else cursor.folders_left
     while left:
-        start = (left - 1) - (left - 1) % 1000
-        rows = (await folders.rows(start))[: left - start]
+        start = (left - 1) - (left - 1) % manifest.CHUNK
+        rows = (await folders.read_rows(start))[: left - start]
         for name in reversed(rows):
-            await _remove_empty(route.source.driver, (route.source / name).path if name else route.source.path)
+            await _remove_empty(route.source.driver, (route.source / name).path)
             reached("move.tidied")
             left -= 1
-            run.cursor["untidied"] = left
+            cursor.folders_left = left
             if not run.has_time():
                 return True
-    if route.place is not None:
-        forget_upwards(await route.place.locate())
+    cursor.folders_left = left
+    if route.access is not None:
+        forget_upwards(await route.access.locate())
     return False
 
 
@@ -341,14 +343,15 @@ async def _remove_empty(driver: Driver, path: TreePath) -> None:
         if isinstance(driver, Removes):
             await driver.remove(path)
     except NotFound:
-        pass  # gone with what was below
+        pass  # removed with what was below
 
 
-async def clean(run: Run, state: State) -> None:
-    """Drop the parts of an unfinished file; what is staged goes when its policy says so, or nobody can ask for more."""
-    if "file" in run.cursor:
-        mount, _ = select_mount(await mounts.ready(), TreePath(run.spec["target"]))  # whatever rights are left
-        await file_copy.drop(run, await mount.get_driver())
-    if run.task.gone or state in STAGED_GOES.get(run.spec["policy"], ()):
-        for id in {run.task.id, run.spec["staged"].split("/")[1]} if run.spec["staged"] else {run.task.id}:
+async def clean(run: TransferRun, state: State) -> None:
+    """Drop the parts of an unfinished file. What is staged goes when its policy says so, or no retry is possible."""
+    spec = run.spec
+    if run.cursor.partial is not None:
+        mount, _ = select_mount(await mounts.ready(), TreePath(spec.target_dir))  # whatever rights are left
+        await file_copy.drop_partial(run, await mount.get_driver())
+    if run.task.removed or state in DELETE_POLICIES.get(spec.delete_policy, ()):
+        for id in {run.task.id, spec.staged.split("/")[1]} if spec.staged else {run.task.id}:
             await staging.clear(id)

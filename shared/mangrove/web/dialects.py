@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Request
 
 from mangrove.records.sshkeys import SshKey
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskView
 from mangrove.records.users import User
 from mangrove.tasks.kinds import State
 
@@ -60,17 +60,16 @@ def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialec
     if not tasks:
         return {"message": f"{verb} operations completed immediately"}
     message = f"Successfully created {len(tasks)} {verb.lower()} task(s)"
-    return {"message": message, "tasks": [one.view for one in tasks]}
+    return {"message": message, "tasks": [one.view.to_wire() for one in tasks]}
 
 
-def format_task(view: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
+def format_task(view: TaskView, dialect: Dialect) -> dict[str, Any]:
     """A task's record: its state a number for existing clients, a word by the document."""
-    if dialect is Dialect.OPENLIST:
-        return view
-    return view | {"state": State(view["state"]).name.lower()}
+    row = view.to_wire()
+    return row if dialect is Dialect.OPENLIST else row | {"state": State(view.state).name.lower()}
 
 
-def format_task_info(view: dict[str, Any], dialect: Dialect) -> dict[str, Any] | list[dict[str, Any]]:
+def format_task_info(view: TaskView, dialect: Dialect) -> dict[str, Any] | list[dict[str, Any]]:
     """What task/info answers."""
     row = format_task(view, dialect)
     return row if dialect is Dialect.OPENLIST else [row]
@@ -79,8 +78,8 @@ def format_task_info(view: dict[str, Any], dialect: Dialect) -> dict[str, Any] |
 def format_created_task(task: Task, dialect: Dialect) -> dict[str, Any]:
     """A task in the answer of the request that opened it."""
     if dialect is Dialect.OPENLIST:
-        return task.view
-    return {key: task.view[key] for key in ("id", "name", "state", "status", "progress", "error")}
+        return task.view.to_wire()
+    return {key: getattr(task.view, key) for key in ("id", "name", "state", "status", "progress", "error")}
 
 
 def format_recursive_move(count: int, dialect: Dialect) -> str:

@@ -100,7 +100,7 @@ def copies(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int) -> list[Task]
     """So many tasks, a file each."""
     for number in range(count):
         ends[0].put(f"f{number}", b"%d" % number)
-    return task_env.carry("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
+    return task_env.transfer("copy", ends[0].mount, ends[1].mount, *(f"f{number}" for number in range(count)))
 
 
 def wait(condition: Callable[[], bool]) -> None:
@@ -111,7 +111,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def done(task_env: TaskEnv, task: Task) -> Callable[[], bool]:
-    return lambda: task_env.now(task).done
+    return lambda: task_env.read(task).done
 
 
 def is_gone(task: Task) -> bool:
@@ -126,7 +126,7 @@ def is_gone(task: Task) -> bool:
 def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_first(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    task_env.setting(copy_task_threads_num="2")
+    task_env.set(copy_task_threads_num="2")
     machinery = start()
     machinery.go_on.clear()
     tasks = copies(task_env, ends, 6)
@@ -143,15 +143,15 @@ def test_as_many_tasks_of_a_kind_run_at_once_as_the_setting_says_the_oldest_firs
 def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
-    task_env.setting(copy_task_threads_num="0")
+    task_env.set(copy_task_threads_num="0")
     machinery = start()
     machinery.go_on.clear()
     tasks = copies(task_env, ends, 5)
     time.sleep(0.1)
     assert machinery.started == []
-    task_env.setting(copy_task_threads_num="3")
+    task_env.set(copy_task_threads_num="3")
     wait(lambda: len(machinery.started) == 3)
-    task_env.setting(copy_task_threads_num="1")
+    task_env.set(copy_task_threads_num="1")
     machinery.go_on.set()
     wait(done(task_env, tasks[-1]))
     assert machinery.most == 3
@@ -162,7 +162,7 @@ def test_the_number_of_workers_follows_the_setting_at_once_up_and_down(
 def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_when_none_may_work(
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], verb: Callable[..., None]
 ) -> None:
-    task_env.setting(copy_task_threads_num="0")
+    task_env.set(copy_task_threads_num="0")
     machinery = start()
     first, second, third = copies(task_env, ends, 3)
     verb("copy", second.id, task_env.caller())
@@ -170,10 +170,10 @@ def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_whe
         wait(done(task_env, second))
         assert task_env.view(second) == (State.CANCELED, "context canceled")
     else:
-        assert not task_env.on_board(second)
+        assert not task_env.is_queued(second)
         wait(lambda: is_gone(second))
-    assert not task_env.now(first).done
-    task_env.setting(copy_task_threads_num="1")
+    assert not task_env.read(first).done
+    task_env.set(copy_task_threads_num="1")
     wait(done(task_env, third))
     assert machinery.started.count(second.id) == 1
     assert sorted(ends[1].files()) == ["f0", "f2"]
@@ -183,8 +183,8 @@ def test_a_start_takes_up_what_was_left_undone_and_forgets_the_leases_of_the_dea
     task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
 ) -> None:
     waiting, held, deleted = copies(task_env, ends, 3)
-    records.take(held.id, "a worker of the last process", 3600)
-    records.take(deleted.id, "another one", 3600)
+    records.acquire_lease(held.id, "a worker of the last process", 3600)
+    records.acquire_lease(deleted.id, "another one", 3600)
     queue.delete("copy", deleted.id, task_env.caller())
     start()
     for task in (waiting, held):
@@ -216,13 +216,13 @@ def test_a_machine_that_fails_for_good_leaves_the_others_running(
             for rule in state.get("Retry", []):
                 rule["IntervalSeconds"] = 0
         handlers["Settle"] = refuse(first.id, handlers["Settle"])
-    task_env.setting(copy_task_threads_num="1")
+    task_env.set(copy_task_threads_num="1")
     machinery = start(loaded)
     wait(lambda: first.id in machinery.started)
     ends[0].put("g", b"g")
     second = task_env.copy(ends[0].mount, ends[1].mount, "g")
     wait(done(task_env, second))
-    assert not task_env.now(first).done
+    assert not task_env.read(first).done
 
 
 def refuse(id: str, handler: Handler) -> Handler:

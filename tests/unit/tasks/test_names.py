@@ -1,4 +1,4 @@
-"""Names and ids of tasks as clients read them (behaviour 6.2, 6.3, 6.5)."""
+"""Names, states and records of tasks as clients read them (behaviour 6.2, 6.3, 6.5)."""
 
 from __future__ import annotations
 
@@ -7,33 +7,53 @@ import re
 import pytest
 
 from mangrove.paths import TreePath
+from mangrove.records.tasks import TaskView
 from mangrove.tasks import queue
-from mangrove.tasks.kinds import transfer_name, upload_name
+from mangrove.tasks.kinds import State, format_transfer_name, format_upload_name
+from mangrove.web import dialects
 
 P = TreePath
 UPLOAD = re.compile(r"^upload (.+) to \[(/.*)\]\((/.*)\)$")
 TRANSFER = re.compile(r"^(copy|merge|move) \[(/.*)\]\((/.*)\) to \[(/.*)\]\((/.*)\)$")
+WORDS = {
+    0: "pending", 1: "running", 2: "succeeded", 3: "canceling", 4: "canceled", 5: "errored", 6: "failing",
+    7: "failed", 8: "waiting_retry", 9: "before_retry",
+}  # fmt: skip
 
 
 def test_an_upload_is_named_by_its_file_mount_and_folder() -> None:
-    assert upload_name("a b.txt", P("/files"), P("/x/y")) == "upload a b.txt to [/files](/x/y)"
-    assert upload_name("f", P("/files"), P("/")) == "upload f to [/files](/)"
-    assert upload_name("f", P("/"), P("/")) == "upload f to [/](/)"
-    found = UPLOAD.fullmatch(upload_name("a [b](c)", P("/m/n"), P("/d")))
+    assert format_upload_name("a b.txt", P("/files"), P("/x/y")) == "upload a b.txt to [/files](/x/y)"
+    assert format_upload_name("f", P("/files"), P("/")) == "upload f to [/files](/)"
+    assert format_upload_name("f", P("/"), P("/")) == "upload f to [/](/)"
+    found = UPLOAD.fullmatch(format_upload_name("a [b](c)", P("/m/n"), P("/d")))
     assert found
     assert found.groups() == ("a [b](c)", "/m/n", "/d")
 
 
 @pytest.mark.parametrize("verb", ["copy", "merge", "move"])
 def test_a_transfer_is_named_by_both_its_ends(verb: str) -> None:
-    name = transfer_name(verb, P("/a"), P("/x/f.txt"), P("/b/c"), P("/"))
+    name = format_transfer_name(verb, P("/a"), P("/x/f.txt"), P("/b/c"), P("/"))
     assert name == f"{verb} [/a](/x/f.txt) to [/b/c](/)"
     found = TRANSFER.fullmatch(name)
     assert found
     assert found.groups() == (verb, "/a", "/x/f.txt", "/b/c", "/")
 
 
+@pytest.mark.parametrize("number", WORDS)
+def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
+    view = TaskView("i", "n", "c", 0, number, "s", 0.0, None, None, 0, "")
+    assert dialects.task(view, dialects.OPENLIST) == view.to_wire()
+    assert dialects.task(view, "") == view.to_wire() | {"state": WORDS[number]}
+    assert State(number).name.lower() == WORDS[number]
+
+
+def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
+    row = {"id": "i"}
+    assert dialects.task_info(row, dialects.OPENLIST) == row
+    assert dialects.task_info(row, "") == [row]
+
+
 def test_ids_are_nanoids_of_21_letters() -> None:
-    ids = {queue.new_id() for _ in range(500)}
+    ids = {queue.make_id() for _ in range(500)}
     assert len(ids) == 500
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{21}", id) for id in ids)

@@ -1,63 +1,74 @@
-"""The board on the real records engine: who sees and does what, and what each verb does to a task."""
+"""The queue on the real records engine: who sees and does what, and what each verb does to a task."""
 
 from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mangrove import runtime
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
 from mangrove.records.tasks import Task
-from mangrove.tasks import machines, queue
+from mangrove.tasks import queue
 from mangrove.tasks.kinds import State
-from tests.unit.tree import builders
+from mangrove.tasks.machines import MachineStarter
+from mangrove.tasks.specs import TransferSpec
+from tests.task_env import RecordingStarter
+from tests.unit.tree import made
 
 pytestmark = pytest.mark.usefixtures("records")
 
-ANN = Caller(builders.user(id=11, username="ann"))
-BOB = Caller(builders.user(id=12, username="bob"))
-ADMIN = Caller(builders.user(id=1, username="admin", role=2))
-FACTS = {"verb": "copy", "password": "open sesame"}
+ANN = Caller(made.user(id=11, username="ann"))
+BOB = Caller(made.user(id=12, username="bob"))
+ADMIN = Caller(made.user(id=1, username="admin", role=2))
+SPEC = TransferSpec(source="/a/b", password="open sesame", target_dir="/c/d", name="b", overwrite=False)
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+def started(starter: RecordingStarter) -> list[Task]:
     """The tasks whose machines were started."""
-    found: list[Task] = []
-    monkeypatch.setattr(machines, "_starter", found.append)
-    return found
+    return starter.started
 
 
-def opened(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
-    return queue.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", FACTS, **more)
+class RefusingStarter(MachineStarter):
+    """Step Functions that do not answer."""
+
+    def start(self, task: Task, suffix: str = "") -> None:
+        raise Problem("the task cannot be started")
 
 
-def settled(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
+def open_task(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
+    return queue.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", SPEC, **more)
+
+
+def settle(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
     """The same task, done."""
     from mangrove.records import tasks
 
     token = secrets.token_hex(4)
-    held = tasks.take(task.id, token, 5)
-    end = {"state": state, "error": error, "start_time": "2024-01-01T00:00:00Z", "end_time": "2024-01-01T00:00:01Z"}
-    return tasks.keep(held, token, 0, view=held.view | end, done=True)
+    task = tasks.acquire_lease(task.id, token, 5)
+    start, end = "2024-01-01T00:00:00Z", "2024-01-01T00:00:01Z"
+    view = replace(task.view, state=state, error=error, start_time=start, end_time=end)
+    return tasks.save(task, token, 0, view=view, done=True)
 
 
 def ids(kind: str, done: bool, caller: Caller) -> list[str]:
-    return [row["id"] for row in queue.listed(kind, done, caller)]
+    return [row.id for row in queue.list_views(kind, done, caller)]
 
 
-def missing(work: Any) -> None:
+def expect_missing(work: Any) -> None:
     with pytest.raises(Missing) as caught:
         work()
     assert caught.value.message == "task not found"
 
 
 def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task]) -> None:
-    task = opened(kind="upload", size=7, status="uploading")
-    assert queue.view(task) == {
+    task = open_task(kind="upload", size=7, status="uploading")
+    assert queue.view(task).to_wire() == {
         "id": task.id, "name": "copy [/a](/b) to [/c](/d)", "creator": "ann", "creator_role": 0, "state": 0,
         "status": "uploading", "progress": 0.0, "start_time": None, "end_time": None, "total_bytes": 7, "error": "",
     }  # fmt: skip
@@ -68,91 +79,91 @@ def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task
 def test_the_folder_password_lies_sealed_in_the_table() -> None:
     from mangrove.records.tasks import TaskRecord
 
-    task = opened()
+    task = open_task()
     raw = str(TaskRecord._get_connection().get_item(task.id))
     assert task.id in raw
     assert "open sesame" not in raw
-    assert queue.get("copy", task.id, ANN).spec == FACTS
+    assert queue.get("copy", task.id, ANN).spec == SPEC.dump()
 
 
 def test_the_owner_and_administrators_see_a_task_and_nobody_else() -> None:
-    of_ann, of_bob = opened(ANN), opened(BOB)
+    of_ann, of_bob = open_task(ANN), open_task(BOB)
     assert (ids("copy", False, ANN), ids("copy", False, BOB)) == ([of_ann.id], [of_bob.id])
     assert ids("copy", False, ADMIN) == [of_ann.id, of_bob.id]
     assert queue.get("copy", of_ann.id, ADMIN) == of_ann
-    missing(lambda: queue.get("copy", of_ann.id, BOB))
-    missing(lambda: queue.get("copy", queue.new_id(), ADMIN))
-    missing(lambda: queue.get("move", of_ann.id, ANN))
+    expect_missing(lambda: queue.get("copy", of_ann.id, BOB))
+    expect_missing(lambda: queue.get("copy", queue.make_id(), ADMIN))
+    expect_missing(lambda: queue.get("move", of_ann.id, ANN))
 
 
 @pytest.mark.parametrize("verb", [queue.cancel, queue.retry, queue.delete])
 def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> None:
-    undone, done = opened(), settled(opened())
+    undone, done = open_task(), settle(open_task())
     before = [queue.get("copy", one.id, ANN) for one in (undone, done)]
     for one in (undone, done):
-        missing(lambda one=one: verb("copy", one.id, BOB))
+        expect_missing(lambda one=one: verb("copy", one.id, BOB))
     assert [queue.get("copy", one.id, ANN) for one in (undone, done)] == before
     assert len(started) == 2
 
 
-def test_lists_are_by_kind_and_shelf_the_oldest_first() -> None:
-    tasks = [opened() for _ in range(5)]
-    other = opened(kind="move")
-    settled(tasks[1])
-    settled(tasks[3], State.FAILED, "no")
+def test_lists_are_by_kind_and_status_the_oldest_first() -> None:
+    tasks = [open_task() for _ in range(5)]
+    other = open_task(kind="move")
+    settle(tasks[1])
+    settle(tasks[3], State.FAILED, "no")
     assert ids("copy", False, ANN) == [tasks[n].id for n in (0, 2, 4)]
     assert ids("copy", True, ANN) == [tasks[n].id for n in (1, 3)]
     assert (ids("move", False, ANN), ids("move", True, ANN)) == ([other.id], [])
 
 
 def test_cancelling_a_task_that_is_under_way_shows_it_canceling() -> None:
-    task = opened()
+    task = open_task()
     queue.cancel("copy", task.id, ANN)
     queue.cancel("copy", task.id, ADMIN)
-    assert queue.view(queue.get("copy", task.id, ANN))["state"] == State.CANCELING
-    assert [row["state"] for row in queue.listed("copy", False, ANN)] == [State.CANCELING]
+    assert queue.view(queue.get("copy", task.id, ANN)).state == State.CANCELING
+    assert [row.state for row in queue.list_views("copy", False, ANN)] == [State.CANCELING]
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
 def test_cancelling_a_task_that_is_done_changes_nothing(state: State) -> None:
-    task = settled(opened(), state, "why")
+    task = settle(open_task(), state, "why")
     queue.cancel("copy", task.id, ANN)
     assert queue.get("copy", task.id, ANN) == task
-    assert queue.view(task)["state"] == state
+    assert queue.view(task).state == state
 
 
 @pytest.mark.parametrize("state", [State.SUCCEEDED, State.CANCELED, State.FAILED])
 def test_retrying_a_task_that_is_done_begins_its_next_run(state: State, started: list[Task]) -> None:
-    task = settled(opened(), state, "why")
+    task = settle(open_task(), state, "why")
     queue.retry("copy", task.id, ANN)
     again = queue.get("copy", task.id, ANN)
     assert (again.attempt, again.done, again.cancel) == (1, False, False)
     view = queue.view(again)
-    assert (view["state"], view["error"], view["end_time"]) == (State.WAITING_RETRY, "", None)
+    assert (view.state, view.error, view.end_time) == (State.WAITING_RETRY, "", None)
     assert [(one.id, one.attempt) for one in started] == [(task.id, 0), (task.id, 1)]
     assert ids("copy", False, ANN) == [task.id]
     assert ids("copy", True, ANN) == []
 
 
 def test_retrying_a_cancelled_task_takes_its_mark_away() -> None:
-    task = opened()
+    task = open_task()
     queue.cancel("copy", task.id, ANN)
-    settled(task, State.CANCELED, queue.CANCELED)
+    settle(task, State.CANCELED, queue.CANCELED)
     queue.retry("copy", task.id, ANN)
     again = queue.get("copy", task.id, ANN)
     assert not again.cancel
-    assert queue.view(again)["state"] == State.WAITING_RETRY
+    assert queue.view(again).state == State.WAITING_RETRY
 
 
 def test_retrying_a_task_that_is_under_way_changes_nothing(started: list[Task]) -> None:
-    task = opened()
+    task = open_task()
     queue.retry("copy", task.id, ANN)
     assert queue.get("copy", task.id, ANN) == task
     assert len(started) == 1
 
 
 def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
-    task = settled(opened(), State.FAILED, "why")
+    task = settle(open_task(), State.FAILED, "why")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: queue.retry("copy", task.id, ANN), range(8)))
     assert queue.get("copy", task.id, ANN).attempt == 1
@@ -161,42 +172,35 @@ def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_deleted_task_is_gone(done: bool) -> None:
-    task = settled(opened()) if done else opened()
+    task = settle(open_task()) if done else open_task()
     queue.delete("copy", task.id, ANN)
-    missing(lambda: queue.get("copy", task.id, ANN))
+    expect_missing(lambda: queue.get("copy", task.id, ANN))
     for verb in (queue.delete, queue.cancel, queue.retry):
-        missing(lambda verb=verb: verb("copy", task.id, ANN))
+        expect_missing(lambda verb=verb: verb("copy", task.id, ANN))
     assert ids("copy", False, ADMIN) == ids("copy", True, ADMIN) == []
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 21, "ä" * 21, "x" * 5000])
 def test_what_is_no_id_is_not_found(id: str) -> None:
-    missing(lambda: queue.get("copy", id, ADMIN))
+    expect_missing(lambda: queue.get("copy", id, ADMIN))
 
 
-def test_a_task_that_cannot_be_started_is_not_left_on_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(task: Task) -> None:
-        raise Problem("the task cannot be started")
-
-    monkeypatch.setattr(machines, "_starter", refuse)
+def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
+    runtime.put(MachineStarter, RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
-        opened()
+        open_task()
     assert ids("copy", False, ANN) == []
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED, State.SUCCEEDED])
 def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, state: State, started: list[Task]
+    state: State, starter: RecordingStarter, started: list[Task]
 ) -> None:
-    task = settled(opened(), state, "why")
-
-    def refuse(task: Task) -> None:
-        raise Problem("the task cannot be started")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(machines, "_starter", refuse)
-        with pytest.raises(Problem, match="cannot be started"):
-            queue.retry("copy", task.id, ANN)
+    task = settle(open_task(), state, "why")
+    runtime.put(MachineStarter, RefusingStarter())
+    with pytest.raises(Problem, match="cannot be started"):
+        queue.retry("copy", task.id, ANN)
+    runtime.put(MachineStarter, starter)
     after = queue.get("copy", task.id, ANN)
     assert (after.done, queue.view(after)) == (True, queue.view(task))
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
@@ -207,23 +211,23 @@ def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED])
 def test_deleting_what_did_not_succeed_starts_a_run_that_cleans_up(state: State, started: list[Task]) -> None:
-    task = settled(opened(), state, "why")
+    task = settle(open_task(), state, "why")
     queue.delete("copy", task.id, ANN)
-    assert [(one.attempt, one.gone, one.cancel) for one in started[1:]] == [(1, True, True)]
-    missing(lambda: queue.get("copy", task.id, ADMIN))
-    missing(lambda: queue.delete("copy", task.id, ANN))
+    assert [(one.attempt, one.removed, one.cancel) for one in started[1:]] == [(1, True, True)]
+    expect_missing(lambda: queue.get("copy", task.id, ADMIN))
+    expect_missing(lambda: queue.delete("copy", task.id, ANN))
     assert len(started) == 2
 
 
 def test_deleting_what_succeeded_needs_no_further_run(started: list[Task]) -> None:
-    task = settled(opened())
+    task = settle(open_task())
     queue.delete("copy", task.id, ANN)
     assert len(started) == 1
 
 
 def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
     for _ in range(5):
-        task = settled(opened(), State.FAILED, "why")
+        task = settle(open_task(), State.FAILED, "why")
         with ThreadPoolExecutor(2) as pool:
             done = [pool.submit(verb, "copy", task.id, ANN) for verb in (queue.retry, queue.delete)]
         assert [one.exception() for one in done if not isinstance(one.exception(), Missing)] in ([None], [None] * 2)
@@ -233,30 +237,43 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
             queue.delete("copy", task.id, ANN)
 
 
-def test_stopping_a_task_under_way_lets_it_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurried: list[str] = []
-    monkeypatch.setattr(machines, "_hurrier", lambda task: hurried.append(task.id))
-    first, second, third = opened(), opened(), settled(opened())
+def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingStarter) -> None:
+    first, second, third = open_task(), open_task(), settle(open_task())
     queue.cancel("copy", first.id, ANN)
     queue.delete("copy", second.id, ANN)
     queue.cancel("copy", third.id, ANN)
-    assert hurried == [first.id, second.id]
+    assert [task.id for task in starter.expedited] == [first.id, second.id]
 
 
-def test_handing_on_twice_opens_one_task_for_each_run(started: list[Task]) -> None:
-    task = opened(kind="decompress")
+def test_chaining_twice_opens_one_transfer_for_each_run(started: list[Task]) -> None:
+    task = open_task(kind="decompress")
+    assert not queue.is_chained(task)
+    spec = TransferSpec(staged="/x", target_dir="/c/d", name="", overwrite=True)
     for _ in range(3):
-        queue.chain("decompress_upload", task, "upload a to [/c](/d)", {"staged": "/x"}, 9)
+        queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
     (id,) = ids("decompress_upload", False, ANN)
-    following = queue.get("decompress_upload", id, ANN)
-    assert (following.owner, following.view["total_bytes"], following.spec) == (11, 9, {"staged": "/x"})
-    assert (following.view["creator"], following.view["name"]) == ("ann", "upload a to [/c](/d)")
-    assert id == queue.following(queue.stage(task))
+    chained = queue.get("decompress_upload", id, ANN)
+    assert queue.is_chained(task)
+    assert (chained.owner, chained.view.total_bytes, chained.spec) == (11, 9, spec.dump())
+    assert (chained.view.creator, chained.view.name) == ("ann", "upload a to [/c](/d)")
+    assert id == queue.get_chained_id(queue.get_stage(task))
     assert {one.id for one in started} == {task.id, id}
-    settled(following)
-    queue.chain("decompress_upload", task, "upload a to [/c](/d)", {}, 9)
+    settle(chained)
+    queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
     assert (len(started), ids("decompress_upload", False, ANN)) == (4, [])
-    queue.retry("decompress", settled(task).id, ANN)
-    queue.chain("decompress_upload", queue.get("decompress", task.id, ANN), "again", {}, 9)
+    queue.retry("decompress", settle(task).id, ANN)
+    queue.chain("decompress_upload", queue.get("decompress", task.id, ANN), "again", spec, 9)
     assert len(ids("decompress_upload", False, ANN)) == 1
     assert len(ids("decompress_upload", True, ANN)) == 1
+
+
+def test_a_chained_transfer_that_waits_is_started_by_who_resumes_it(started: list[Task]) -> None:
+    task = open_task(kind="decompress")
+    assert not queue.resume_chained(task)
+    queue.chain("decompress_upload", task, "upload a to [/c](/d)", SPEC, 9)
+    count = len(started)
+    assert queue.resume_chained(task)
+    assert len(started) == count + 1
+    settle(started[-1])
+    assert queue.resume_chained(task)
+    assert len(started) == count + 1

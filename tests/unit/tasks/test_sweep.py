@@ -7,6 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,32 @@ from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.tasks import queue, staging, sweep
-from mangrove.tasks.kinds import KINDS, State
+from mangrove.tasks.kinds import DELETE_NEVER, KINDS, State
+from mangrove.tasks.specs import TransferSpec
 from tests import origin
 from tests.task_env import TaskEnv
 
 DAY = 86_400.0  # seconds
 
 
-def swept(task_env: TaskEnv) -> None:
+SPEC = TransferSpec(target_dir="/nowhere", name="f", overwrite=False, delete_policy=DELETE_NEVER)
+
+
+def run_sweep(task_env: TaskEnv) -> None:
     task_env.do(sweep.sweep())
 
 
-def ended(task_env: TaskEnv, days: float, kind: str = "copy", state: State = State.SUCCEEDED) -> Task:
+def make_done(task_env: TaskEnv, days: float, kind: str = "copy", state: State = State.SUCCEEDED) -> Task:
     """A task that is done since so many days."""
-    task = queue.open(kind, task_env.user, "a task", {})
+    task = queue.open(kind, task_env.user, "a task", SPEC)
     task_env.started.clear()
-    held = records.take(task.id, secrets.token_hex(4), 5)
-    record = records.TaskRecord.get(task.id)
+    token = secrets.token_hex(4)
+    task = records.acquire_lease(task.id, token, 5)
     end = (datetime.now(UTC) - timedelta(days=days)).isoformat().replace("+00:00", "Z")
-    return records.keep(held, record.lease, 0, view=held.view | {"state": state, "end_time": end}, done=True)
+    return records.save(task, token, 0, view=replace(task.view, state=state, end_time=end), done=True)
 
 
-def there(task: Task) -> bool:
+def exists(task: Task) -> bool:
     try:
         records.get(task.id)
     except RecordMissing:
@@ -48,7 +53,7 @@ def there(task: Task) -> bool:
     return True
 
 
-def staged(task_env: TaskEnv, name: str, days: float, file: str = "body") -> Path:
+def stage(task_env: TaskEnv, name: str, days: float, file: str = "body") -> Path:
     """Something in staging, that old."""
     path = task_env.folder / "staging" / name / file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,30 +65,30 @@ def staged(task_env: TaskEnv, name: str, days: float, file: str = "body") -> Pat
 
 
 def test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says(task_env: TaskEnv) -> None:
-    old = [ended(task_env, 7.1, kind, state) for kind in KINDS for state in (State.SUCCEEDED, State.FAILED)]
-    young = [ended(task_env, 6.9, kind) for kind in KINDS]
-    undone = queue.open("copy", task_env.user, "under way", {})
-    swept(task_env)
-    assert [there(task) for task in old] == [False] * len(old)
-    assert [there(task) for task in [*young, undone]] == [True] * (len(young) + 1)
-    task_env.setting(task_retention_days="6")
-    swept(task_env)
-    assert [there(task) for task in young] == [False] * len(young)
-    assert there(undone)
+    old = [make_done(task_env, 7.1, kind, state) for kind in KINDS for state in (State.SUCCEEDED, State.FAILED)]
+    young = [make_done(task_env, 6.9, kind) for kind in KINDS]
+    undone = queue.open("copy", task_env.user, "under way", SPEC)
+    run_sweep(task_env)
+    assert [exists(task) for task in old] == [False] * len(old)
+    assert [exists(task) for task in [*young, undone]] == [True] * (len(young) + 1)
+    task_env.set(task_retention_days="6")
+    run_sweep(task_env)
+    assert [exists(task) for task in young] == [False] * len(young)
+    assert exists(undone)
 
 
 def test_staging_that_belongs_to_nobody_goes_after_a_day(task_env: TaskEnv) -> None:
-    for name, days in ((queue.new_id(), 1.1), (f"{queue.new_id()}.3", 1.1), (queue.new_id(), 0.9)):
-        staged(task_env, name, days)
-    young = staged(task_env, queue.new_id(), 1.1, "entries-0-000000")
-    staged(task_env, young.parent.name, 0.1, "entries-0-000001")
-    before = task_env.staged()
-    swept(task_env)
-    gone = set(before) - set(task_env.staged())
+    for name, days in ((queue.make_id(), 1.1), (f"{queue.make_id()}.3", 1.1), (queue.make_id(), 0.9)):
+        stage(task_env, name, days)
+    young = stage(task_env, queue.make_id(), 1.1, "entries-0-000000")
+    stage(task_env, young.parent.name, 0.1, "entries-0-000001")
+    before = task_env.list_staged()
+    run_sweep(task_env)
+    gone = set(before) - set(task_env.list_staged())
     assert len(gone) == 2
     assert young.exists()
-    swept(task_env)
-    assert len(task_env.staged()) == 2
+    run_sweep(task_env)
+    assert len(task_env.list_staged()) == 2
 
 
 def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> None:
@@ -93,47 +98,47 @@ def test_an_upload_that_is_being_received_keeps_its_place(task_env: TaskEnv) -> 
     async def body() -> AsyncIterator[bytes]:
         yield b"one"
         await sweep.sweep()
-        seen.append(task_env.staged())
+        seen.append(task_env.list_staged())
         yield b"two"
 
-    id = queue.new_id()
-    assert task_env.do(staging.keep(id, staging.BODY, body(), Upload(6, 0.0))) == 6
+    id = queue.make_id()
+    assert task_env.do(staging.store(id, staging.BODY, body(), Upload(6, 0.0))) == 6
     assert seen == [[id]]
-    swept(task_env)
-    assert task_env.staged() == [id]
+    run_sweep(task_env)
+    assert task_env.list_staged() == [id]
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_what_a_task_on_the_board_has_staged_stays_however_old_it_is(task_env: TaskEnv, done: bool) -> None:
-    task = ended(task_env, 0, state=State.FAILED) if done else queue.open("copy", task_env.user, "a task", {})
-    kept = [staged(task_env, task.id, 30), staged(task_env, f"{task.id}.0", 30)]
-    swept(task_env)
+def test_what_a_task_has_staged_stays_however_old_it_is(task_env: TaskEnv, done: bool) -> None:
+    task = make_done(task_env, 0, state=State.FAILED) if done else queue.open("copy", task_env.user, "a task", SPEC)
+    kept = [stage(task_env, task.id, 30), stage(task_env, f"{task.id}.0", 30)]
+    run_sweep(task_env)
     assert all(path.exists() for path in kept)
     records.delete(task.id)
-    swept(task_env)
+    run_sweep(task_env)
     assert not any(path.exists() for path in kept)
 
 
 def test_what_was_brought_stays_as_long_as_the_task_that_goes_on_with_it(task_env: TaskEnv) -> None:
     """Its stage is named after the task that brought it, which may be swept long before."""
-    first = queue.open("decompress", task_env.user, "a task", {})
-    queue.chain("decompress_upload", first, "its transfer", {}, 1)
-    kept = staged(task_env, queue.stage(first), 30)
+    first = queue.open("decompress", task_env.user, "a task", SPEC)
+    queue.chain("decompress_upload", first, "its transfer", SPEC, 1)
+    kept = stage(task_env, queue.get_stage(first), 30)
     records.delete(first.id)
-    swept(task_env)
+    run_sweep(task_env)
     assert kept.exists()
-    records.delete(queue.following(queue.stage(first)))
-    swept(task_env)
+    records.delete(queue.get_chained_id(queue.get_stage(first)))
+    run_sweep(task_env)
     assert not kept.exists()
 
 
-def test_what_is_lent_to_another_program_stays(task_env: TaskEnv) -> None:
-    name = f"{queue.new_id()}.0"
+def test_what_is_pinned_for_another_program_stays(task_env: TaskEnv) -> None:
+    name = f"{queue.make_id()}.0"
     task_env.do(staging.pin(name))
-    kept = staged(task_env, name, 365, "body/shared.iso")
+    kept = stage(task_env, name, 365, "body/shared.iso")
     old = time.time() - 365 * DAY
     os.utime(kept.parent.parent / staging.PINNED, (old, old))
-    swept(task_env)
+    run_sweep(task_env)
     assert kept.exists()
     task_env.do(staging.clear(name))
     assert kept.exists()
@@ -145,15 +150,15 @@ def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) 
     sessions.revoke("lasting", now + 3600)
     counters.add_failure("ended", -5)
     counters.add_failure("lasting", 3600)
-    version = counters.get_configuration_version()
-    swept(task_env)
+    version = counters.configuration_version()
+    run_sweep(task_env)
     left = {record.jti for record in sessions.SessionRecord.scan()}
     assert left == {"lasting"}
     keys = {counter.key for counter in counters.Counter.scan()}
     assert "failure#ended" not in keys
     assert {"failure#lasting", "configuration"} <= keys
-    assert counters.get_configuration_version() == version
-    assert sessions.is_revoked("lasting")
+    assert counters.configuration_version() == version
+    assert sessions.revoked("lasting")
 
 
 def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
@@ -162,29 +167,29 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     source, target = task_env.disk(), task_env.disk()
     source.put("f", b"f")
     task = task_env.copy(source.mount, target.mount, "f")
-    deleted = queue.open("copy", task_env.user, "a task", {"policy": "", "staged": "", "target": target.mount})
+    deleted = queue.open("copy", task_env.user, "a task", SPEC)
     queue.delete("copy", deleted.id, task_env.caller())
     task_env.started.clear()
-    swept(task_env)
+    run_sweep(task_env)
     assert task_env.started == []
     monkeypatch.setattr(sweep, "STALLED_SECONDS", -1)
-    swept(task_env)
+    run_sweep(task_env)
     assert {one.id for one in task_env.started} == {task.id, deleted.id}
     task_env.run_all()
     assert (task_env.view(task), target.files()) == ((State.SUCCEEDED, ""), {"f": b"f"})
-    assert not there(deleted)
+    assert not exists(deleted)
 
 
 def test_two_sweeps_at_once_do_no_harm(task_env: TaskEnv) -> None:
     for _ in range(5):
-        ended(task_env, 8)
-        staged(task_env, queue.new_id(), 2)
+        make_done(task_env, 8)
+        stage(task_env, queue.make_id(), 2)
 
     async def both() -> Any:
         return await asyncio.gather(sweep.sweep(), sweep.sweep())
 
     task_env.do(both())
-    assert (task_env.staged(), list(records.rows("copy", True))) == ([], [])
+    assert (task_env.list_staged(), list(records.list_rows("copy", True))) == ([], [])
 
 
 def test_a_failed_task_that_is_deleted_takes_its_staging_along(task_env: TaskEnv) -> None:
@@ -194,15 +199,15 @@ def test_a_failed_task_that_is_deleted_takes_its_staging_along(task_env: TaskEnv
     task_env.started.clear()
     task_env.run(task, lambda name, nth: target.put("tree/f", b"theirs") if name == "Move" else None)
     assert task_env.view(task)[0] == State.FAILED
-    assert task_env.staged() == [task.id]
+    assert task_env.list_staged() == [task.id]
     queue.delete("copy", task.id, task_env.caller())
-    assert not task_env.on_board(task)
+    assert not task_env.is_queued(task)
     task_env.run_all()
-    assert (task_env.staged(), there(task), target.files()) == ([], False, {"tree/f": b"theirs"})
+    assert (task_env.list_staged(), exists(task), target.files()) == ([], False, {"tree/f": b"theirs"})
 
 
-def test_a_download_that_is_done_again_is_handed_on_to_a_new_transfer(task_env: TaskEnv) -> None:
-    task_env.setting(offline_download_allowed_hosts="127.0.0.1")
+def test_a_download_that_is_done_again_is_chained_to_a_new_transfer(task_env: TaskEnv) -> None:
+    task_env.set(offline_download_allowed_hosts="127.0.0.1")
     target = task_env.disk()
     with origin.origin() as web:
         url = web.at("/f.txt", origin.file(b"first"))
@@ -212,7 +217,7 @@ def test_a_download_that_is_done_again_is_handed_on_to_a_new_transfer(task_env: 
         web.at("/f.txt", origin.file(b"second"))
         queue.retry("offline_download", task.id, task_env.caller())
         task_env.run_all()
-    transfers = list(queue.listed("offline_download_transfer", True, task_env.caller()))
-    assert [one["state"] for one in transfers] == [State.SUCCEEDED] * 2
-    assert len({one["id"] for one in transfers}) == 2
-    assert (target.files(), task_env.staged()) == ({"f.txt": b"second"}, [])
+    transfers = list(queue.list_views("offline_download_transfer", True, task_env.caller()))
+    assert [one.state for one in transfers] == [State.SUCCEEDED] * 2
+    assert len({one.id for one in transfers}) == 2
+    assert (target.files(), task_env.list_staged()) == ({"f.txt": b"second"}, [])

@@ -1,0 +1,210 @@
+"""What a task is (`spec`) and how far it came (`cursor`): a model of each for every state machine.
+
+Records hold both as JSON with a `version`. What was stored before there were versions has none, and other keys: they
+are translated here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mangrove.drivers.base import Entry
+from mangrove.problems import UnreadableTask
+from mangrove.tasks.kinds import DELETE_ON_SUCCESS
+
+
+class TaskModel(BaseModel):
+    """`old_keys`: keys of records without a version, and what they are called now."""
+
+    old_keys: ClassVar[Mapping[str, str]] = {}
+    version: Literal[1] = 1
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Self:
+        """Read the JSON object of a record; UnreadableTask when this service does not know its version or form."""
+        if "version" not in stored:
+            stored = {cls.old_keys.get(key, key): value for key, value in stored.items()}
+        try:
+            return cls.model_validate(stored)
+        except ValidationError as error:
+            raise UnreadableTask from error
+
+    def dump(self) -> dict[str, Any]:
+        """The JSON object that `load` reads."""
+        return self.model_dump(mode="json")
+
+
+class SourceVersion(NamedTuple):
+    """A file as it was when the work was planned: what it must still be. `size` in bytes, None: unknown."""
+
+    size: int | None
+    modified: float
+    etag: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> SourceVersion:
+        """The version that a storage shows."""
+        return cls(entry.size, entry.modified, entry.etag)
+
+    def matches(self, entry: Entry | None) -> bool:
+        """Whether it is still that file."""
+        return (
+            entry is not None
+            and not entry.is_dir
+            and entry.size == self.size
+            and (entry.etag == self.etag if self.etag or entry.etag else entry.modified == self.modified)
+        )
+
+
+class PartialFile(BaseModel):
+    """A file that is being stored in parts. `key` names the attempt, `token` is of the driver ("": not begun yet).
+
+    `length`: bytes of a part; `receipts` of the parts, "" for one that is missing. Of a download: `size` in bytes so
+    far, and the `validator` of what is fetched.
+    """
+
+    path: str
+    key: str
+    token: str = ""
+    length: int
+    receipts: list[str] = []
+    size: int = 0
+    validator: str = ""
+
+
+class Spec(TaskModel):
+    """Base of all specs."""
+
+
+class Cursor(TaskModel):
+    """Base of all cursors. `attempt`: the run of the task that it belongs to; None before the first."""
+
+    attempt: int | None = None
+    partial: PartialFile | None = None
+
+
+class CopyCursor(Cursor):
+    """Base of the cursors of machines that copy files; `bytes_done` counts whole files."""
+
+    bytes_done: int = 0
+
+
+SpecT = TypeVar("SpecT", bound=Spec)
+CursorT = TypeVar("CursorT", bound=Cursor)
+CopyCursorT = TypeVar("CopyCursorT", bound=CopyCursor)
+
+
+class TransferSpec(Spec):
+    """Copy `source` (a path of the tree, with the `password` of its folder) or what is `staged` (a path in staging)
+    into the folder `target_dir` of the tree as `name`; "" for the folder itself.
+
+    `keep_existing`: files that stand there stay and are no failure. `delete_policy`: when what is staged goes.
+    """
+
+    old_keys = {"target": "target_dir", "leave": "keep_existing", "policy": "delete_policy"}
+    source: str = ""
+    password: str = ""
+    staged: str = ""
+    target_dir: str
+    name: str
+    overwrite: bool
+    keep_existing: bool = False
+    delete_policy: str = DELETE_ON_SUCCESS
+
+
+class TransferCursor(CopyCursor):
+    """Counts of the manifests (`entry_count`, `folder_count`, `failed_count` for the next round), and how far the work
+    came in them: `folders_walked` by Plan, `position` by Move, `folders_left` to be removed after a move.
+
+    `round` counts the retries of what failed; `total` in bytes, as far as sizes are known.
+    """
+
+    old_keys = {
+        "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "entries": "entry_count",
+        "folders": "folder_count", "failed": "failed_count", "walked": "folders_walked", "untidied": "folders_left",
+    }  # fmt: skip
+    planned: bool = False
+    entry_count: int = 0
+    folder_count: int = 0
+    folders_walked: int = 0
+    total: int = 0
+    position: int = 0
+    round: int = 0
+    failed_count: int = 0
+    errors: list[str] = []
+    folders_left: int | None = None
+
+
+class DownloadSpec(Spec):
+    """Fetch `url` with `tool` into the folder `target_dir` of the tree."""
+
+    old_keys = {"target": "target_dir", "policy": "delete_policy"}
+    url: str
+    tool: str
+    target_dir: str
+    delete_policy: str
+
+
+class DownloadCursor(Cursor):
+    """`started` in seconds since the epoch. `token`: the tool's, None before it has the address; `missed`: calls in a
+    row that it did not answer; `shared`: it still gives to others what it has downloaded.
+
+    `complete`: SimpleHttp has stored every byte.
+    """
+
+    old_keys = {"turn": "attempt", "file": "partial", "begun": "started", "whole": "complete"}
+    started: float = 0.0
+    token: str | None = None
+    missed: int = 0
+    shared: bool = False
+    complete: bool = False
+
+
+class DecompressSpec(Spec):
+    """Extract `inner` (a path in the archive, `/` for all) of the archive `source` into the folder `target_dir` as
+    `name`; "" for the folder itself. `cache_full`: bring the archive into staging first."""
+
+    old_keys = {"target": "target_dir", "archive_pass": "archive_password"}
+    source: str
+    password: str
+    archive_password: str
+    inner: str
+    cache_full: bool
+    target_dir: str
+    name: str
+    overwrite: bool
+
+
+class DecompressCursor(CopyCursor):
+    """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
+    what is in staging, `refused` the members that are not."""
+
+    old_keys = {
+        "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "folders": "folders_made",
+        "handed": "chained",
+    }  # fmt: skip
+    archive: SourceVersion | None = None
+    cached: bool = False
+    folders_made: bool = False
+    position: int = 0
+    files: int = 0
+    refused: int = 0
+    errors: list[str] = []
+    chained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schema(Generic[SpecT, CursorT]):
+    """The models of one state machine."""
+
+    spec: type[SpecT]
+    cursor: type[CursorT]
+
+
+TRANSFER = Schema(TransferSpec, TransferCursor)
+DOWNLOAD = Schema(DownloadSpec, DownloadCursor)
+DECOMPRESS = Schema(DecompressSpec, DecompressCursor)

@@ -1,0 +1,37 @@
+"""A queue whose machines are started by hand; storages, and files of several parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mangrove import runtime
+from mangrove.tasks import endpoints, file_copy
+from mangrove.tasks.machines import MachineStarter
+from tests.task_env import RecordingStarter, TaskEnv
+from tests.unit.tasks.copying import PART, Side
+
+
+@pytest.fixture
+def starter(records: None) -> Iterator[RecordingStarter]:
+    """What machines were started, and none runs; with empty tables."""
+    before, recording = runtime.get(MachineStarter), RecordingStarter()
+    runtime.put(MachineStarter, recording)
+    yield recording
+    runtime.put(MachineStarter, before)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files have parts of PART bytes, which are stored one after the other."""
+    monkeypatch.setattr(file_copy, "PART", PART)
+    monkeypatch.setattr(file_copy, "IN_FLIGHT", 1)
+    monkeypatch.setattr(endpoints, "COMPARE", PART)
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def target(request: pytest.FixtureRequest, task_env: TaskEnv) -> Side:
+    """A storage of each sort."""
+    side: Side = getattr(task_env, request.param)()
+    return side

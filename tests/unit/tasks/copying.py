@@ -1,0 +1,48 @@
+"""Copies between real storages whose workers die where a test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mangrove.records import tasks as records
+from mangrove.records.tasks import Task
+from mangrove.tasks import file_copy
+from mangrove.tasks.kinds import State
+from tests.task_env import Before, Bucket, Disk, TaskEnv
+
+PART = 5 << 20  # bytes; what S3 takes as the least
+LARGE = bytes(range(256)) * (9 * (1 << 20) // 256)  # two parts
+SUCCEEDED = (State.SUCCEEDED, "")
+Side = Disk | Bucket
+
+
+class Death(Exception):
+    """A worker that is gone in the middle of its work, as a function is whose time is over."""
+
+
+Death.__name__ = "Sandbox.Timedout"
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> None:
+    """Workers die when they come to a place of `mangrove.checkpoints`, the first so many times."""
+    left = [times]
+
+    def reached(name: str) -> None:
+        if name == checkpoint and left[0]:
+            left[0] -= 1
+            raise Death(name)
+
+    monkeypatch.setattr(file_copy, "reached", reached)
+
+
+def look_between(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Before:
+    """Looks at what the first worker has left before the second begins, whose time has come."""
+
+    def before(name: str, nth: int) -> None:
+        if (name, nth) == ("Move", 1):
+            look()
+        records.release_leases(task.kind)
+
+    return before

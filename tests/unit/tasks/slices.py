@@ -1,0 +1,80 @@
+"""Slices of work for a task whose cursor only counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from mangrove.identity.rights import Caller
+from mangrove.records import tasks
+from mangrove.records.tasks import Task
+from mangrove.tasks import steps
+from mangrove.tasks.kinds import State
+from mangrove.tasks.specs import Cursor, Schema, Spec
+from mangrove.tasks.steps import Run
+from tests.unit.tree import made
+
+
+class CountCursor(Cursor):
+    """`at`: how far the work came."""
+
+    at: int = 0
+
+
+SCHEMA = Schema(Spec, CountCursor)
+CountRun: TypeAlias = Run[Spec, CountCursor]
+OWNER = Caller(made.user())
+
+
+def read(task: Task) -> Task:
+    """The task as its record is now."""
+    return tasks.get(task.id)
+
+
+def read_at(task: Task) -> int:
+    """How far the record says that the work came."""
+    return CountCursor.load(read(task).cursor).at
+
+
+async def acquire(task: Task) -> CountRun:
+    """The task, held by a new worker."""
+    return await steps.acquire(task.id, SCHEMA, 5)
+
+
+def run_slice(task: Task, work: Callable[[CountRun], Awaitable[bool]]) -> bool:
+    """Whether there is more, after one slice."""
+    answer = asyncio.run(steps.run_slice(task.id, 5, SCHEMA, work))
+    assert (answer["tid"], answer["seconds"]) == (task.id, 0)
+    more: bool = answer["more"]
+    return more
+
+
+def settle(task: Task, error: str = "", states: list[State] | None = None) -> None:
+    """Settle after a failure of that name, or none; `states` gets the states that were cleaned up."""
+
+    async def clean(run: CountRun, state: State) -> None:
+        if states is not None:
+            states.append(state)
+
+    failure = {"Error": error, "Cause": "{}"} if error else {}
+    asyncio.run(steps.settle(task.id, failure, SCHEMA, clean))
+
+
+async def do_nothing(run: CountRun) -> bool:
+    """Work that is done at once."""
+    return False
+
+
+def fail_with(problem: Exception) -> Callable[[CountRun], Awaitable[bool]]:
+    """Work that fails."""
+
+    async def work(run: CountRun) -> bool:
+        raise problem
+
+    return work
+
+
+def expire_leases() -> None:
+    """End whatever lease there is."""
+    tasks.release_leases("copy")

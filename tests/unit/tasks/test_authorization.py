@@ -1,0 +1,148 @@
+"""Rights and rules that change while a task is under way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mangrove.identity.rights import Right
+from mangrove.problems import Denied
+from mangrove.records import storages
+from mangrove.tasks import authorization, queue, transfer
+from mangrove.tasks.kinds import State
+from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
+from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
+
+pytestmark = pytest.mark.usefixtures("small_parts")
+
+
+@pytest.mark.parametrize(
+    ("verb", "rule"), [("copy", {"write_users": [9999], "write_users_sub": True}), ("move", {"read_users": [9999]})]
+)
+def test_a_folder_of_the_target_that_is_closed_meanwhile_takes_nothing_and_the_rest_arrives(
+    task_env: TaskEnv, target: Side, verb: str, rule: dict[str, Any]
+) -> None:
+    source = task_env.disk()
+    files = {"tree/a": b"a", "tree/closed/b": b"b", "tree/open/c": b"c"}
+    for name, content in files.items():
+        source.put(name, content)
+    task = getattr(task_env, verb)(source.mount, target.mount, "tree")
+    task_env.rule(f"{target.mount}/tree/closed", **rule)
+    task_env.run(task)
+    assert task_env.view(task) == (State.FAILED, "1 of 6 items failed: closed/b: permission denied")
+    closed = {"tree/closed/b": b"b"}
+    assert target.files() == {name: content for name, content in files.items() if name not in closed}
+    assert source.files() == (files if verb == "copy" else closed)
+
+
+def test_a_name_that_is_hidden_at_the_target_is_not_written_over_by_who_may_not_see_it(
+    task_env: TaskEnv, target: Side
+) -> None:
+    source = task_env.disk()
+    for name in ("tree/a", "tree/secret", "tree/d/secret"):
+        source.put(name, b"mine")
+    task_env.may(ALL_RIGHTS & ~1)  # may not see what is hidden
+    task = task_env.copy(source.mount, target.mount, "tree", overwrite=True)
+    target.put("tree/secret", b"theirs")
+    task_env.rule(f"{target.mount}/tree", hide="^secret$", h_sub=True)
+    task_env.run(task)
+    state, error = task_env.view(task)
+    assert state == State.FAILED
+    assert error == "2 of 5 items failed: secret: permission denied; d/secret: permission denied"
+    assert target.files() == {"tree/a": b"mine", "tree/secret": b"theirs"}
+
+
+@pytest.mark.parametrize(("verb", "large"), [("copy", True), ("move", False)])
+def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
+    task_env: TaskEnv, target: Side, verb: str, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "BATCH", 1)
+    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    source = task_env.disk()
+    files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}
+    for name, content in files.items():
+        source.put(name, content)
+    task = getattr(task_env, verb)(source.mount, target.mount, "tree")
+    task_env.run(
+        task, lambda name, nth: task_env.may(ALL_RIGHTS, disabled=True) if (name, nth) == ("Move", 3) else None
+    )
+    task_env.may(disabled=False)
+    assert task_env.view(task) == (State.FAILED, "who asked for this has no account any more")
+    assert len(target.files()) == (1 if large and isinstance(target, Bucket) else 2)  # a large file is two slices there
+    assert source.files() | target.files() == files
+    assert target.unfinished() == []
+    queue.retry(verb, task.id, task_env.caller())
+    task_env.run(task)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, files)
+
+
+def test_a_target_storage_that_is_gone_midway_fails_the_task(task_env: TaskEnv) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("tree/f", b"f")
+    task = task_env.copy(source.mount, target.mount, "tree")
+
+    def before(name: str, nth: int) -> None:
+        if name == "Move":
+            gone = next(one for one in storages.all() if one.mount_path == target.mount)
+            storages.delete(gone.id)
+            task_env.reload()
+
+    task_env.run(task, before)
+    state, error = task_env.view(task)
+    assert state == State.FAILED
+    assert "storage not found" in error
+    assert target.files() == {}
+
+
+def test_the_caller_is_the_owner_as_the_account_is_now(task_env: TaskEnv) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("f", b"f")
+    task = task_env.copy(source.mount, target.mount, "f")
+    task_env.may(Right.COPY)
+    caller = task_env.do(authorization.authorize_caller(task, Right.COPY))
+    assert (caller.user, caller.declared_right) == (task_env.user, Right.COPY)
+    task_env.may(disabled=True)
+    for gone in (task, replace(task, owner=10**9)):
+        with pytest.raises(Denied, match="who asked for this has no account any more"):
+            task_env.do(authorization.authorize_caller(gone, Right.COPY))
+
+
+def test_paths_outside_the_base_path_are_denied(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    task_env.may(base_path=f"{disk.mount}/home")
+    caller = task_env.caller(Right.COPY)
+    assert task_env.do(authorization.access_path(caller, f"{disk.mount}/home/f")).path == f"{disk.mount}/home/f"
+    for path in (disk.mount, f"{disk.mount}/home2", "/"):
+        with pytest.raises(Denied):
+            task_env.do(authorization.access_path(caller, path))
+
+
+def test_a_target_is_resolved_and_its_folder_made_where_the_caller_may(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    target = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/a/b", "f"))
+    assert (target.endpoint.path, target.mount.path, target.name) == ("/a/b/f", disk.mount, "f")
+    task_env.do(authorization.make_target_folder(target))
+    assert (disk.root / "a/b").is_dir()
+    whole = task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", ""))
+    assert whole.endpoint.path == "/c"
+    task_env.do(authorization.make_target_folder(whole))
+    assert (disk.root / "c").is_dir()
+    task_env.rule(f"{disk.mount}/c", write_users=[9999], write_users_sub=True)
+    with pytest.raises(Denied):
+        task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", "f"))
+
+
+def test_an_item_below_another_mount_is_refused(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    storages.create(
+        mount_path=f"{disk.mount}/tree/inner", driver="Local", modified=datetime.now(UTC),
+        addition=json.dumps({"root_folder_path": str(task_env.folder)}),
+    )  # fmt: skip
+    task_env.reload()
+    target = task_env.do(authorization.resolve_target(task_env.caller(Right.COPY), disk.mount, "tree"))
+    assert [target.find_refusal(item) is None for item in ("", "f", "inner/f", "other/f")] == [True, True, False, True]
+    assert str(target.find_refusal("inner/f")) == "permission denied"

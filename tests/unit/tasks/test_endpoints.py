@@ -1,0 +1,137 @@
+"""Both ends of a copy: when two files are the same, and when they only look so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mangrove.drivers.base import DriverContext
+from mangrove.drivers.local.driver import Local
+from mangrove.drivers.s3.driver import S3
+from mangrove.paths import TreePath
+from mangrove.problems import NotFound
+from mangrove.tasks import endpoints
+from mangrove.tasks.endpoints import Endpoint
+from mangrove.tasks.kinds import State
+from tests import servers
+from tests.task_env import TaskEnv
+from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
+
+pytestmark = pytest.mark.usefixtures("small_parts")
+
+
+def mount_twice(task_env: TaskEnv, side: str) -> tuple[Side, str]:
+    """A storage with three files, and the mount of another one that is the same place."""
+    found: Side
+    if side == "bucket":
+        found = task_env.bucket()
+        other = task_env.mount("S3", servers.s3_options(task_env.endpoint(), found.name))
+    else:
+        found = task_env.disk()
+        alias = {"paths": found.mount, "write_conflict_policy": "all", "put_conflict_policy": "all"}
+        local = {"root_folder_path": str(found.root), "show_hidden": True}
+        other = task_env.mount("Alias", alias) if side == "alias" else task_env.mount("Local", local)
+    for name, content in (("small", b"content"), ("large", LARGE), ("folder/small", b"content")):
+        found.put(name, content)
+    return found, other
+
+
+@pytest.mark.parametrize("conflict", [{"overwrite": True}, {"merge": True}])
+@pytest.mark.parametrize("name", ["small", "large", "folder"])
+@pytest.mark.parametrize("side", ["disk", "bucket", "alias"])
+def test_what_is_moved_onto_itself_through_another_mount_is_not_lost(
+    task_env: TaskEnv, side: str, name: str, conflict: dict[str, bool]
+) -> None:
+    storage, other = mount_twice(task_env, side)
+    before = storage.files()
+    tasks = task_env.transfer("move", storage.mount, other, name, **conflict)
+    for task in tasks:
+        task_env.run(task)
+        assert task_env.view(task)[0] == State.FAILED
+    assert bool(tasks) == ("overwrite" in conflict or name == "folder")
+    assert storage.files() == before
+
+
+def test_buckets_of_one_name_on_two_servers_are_two_places(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = task_env.bucket(), task_env.bucket()
+    source.put("f", b"content")
+
+    async def identify(self: S3, path: TreePath) -> set[str]:
+        return {f"s3:bucket{path}"}
+
+    monkeypatch.setattr(S3, "identify", identify)
+    monkeypatch.setattr(S3, "plan_part_copies", lambda self, source: (0, 0))
+    task = task_env.move(source.mount, target.mount, "f")
+    time.sleep(1.1)  # S3 tells the time of an object in whole seconds
+    task_env.run(task)
+    assert task_env.view(task) == SUCCEEDED
+    assert (source.files(), target.files()) == ({}, {"f": b"content"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [(b"", b"", True), (b"abc", b"abc", True), (b"abc", b"abd", False), (b"abc", b"abcd", False), (b"a", None, False)],
+)
+@pytest.mark.parametrize("sized", [True, False])
+def test_files_are_the_same_when_their_bytes_are(
+    tmp_path: Path, one: bytes, other: bytes | None, same: bool, sized: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not the storage knows their sizes."""
+    driver = Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())
+    (tmp_path / "one").write_bytes(one)
+    if other is not None:
+        (tmp_path / "other").write_bytes(other)
+    if not sized:
+        stat = Local.stat
+
+        async def stat_without_size(self: Local, path: TreePath) -> Any:
+            return (await stat(self, path))._replace(size=None)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Local, "stat", stat_without_size)
+        monkeypatch.setattr(endpoints, "COMPARE", 2)
+    ends = Endpoint(driver, TreePath("/one")), Endpoint(driver, TreePath("/other"))
+    assert asyncio.run(endpoints.have_same_bytes(*ends)) is same
+
+
+def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_same(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = task_env.disk()
+    disk.put("one", LARGE)
+    disk.put("other", LARGE)
+    driver = task_env.driver(disk.mount)
+    asked: list[int] = []
+    read_range = Endpoint.read_range
+
+    async def watch(self: Endpoint, offset: int, length: int) -> bytes:
+        asked.append(length)
+        return await read_range(self, offset, length)
+
+    monkeypatch.setattr(Endpoint, "read_range", watch)
+    one, other, nothing = (Endpoint(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
+    assert task_env.do(endpoints.have_same_bytes(one, other))
+    assert max(asked) <= PART
+    assert not task_env.do(endpoints.have_same_bytes(one, nothing))
+    with pytest.raises(NotFound):
+        task_env.do(driver.stat(nothing.path))
+
+
+@pytest.mark.parametrize("length", [1, 3, 5, 100])
+def test_chunks_are_of_one_length_but_the_last_whatever_comes(length: int) -> None:
+    blocks = [b"", b"ab", b"c" * 17, b"d", b""]
+
+    async def work() -> list[bytes]:
+        async def body() -> Any:
+            for block in blocks:
+                yield block
+
+        return [chunk async for chunk in endpoints.split_chunks(body(), length)]
+
+    chunks = asyncio.run(work())
+    assert b"".join(chunks) == b"".join(blocks)
+    assert {len(chunk) for chunk in chunks[:-1]} <= {length}
+    assert 0 < len(chunks[-1]) <= length

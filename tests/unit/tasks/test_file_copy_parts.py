@@ -1,0 +1,135 @@
+"""Files that are stored in parts: what a dead worker leaves is gone on with or dropped, and slices end inside them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from mangrove.drivers.base import Upload, make_parts_key
+from mangrove.paths import TreePath
+from mangrove.tasks import file_copy, queue, steps
+from mangrove.tasks.kinds import State
+from tests.task_env import Bucket, Disk, TaskEnv
+from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side, die_at, look_between
+
+pytestmark = pytest.mark.usefixtures("small_parts")
+
+
+@pytest.mark.parametrize("checkpoint", ["copy.intended", "copy.started", "copy.ready", "copy.part", "copy.finished"])
+def test_what_a_dead_worker_has_begun_is_continued_or_dropped(
+    task_env: TaskEnv, target: Side, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.disk() if isinstance(target, Bucket) else task_env.bucket()
+    source.put("f", LARGE)
+    task = task_env.copy(source.mount, target.mount, "f")
+    die_at(monkeypatch, checkpoint)
+    left: list[int] = []
+    before = look_between(task_env, task, lambda: left.append(len(target.unfinished())))
+    task_env.run(task, before)
+    assert left == [0 if checkpoint in ("copy.intended", "copy.finished") else 1]
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
+    assert (target.unfinished(), task_env.list_staged()) == ([], [])
+
+
+@pytest.mark.parametrize("verb", [queue.cancel, queue.delete])
+@pytest.mark.parametrize("checkpoint", ["copy.intended", "copy.started", "copy.part"])
+def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
+    task_env: TaskEnv, target: Side, checkpoint: str, verb: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.disk()
+    source.put("f", LARGE)
+    if isinstance(target, Disk):
+        monkeypatch.setattr(type(task_env.driver(target.mount)), "plan_part_copies", lambda self, source: (0, 0))
+    task = task_env.copy(source.mount, target.mount, "f")
+    die_at(monkeypatch, checkpoint)
+    task_env.run(task, look_between(task_env, task, lambda: verb("copy", task.id, task_env.caller())))
+    assert (target.files(), target.unfinished()) == ({}, [])
+    if verb is queue.cancel:
+        assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
+        assert task_env.list_staged() == [task.id]  # what is to be carried, for a retry
+        task_env.started.clear()
+        queue.delete("copy", task.id, task_env.caller())
+        task_env.run_all()
+    assert not task_env.is_queued(task)
+    assert task_env.list_staged() == []
+
+
+def test_only_uploads_of_the_lost_attempt_are_dropped(task_env: TaskEnv) -> None:
+    bucket = task_env.bucket()
+    driver = task_env.driver(bucket.mount)
+    for key in ("f", "f", "f.other", "folder/f"):
+        bucket.client.create_multipart_upload(Bucket=bucket.name, Key=key)
+    later = f"{int(make_parts_key().partition('-')[0]) + 3600}-x"
+    task_env.do(driver.abort_by_key(TreePath("/f"), later))
+    assert sorted(bucket.unfinished()) == ["f", "f", "f.other", "folder/f"]
+    task_env.do(driver.abort_by_key(TreePath("/f"), make_parts_key()))
+    assert sorted(bucket.unfinished()) == ["f.other", "folder/f"]
+    task_env.do(driver.abort_by_key(TreePath("/f"), make_parts_key()))
+
+
+def test_only_the_part_file_of_the_lost_attempt_is_dropped(task_env: TaskEnv) -> None:
+    disk = task_env.disk()
+    driver = task_env.driver(disk.mount)
+    mine, other = make_parts_key(), make_parts_key()
+    for key in (mine, other):
+        task_env.do(driver.begin(TreePath("/f"), Upload(9, 0.0), key))
+    task_env.do(driver.abort_by_key(TreePath("/f"), mine))
+    assert len(disk.unfinished()) == 1
+    assert other in disk.unfinished()[0]
+    task_env.do(driver.abort_by_key(TreePath("/nowhere/f"), mine))
+
+
+def test_an_item_that_failed_before_a_worker_died_is_not_forgotten(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = task_env.disk(), task_env.bucket()
+    source.put("d/a", b"mine")
+    source.put("d/b", LARGE)
+    task = task_env.copy(source.mount, target.mount, "d")
+    die_at(monkeypatch, "copy.part")
+    look = look_between(task_env, task, lambda: None)
+
+    def before(name: str, nth: int) -> None:
+        if name == "Move":
+            target.put("d/a", b"theirs")
+        look(name, nth)
+
+    task_env.run(task, before)
+    assert task_env.view(task) == (State.FAILED, "1 of 3 items failed: a: file exists")
+    assert target.files() == {"d/a": b"theirs", "d/b": LARGE}
+
+
+def test_a_large_file_takes_as_many_slices_as_it_needs(
+    task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.bucket() if isinstance(target, Disk) else task_env.disk()
+    source.put("f", LARGE * 2)
+    monkeypatch.setattr(steps.Run, "has_time", lambda self: False)
+    task = task_env.copy(source.mount, target.mount, "f")
+    visited = task_env.run(task)
+    assert visited.count("Move") >= 4
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE * 2})
+    assert target.unfinished() == []
+
+
+def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_seen_of_it(
+    task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.disk()
+    source.put("tree/f", LARGE)
+    source.put("tree/g", b"g")
+    target.put("tree/f", b"what was there before")
+    task = task_env.copy(source.mount, target.mount, "tree", overwrite=True)
+
+    def reached(name: str) -> None:
+        if name == "copy.part":
+            os.utime(source.root / "tree/f", (1, 1))
+
+    monkeypatch.setattr(file_copy, "reached", reached)
+    task_env.run(task)
+    said = "1 of 3 items failed: f: the source changed while it was copied"
+    assert task_env.view(task) == (State.FAILED, said)
+    assert target.files() == {"tree/f": b"what was there before", "tree/g": b"g"}
+    assert target.unfinished() == []

@@ -1,0 +1,255 @@
+"""Transfers: plans written down slice by slice and through failures, every entry once; and what follows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from mangrove import runtime
+from mangrove.drivers.base import DriverContext, Entry
+from mangrove.drivers.local.driver import Local
+from mangrove.paths import TreePath
+from mangrove.problems import Unreachable
+from mangrove.records.tasks import Task, TaskView
+from mangrove.tasks import manifest, queue, specs, steps, transfer
+from mangrove.tasks.authorization import Target
+from mangrove.tasks.endpoints import Endpoint
+from mangrove.tasks.kinds import State
+from mangrove.tasks.manifest import ManifestEntry
+from mangrove.tasks.routes import TransferRoute
+from mangrove.tasks.specs import TransferCursor, TransferSpec
+from mangrove.tasks.staging import Staging
+from mangrove.tasks.steps import Run
+from mangrove.tasks.transfer import TransferRun
+from tests.task_env import TaskEnv
+
+SUCCEEDED = (State.SUCCEEDED, "")
+SPEC = TransferSpec(target_dir="/to", name="tree", overwrite=False)
+
+
+class BreakingLocal(Local):
+    """Lists entry by entry, and once cannot be reached after `entries` of them."""
+
+    entries = 1 << 30
+
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        async for batch in super().list(path):
+            for entry in batch:
+                if self.entries == 0:
+                    self.entries = 1 << 30
+                    raise Unreachable
+                self.entries -= 1
+                yield [entry]
+
+
+def open_local(folder: Path, kind: type[Local] = Local) -> Local:
+    folder.mkdir(exist_ok=True)
+    return kind(Local.Options(root_folder_path=str(folder)), DriverContext())
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A tree of 40 files in 13 folders, the source of every plan; chunks of a manifest hold seven rows."""
+    root = tmp_path / "source" / "tree"
+    for number in range(40):
+        path = root / f"d{number % 4}" / f"e{number % 3}" / f"f{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * number)
+    (root / "empty").mkdir()
+    monkeypatch.setattr(manifest, "CHUNK", 7)
+    with runtime.use(runtime.Runtime()):
+        runtime.put(Staging, Staging(open_local(tmp_path / "staging")))
+        yield root
+
+
+def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awaitable[bool]]:
+    """Plans the copy of a tree whose storage fails once after `failing` entries."""
+    driver = open_local(tree.parent, BreakingLocal)
+    assert isinstance(driver, BreakingLocal)
+    driver.entries = failing
+    target: Target = None  # type: ignore[assignment]  # it is no part of a plan
+    route = TransferRoute(Endpoint(driver, TreePath("/tree")), target, None)
+    return lambda run: transfer.write_manifest(run, route)
+
+
+def shape(root: Path) -> list[tuple[str, int, bool]]:
+    below = [(str(one.relative_to(root)), 0 if one.is_dir() else one.stat().st_size, one.is_dir()) for one in
+             root.rglob("*")]  # fmt: skip
+    return sorted([("", 0, True), *below])
+
+
+def work(plan: Callable[[TransferRun], Awaitable[bool]], seconds: float) -> tuple[Task, int]:
+    """Slice after slice, each going on from what the one before saved; the task and the number of slices."""
+    view = TaskView(uuid4().hex, "copy", "ann", 0, State.RUNNING, "", 0.0, None, None, 0, "")
+    task = Task(
+        id=view.id, kind="copy", owner=1, view=view, spec=SPEC.dump(), cursor={}, cancel=False, done=False,
+        removed=False, attempt=0, created=0.0, touched=0.0,
+    )  # fmt: skip
+    slices, more = 0, True
+    while more:
+        slices += 1
+        run = Run(task, specs.TRANSFER, "token", seconds)
+        try:
+            more = asyncio.run(plan(run))  # type: ignore[arg-type]
+        except Unreachable:
+            more = True
+        task = replace(task, view=run.view, cursor=run.cursor.dump())
+    return task, slices
+
+
+def read_plan(task: Task) -> list[tuple[str, int | None, bool]]:
+    """What the manifest holds, folders before what is in them."""
+
+    async def read() -> list[ManifestEntry]:
+        rows: list[ManifestEntry] = []
+        entries = manifest.open_entries(task.id, 0, TransferCursor.load(task.cursor).entry_count)
+        while found := await entries.read_rows(len(rows)):
+            rows += found
+        return rows
+
+    rows = asyncio.run(read())
+    places = {row.path: index for index, row in enumerate(rows)}
+    for row in rows:
+        assert not row.path or places[row.path.rpartition("/")[0]] < places[row.path]
+    return sorted((row.path, 0 if row.is_dir else row.size, row.is_dir) for row in rows)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 0.0])
+def test_a_plan_holds_every_entry_once_in_one_slice_or_in_many(tree: Path, seconds: float) -> None:
+    task, slices = work(make_plan(tree), seconds)
+    assert read_plan(task) == shape(tree)
+    assert task.view.total_bytes == sum(range(40))
+    assert slices == (1 if seconds else 19)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5, 14])
+@pytest.mark.parametrize("seconds", [60.0, 0.0])
+def test_a_plan_goes_on_after_a_failure_as_if_nothing_had_been(tree: Path, failing: int, seconds: float) -> None:
+    task, slices = work(make_plan(tree, failing), seconds)
+    assert slices == (2 if seconds else 20)
+    assert read_plan(task) == shape(tree)
+    assert task.view.total_bytes == sum(range(40))
+
+
+def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = Local.list
+
+    async def list_some_sizes(self: Local, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        async for batch in listing(self, path):
+            yield [entry._replace(size=None) if entry.name == "f39" else entry for entry in batch]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Local, "list", list_some_sizes)
+    task, _ = work(make_plan(tree), 60.0)
+    assert task.view.total_bytes == sum(range(39))
+    assert ("d3/e0/f39", None, False) in read_plan(task)
+
+
+def test_a_half_planned_task_of_a_record_without_a_version_is_planned_to_its_end(tree: Path) -> None:
+    """As a worker of the time before versions left it: two of the folders walked."""
+    plan = make_plan(tree)
+    cursors: list[dict[str, Any]] = []
+
+    async def remember(run: TransferRun) -> bool:
+        if len(cursors) == 2:  # the record as it was stored then
+            old = {new: name for name, new in TransferCursor.old_keys.items()}
+            stored = {old.get(key, key): value for key, value in cursors[-1].items() if key != "version"}
+            del stored["planned"], stored["round"], stored["at"], stored["failed"], stored["turn"], stored["file"]
+            run.cursor = TransferCursor.load(stored)
+            assert run.cursor.folders_walked == 2
+        more = await plan(run)
+        cursors.append(run.cursor.dump())
+        return more
+
+    task, slices = work(remember, 0.0)
+    assert (slices, read_plan(task)) == (19, shape(tree))
+    assert task.view.total_bytes == sum(range(40))
+
+
+def test_a_file_whose_size_is_not_known_is_copied_whole(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    files = {"tree/small": b"small", "tree/large": bytes(range(256)) * (9 << 12), "tree/empty": b""}
+    for name, content in files.items():
+        source.put(name, content)
+    hide_sizes(task_env, source.mount, monkeypatch)
+    task = task_env.copy(source.mount, target.mount, "tree")
+    task_env.run(task)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, files)
+    assert task_env.read(task).view.total_bytes == 0
+
+
+@pytest.mark.parametrize(("content", "state"), [(b"mine", State.SUCCEEDED), (b"theirs", State.FAILED)])
+def test_of_a_file_whose_size_is_not_known_the_same_bytes_at_the_target_count_as_copied(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch, content: bytes, state: State
+) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("f", b"mine")
+    hide_sizes(task_env, source.mount, monkeypatch)
+    task = task_env.copy(source.mount, target.mount, "f")
+    task_env.run(task, lambda name, nth: target.put("f", content) if name == "Move" else None)
+    assert task_env.view(task) == (state, "" if state is State.SUCCEEDED else "1 of 1 items failed: f: file exists")
+    assert target.files() == {"f": content}
+
+
+def test_a_move_of_files_of_unknown_size_removes_them_once_they_are_stored(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("tree/f", b"content")
+    hide_sizes(task_env, source.mount, monkeypatch)
+    task = task_env.move(source.mount, target.mount, "tree")
+    task_env.run(task)
+    assert (task_env.view(task), source.files(), target.files()) == (SUCCEEDED, {}, {"tree/f": b"content"})
+
+
+def hide_sizes(task_env: TaskEnv, mount: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a storage does not know how large its files are."""
+    driver = task_env.driver(mount)
+    stat, listing = driver.stat, driver.list
+
+    async def stat_without_size(path: TreePath) -> Entry:
+        entry: Entry = await stat(path)
+        return entry._replace(size=None)  # type: ignore[arg-type]
+
+    async def list_without_sizes(path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        async for batch in listing(path):
+            yield [entry._replace(size=None) for entry in batch]
+
+    monkeypatch.setattr(driver, "stat", stat_without_size)
+    monkeypatch.setattr(driver, "list", list_without_sizes)
+
+
+def test_emptied_folders_are_removed_in_many_slices_over_chunk_borders(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "CHUNK", 4)
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    source, target = task_env.disk(), task_env.disk()
+    for number in range(11):
+        source.put(f"tree/d{number}/e/f", b"%d" % number)
+    files = source.files()
+    task = task_env.move(source.mount, target.mount, "tree")
+    task_env.run(task)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, files)
+    assert list(source.root.iterdir()) == []
+    assert task_env.list_staged() == []
+
+
+def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    for name in ("tree/a", "tree/b", "tree/c"):
+        source.put(name, b"mine")
+    task = task_env.copy(source.mount, target.mount, "tree")
+    task_env.run(task, lambda name, nth: target.put("tree/b", b"theirs") if name == "Move" else None)
+    assert task_env.view(task) == (State.FAILED, "1 of 4 items failed: b: file exists")
+    (target.root / "tree/b").unlink()
+    queue.retry("copy", task.id, task_env.caller())
+    task_env.run(task)
+    cursor = TransferCursor.load(task_env.read(task).cursor)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, source.files())
+    assert (cursor.round, cursor.entry_count, cursor.attempt) == (1, 1, 1)
