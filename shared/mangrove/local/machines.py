@@ -23,7 +23,7 @@ from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import machines, steps
 from mangrove.tasks.kinds import KINDS
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {
@@ -276,4 +276,4 @@ class Runner(machines.MachineStarter):
         try:
             await machine.run({"tid": id}, work)
         except ExecutionFailed:
-            crash("a task could not be settled", tid=id)
+            log_exception("a task could not be settled", tid=id)

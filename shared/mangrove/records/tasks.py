@@ -17,7 +17,16 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
-from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, TableMeta, client, table_name, told
+from mangrove.records.base import (
+    Conflict,
+    Record,
+    RecordMissing,
+    Sealed,
+    TableMeta,
+    get_connection,
+    table_name,
+    translate_errors,
+)
 
 CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
 
@@ -153,14 +162,14 @@ def create(kind: str, owner: int, view: TaskView, spec: Mapping[str, Any]) -> Ta
         view.id, status_key=_make_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{view.id}",
         kind=kind, owner=owner, view=_dump(view), spec=_dump(spec), created=created,
     )  # fmt: skip
-    with told():
+    with translate_errors():
         record.save(condition=TaskRecord.id.does_not_exist())
     return _make_task(record)
 
 
 def get(id: str) -> Task:
     """One task; RecordMissing."""
-    with told():
+    with translate_errors():
         try:
             return _make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
@@ -174,10 +183,10 @@ def list_rows(kind: str, done: bool, page_size: int | None = None) -> Iterator[R
 
 def _query(status_key: str, page_size: int | None = None) -> Iterator[Row]:
     """Without models: those of thousands of rows that are only shown cost more than the rows."""
-    table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
+    table, connection = TaskRecord.Meta.table_name, get_connection(TaskRecord)
     attributes, start = ["owner", "shown", "cancel"], None
     while True:
-        with told():
+        with translate_errors():
             page = connection.query(
                 table, status_key, index_name="shelf", attributes_to_get=attributes, exclusive_start_key=start,
                 limit=page_size,
@@ -195,7 +204,7 @@ def acquire_lease(id: str, token: str, seconds: float) -> Task:
     now = time.time()
     record = TaskRecord(id)
     free = TaskRecord.id.exists() & ((TaskRecord.until < now) | (TaskRecord.lease == token))
-    with told():
+    with translate_errors():
         record.update(actions=[TaskRecord.lease.set(token), TaskRecord.until.set(now + seconds)], condition=free)
     return _make_task(record)
 
@@ -223,14 +232,14 @@ def save(
     if done is not None:
         actions.append(TaskRecord.status_key.set(_make_status_key(task.kind, done)))
         condition &= TaskRecord.status_key != _make_removed_key(task.kind)
-    with told():
+    with translate_errors():
         record.update(actions=actions, condition=condition)
     return _make_task(record)
 
 
 def mark_cancelled(id: str) -> None:
     """Ask the worker of a task to stop."""
-    with told():
+    with translate_errors():
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
@@ -254,7 +263,7 @@ def reopen(task: Task, view: TaskView, *, removed: bool = False) -> Task:
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
     ]
-    with told():
+    with translate_errors():
         record.update(actions=actions, condition=TaskRecord.attempt == task.attempt)
     return _make_task(record)
 
@@ -264,7 +273,7 @@ def release_leases(kind: str) -> list[Row]:
     found: list[Row] = []
     for row in list(list_unfinished(kind)):
         try:
-            with told():
+            with translate_errors():
                 TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
         except Conflict:
             continue  # removed meanwhile
@@ -275,7 +284,7 @@ def release_leases(kind: str) -> list[Row]:
 def mark_removed(task: Task) -> None:
     """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
     actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_make_removed_key(task.kind))]
-    with told():
+    with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
 
 
@@ -285,13 +294,13 @@ def mark_done(task: Task, view: TaskView) -> None:
         TaskRecord.view.set(_dump(view)),
         TaskRecord.status_key.set(_make_status_key(task.kind, True)),
     ]
-    with told():
+    with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
 
 
 def delete_removed(id: str) -> None:
     """Delete a task if it was removed."""
-    with told():
+    with translate_errors():
         try:
             record = TaskRecord.get(id, consistent_read=True)
         except DoesNotExist:
@@ -303,7 +312,7 @@ def delete_removed(id: str) -> None:
 def delete_done(kind: str, id: str) -> None:
     """Delete a task that is done; one that was just reopened stays."""
     try:
-        with told():
+        with translate_errors():
             TaskRecord(id).delete(condition=TaskRecord.status_key == _make_status_key(kind, True))
     except Conflict:
         pass  # reopened, or deleted
@@ -311,5 +320,5 @@ def delete_done(kind: str, id: str) -> None:
 
 def delete(id: str) -> None:
     """Delete a task."""
-    with told():
+    with translate_errors():
         TaskRecord(id).delete()

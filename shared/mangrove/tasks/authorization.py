@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mangrove.drivers.base import MakesDirectories
 from mangrove.identity.rights import Caller, Right
-from mangrove.paths import TreePath, checked_name
+from mangrove.paths import TreePath, check_name
 from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
@@ -87,7 +87,7 @@ async def make_target_folder(target: Target) -> None:
     for ancestor, path in zip(inner.ancestors()[:-1], folder.path.ancestors(), strict=False):
         if await Endpoint(driver, ancestor).find() is not None:
             break
-        checked_name(ancestor.name)
+        check_name(ancestor.name)
         folder.with_path(path.parent).require(folder.caller.declared_right)
     if not isinstance(driver, MakesDirectories):
         raise NotSupported

@@ -23,7 +23,7 @@ from mangrove.records.tasks import Task
 from mangrove.tasks.kinds import State
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 LEASE_SECONDS = 30.0
 HEARTBEAT_SECONDS = 2.0  # how often a long piece of work looks for its cancel mark and renews its lease
@@ -221,7 +221,7 @@ def make_worker(schema: Schema[SpecT, CursorT], work: Work[SpecT, CursorT], slic
         except Problem:
             raise
         except Exception:
-            crash("a worker failed", tid=event["tid"])
+            log_exception("a worker failed", tid=event["tid"])
             raise
 
     return handler

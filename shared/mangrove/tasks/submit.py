@@ -12,7 +12,7 @@ from mangrove import archives
 from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, existing_name
+from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import authorization, kinds, queue, staging
@@ -87,7 +87,7 @@ async def decompress(
     target_dir.require(Right.DECOMPRESS)
     tasks = []
     for name in dict.fromkeys(names):
-        existing_name(name)
+        check_existing_name(name)
         tasks.append(await _open_decompress(source_dir.child(name), target_dir, options))
     return tasks
 

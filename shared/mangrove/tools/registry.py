@@ -75,7 +75,7 @@ async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
     except Problem as error:
         if name not in NAMES:
             raise
-        raise error.prefixed(f"failed init offline download tool {name}") from None
+        raise error.with_prefix(f"failed init offline download tool {name}") from None
     return tool
 
 

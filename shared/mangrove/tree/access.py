@@ -167,7 +167,7 @@ async def locate(access: PathAccess, role: str = "") -> Located:
     try:
         mount, inner = access.find_mount()
     except StorageProblem as problem:
-        raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
+        raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
     return Located(await mount.get_driver(), inner, mount)
 
 

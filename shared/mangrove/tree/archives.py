@@ -110,7 +110,7 @@ async def get_meta(access: PathAccess, password: str, base: str) -> dict[str, An
             tree = await _build_tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.prefixed(f"failed to get {located.path} archive met") from None
+        raise problem.with_prefix(f"failed to get {located.path} archive met") from None
     if tree is not None:
         storage = located.mount.storage
         found["content"] = _make_tree_rows(tree, access.settings.type_codes, storage)
@@ -171,7 +171,7 @@ async def open_member(file: Download, inside: str, password: str) -> MemberStrea
             found = await anext(stream, None)
             first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.prefixed("failed link") from None
+        raise problem.with_prefix("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
         raise NotFound(f"failed link: {NotFound.text}")
     return MemberStream(stream, found, first)
@@ -201,7 +201,7 @@ async def _locate(access: PathAccess) -> Located:
     try:
         return await access.locate()
     except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
+        raise problem.with_prefix("failed get storage") from None
 
 
 async def _stat_archive(located: Located) -> Entry:

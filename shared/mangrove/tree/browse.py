@@ -169,7 +169,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     except StorageProblem as problem:
         if not located.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
             raise
-        raise problem.prefixed("failed to get obj") from problem
+        raise problem.with_prefix("failed to get obj") from problem
     codes = access.settings.type_codes
     must_sign = links.requires_signature(access.settings, access.rules, located.mount, access.path)
     sign = links.make_signature(access.settings, access.path) if must_sign and not entry.is_dir else ""
@@ -276,8 +276,8 @@ async def stat_file(located: Located) -> Entry:
     try:
         entry = await lookup(located)
     except NotFound as problem:
-        explained = problem.prefixed("failed to get obj") if located.driver.config.direct_lookup else problem
-        raise explained.prefixed("failed link: failed to get file") from None
+        explained = problem.with_prefix("failed to get obj") if located.driver.config.direct_lookup else problem
+        raise explained.with_prefix("failed link: failed to get file") from None
     if entry.is_dir:
         raise NotAFile("failed link: not a file")
     return entry

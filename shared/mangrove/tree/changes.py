@@ -12,7 +12,7 @@ from typing import Any
 
 from mangrove.drivers.base import MakesDirectories, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
-from mangrove.paths import checked_name, existing_name
+from mangrove.paths import check_existing_name, check_name
 from mangrove.patterns import InvalidPattern, compile_pattern
 from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.tree.access import PathAccess, locate, lookup
@@ -81,13 +81,13 @@ async def check_missing_folders(access: PathAccess, located: Located) -> None:
     for step, path in zip(located.path.ancestors()[:-1], access.path.ancestors(), strict=False):
         if await exists(located.with_path(step)):
             return
-        checked_name(step.name)
+        check_name(step.name)
         access.require(Right.WRITE, path.parent)
 
 
 async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
     """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
-    name = checked_name(raw)
+    name = check_name(raw)
     access.require(Right.RENAME, access.path.parent)
     if access.path == access.base or access.path in access.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
@@ -98,8 +98,8 @@ async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: b
     """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
     folder.require(Right.RENAME)
     for old, new in wanted.items():
-        existing_name(old)
-        checked_name(new)
+        check_existing_name(old)
+        check_name(new)
     if not wanted:
         return
     located = await locate(folder)
@@ -118,7 +118,7 @@ async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: b
         try:
             await located.driver.rename(source.path, target.path)
         except StorageProblem as problem:
-            raise problem.prefixed(f"rename [{old}]") from problem
+            raise problem.with_prefix(f"rename [{old}]") from problem
         finally:
             forget(source)
             forget(target)
@@ -182,7 +182,7 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> None:
         raise BadRequest("Empty file names")
     folder.require(Right.DELETE)
     for name in names:
-        existing_name(name)
+        check_existing_name(name)
         item = folder.child(name)
         if item.is_mount_or_ancestor() or item.rules.is_restricted_below(item.caller.user, item.path, "", True):
             raise Forbidden(f"remove [{name}]: permission denied")
@@ -198,7 +198,7 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> None:
         except NotFound:
             pass  # already gone
         except StorageProblem as problem:
-            raise problem.prefixed(f"remove [{name}]") from problem
+            raise problem.with_prefix(f"remove [{name}]") from problem
         finally:
             forget(item_located)
 

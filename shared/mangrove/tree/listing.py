@@ -296,7 +296,7 @@ def explain_list_failure(problem: StorageProblem, direct_lookup: bool) -> Proble
     """A listing's failure in the words clients know (behaviour 1.4)."""
     explained: Problem = problem
     if isinstance(problem, NotFound):
-        explained = problem.prefixed("failed get dir: failed to get obj" if direct_lookup else "failed get dir")
+        explained = problem.with_prefix("failed get dir: failed to get obj" if direct_lookup else "failed get dir")
     elif not isinstance(problem, NotAFolder | StorageUnavailable):
-        explained = problem.prefixed("failed to list objs")
-    return explained.prefixed("failed get objs")
+        explained = problem.with_prefix("failed to list objs")
+    return explained.with_prefix("failed get objs")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from mangrove.drivers.base import Copies, Moves
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, existing_name
+from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, Collision, Denied, NotAFolder, NotFound, NotSupported, StorageProblem
 from mangrove.tree.access import NOT_READABLE, PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
@@ -86,7 +86,7 @@ async def _execute(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[No
         except NotSupported:
             left.append(item)
         except StorageProblem as problem:
-            raise problem.prefixed(f"{word} [{item.name}]") from problem
+            raise problem.with_prefix(f"{word} [{item.name}]") from problem
         finally:
             forget(plan.source.with_path(item.path))
             forget(plan.source.with_path(item.target))
@@ -100,7 +100,7 @@ async def _make_plan(
     if not names:
         raise BadRequest("Empty file names")
     for name in names:
-        existing_name(name)
+        check_existing_name(name)
     if right is Right.MOVE:
         source_dir.require(right)
     target_dir.require(right)

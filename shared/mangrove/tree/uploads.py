@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, checked_name
+from mangrove.paths import TreePath, check_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.changes import check_missing_folders, forget_upwards
@@ -34,7 +34,7 @@ async def write(
             raise
         raise Collision from None
     except StorageProblem as problem:
-        raise problem.prefixed(f"failed to store [{access.path.name}]") from problem
+        raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
     finally:
         forget_upwards(located)
 
@@ -43,7 +43,7 @@ async def prepare(access: PathAccess, overwrite: bool) -> Located:
     """Where an upload goes that is allowed; its folder exists afterwards."""
     access.require(Right.WRITE, access.path.parent)
     mount, inner = _find_mount(access)
-    checked_name(access.path.name)
+    check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise Denied("system file upload ignored")
     located = Located(await mount.get_driver(), inner, mount)
@@ -72,7 +72,7 @@ def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
     try:
         return access.find_mount()
     except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
+        raise problem.with_prefix("failed get storage") from None
 
 
 async def _make_folder(access: PathAccess, located: Located) -> None:
@@ -90,7 +90,7 @@ async def _make_folder(access: PathAccess, located: Located) -> None:
         try:
             await located.driver.makedirs(located.path)
         except StorageProblem as problem:
-            raise problem.prefixed(f"failed to make dir [{located.path}]") from problem
+            raise problem.with_prefix(f"failed to make dir [{located.path}]") from problem
         forget_upwards(located)
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mangrove import __version__
 from mangrove.problems import BadRequest, Missing, Problem
-from mangrove.telemetry import crash, tell
+from mangrove.telemetry import log_event, log_exception
 from mangrove.web.binding import REQUIRED_MARK, JsonRequest, UnreadableBody
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 from mangrove.web.envelope import make_failure
@@ -154,16 +154,16 @@ class RequestMiddleware:
         try:
             await self.app(scope, receive, send_and_note_status)
         except ClientDisconnect:
-            tell("client left", method=scope["method"], path=path)
+            log_event("client left", method=scope["method"], path=path)
         except Exception:  # the one place: an error that nothing else expects becomes an answer here
             request_id = token_hex(8)
-            crash("request failed", method=scope["method"], path=path, request_id=request_id)
+            log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
             if not status:
                 reply = make_failure(Problem(f"internal error, request id {request_id}"))
                 await reply(scope, receive, send_and_note_status)
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
-            tell("request", method=scope["method"], path=path, status=status, ms=milliseconds)
+            log_event("request", method=scope["method"], path=path, status=status, ms=milliseconds)
 
 
 async def handle_problem(request: Request, problem: Exception) -> Response:

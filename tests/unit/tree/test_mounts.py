@@ -131,7 +131,7 @@ def test_a_storage_that_cannot_be_made_is_unavailable_under_a_class_of_its_own(
     with pytest.raises(StorageUnavailable, match=r"^storage status: .+: storage not init$") as refusal:
         tree.run(tree.access("/broken/x").locate())
     assert not isinstance(refusal.value, NotSupported)
-    assert refusal.value.prefixed("failed").message.startswith("failed: storage status: ")
+    assert refusal.value.with_prefix("failed").message.startswith("failed: storage status: ")
 
 
 def test_a_driver_that_checks_its_status_is_unavailable_until_it_works(tree: TreeEnv) -> None:
