@@ -87,7 +87,7 @@ def _encode(raw: str) -> bytes:
         raise BadRequest("path is not valid Unicode") from None
 
 
-def checked_name(raw: str) -> str:
+def check_name(raw: str) -> str:
     """`raw` if it may name one new entry; RelativePath for `""`, `.`, `..` or a separator, BadRequest otherwise."""
     if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
         raise RelativePath
@@ -98,7 +98,7 @@ def checked_name(raw: str) -> str:
     return raw
 
 
-def existing_name(raw: str) -> str:
+def check_existing_name(raw: str) -> str:
     """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for a path out of it."""
     if raw in ("", "."):
         raise BadRequest(f"invalid file name [{raw}]")

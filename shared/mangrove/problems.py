@@ -21,7 +21,7 @@ Problem                      500  the base: its message is fit for the user
 │   ├── Forbidden            500  `permission denied`
 │   ├── Unreachable          500  the storage does not answer; worth a retry
 │   └── NotSupported         500  `not implement`
-├── EngineSilent             500  the records could not be read or written; worth a retry
+├── RecordsUnavailable       500  the records could not be read or written; worth a retry
 ├── RecordMissing            500  there is no such record [records.base]
 ├── NameTaken                500  another record has the unique name [records.base]
 ├── Conflict                 500  a condition on a record did not hold [records.base]
@@ -52,7 +52,7 @@ class Problem(Exception):
         self.data = data
         super().__init__(self.message)
 
-    def prefixed(self, prefix: str) -> Problem:
+    def with_prefix(self, prefix: str) -> Problem:
         """The same failure with `prefix: ` in front of its message."""
         return type(self)(f"{prefix}: {self.message}", data=self.data)
 
@@ -121,7 +121,7 @@ class ArchiveTooLarge(BrokenArchive):
     text = "the archive unpacks to more than is allowed"
 
 
-class EngineSilent(Problem):
+class RecordsUnavailable(Problem):
     """The records could not be read or written; worth a retry."""
 
     text = "the records engine does not answer"

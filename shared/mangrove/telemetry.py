@@ -33,11 +33,11 @@ for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # below that they log addresses with their signatures
 
 
-def tell(message: str, **fields: Any) -> None:
+def log_event(message: str, **fields: Any) -> None:
     """Log an event; never pass secrets, tokens or query strings."""
     log.info(message, extra={"facts": fields})
 
 
-def crash(message: str, **fields: Any) -> None:
+def log_exception(message: str, **fields: Any) -> None:
     """Log the exception being handled, with its trace."""
     log.exception(message, extra={"facts": fields})

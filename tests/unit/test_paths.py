@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.paths import TreePath, checked_name, existing_name
+from mangrove.paths import TreePath, check_existing_name, check_name
 from mangrove.problems import BadRequest, RelativePath
 
 
@@ -49,20 +49,20 @@ def test_joining_and_taking_apart() -> None:
 @pytest.mark.parametrize("raw", ["", ".", "..", "a/b", "a\\b"])
 def test_a_new_name_stays_in_its_folder(raw: str) -> None:
     with pytest.raises(RelativePath):
-        checked_name(raw)
+        check_name(raw)
 
 
 @pytest.mark.parametrize("raw", ["a" * 256, "é" * 128, "a\nb", "a\0", "\x7f"])
 def test_a_new_name_is_sane(raw: str) -> None:
     with pytest.raises(BadRequest):
-        checked_name(raw)
+        check_name(raw)
 
 
 def test_an_existing_name_may_be_odd_but_not_elsewhere() -> None:
-    assert existing_name("a\nb") == "a\nb"
+    assert check_existing_name("a\nb") == "a\nb"
     for raw in ("", "."):
         with pytest.raises(BadRequest):
-            existing_name(raw)
+            check_existing_name(raw)
     for raw in ("..", "../x", "a/b", "a\\b"):
         with pytest.raises(RelativePath):
-            existing_name(raw)
+            check_existing_name(raw)

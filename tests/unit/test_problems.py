@@ -68,6 +68,6 @@ def test_a_problem_says_its_own_text_unless_it_is_given_another() -> None:
 
 def test_a_prefix_keeps_the_class_and_the_data() -> None:
     with pytest.raises(StorageProblem) as caught:
-        raise NotFound(data=7).prefixed("failed get obj")
+        raise NotFound(data=7).with_prefix("failed get obj")
     assert (type(caught.value), str(caught.value)) == (NotFound, "failed get obj: object not found")
     assert caught.value.data == 7

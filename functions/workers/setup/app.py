@@ -12,7 +12,7 @@ from mangrove.identity import passwords
 from mangrove.identity.rights import ADMIN_PERMISSION
 from mangrove.problems import Problem
 from mangrove.site import first_start
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: Any) -> None:
     except Problem as problem:
         status, reason = "FAILED", problem.message
     except Exception:
-        crash("set-up failed")
+        log_exception("set-up failed")
         status, reason = "FAILED", "see the log of the set-up function"
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer |= {"Status": status, "Reason": reason, "PhysicalResourceId": "mangrove-setup"}

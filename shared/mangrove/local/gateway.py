@@ -18,7 +18,7 @@ from mangrove.local import docs, scheduler
 from mangrove.local.machines import Runner
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, RouteSpec, routes
 from mangrove.site import snapshot
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 from mangrove.tree import mounts
 
 THREADS = 32  # for blocking work of drivers and records
@@ -91,7 +91,7 @@ async def _kept(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except Exception:
-        crash("work in the background ended")
+        log_exception("work in the background ended")
 
 
 async def _load() -> None:

@@ -22,7 +22,7 @@ from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import machines, steps
 from mangrove.tasks.kinds import KINDS
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {
@@ -232,7 +232,7 @@ class Runner:
         try:
             await machine.run({"tid": id}, work)
         except Failed:
-            crash("a task could not be settled", tid=id)
+            log_exception("a task could not be settled", tid=id)
 
     async def live(self) -> None:
         """Take up what was left undone, then follow the settings, until cancelled."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.local.template import resources
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
 FIRST_SECONDS = 60.0  # after the start, which has better things to do
@@ -47,5 +47,5 @@ async def _repeat(name: str, seconds: float) -> None:
         try:
             await asyncio.to_thread(handler, {}, None)
         except Exception:
-            crash("a scheduled function failed", function=name)
+            log_exception("a scheduled function failed", function=name)
         await asyncio.sleep(seconds)

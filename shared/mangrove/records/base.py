@@ -18,7 +18,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove import runtime
 from mangrove.config import config
-from mangrove.problems import EngineSilent, Problem
+from mangrove.problems import Problem, RecordsUnavailable
 from mangrove.records.crypto import seal, unseal
 
 Result = TypeVar("Result")
@@ -136,8 +136,8 @@ class Versioned(Record):
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Count a call; raise Conflict for a failed condition, EngineSilent for any other failure of the engine."""
+def translate_errors() -> Iterator[None]:
+    """Count a call; raise Conflict for a failed condition, RecordsUnavailable for any other failure of the engine."""
     runtime.get(Connections).count_call()
     try:
         yield
@@ -148,7 +148,7 @@ def told() -> Iterator[None]:
             raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
         if "ConditionalCheckFailed" in code:
             raise Conflict from error
-        raise EngineSilent from error
+        raise RecordsUnavailable from error
 
 
 def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -170,9 +170,9 @@ def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments
 
 def transaction(model: type[Model]) -> TransactWrite:
     """All writes made in its context happen, or none."""
-    return TransactWrite(connection=client(model))
+    return TransactWrite(connection=get_connection(model))
 
 
-def client(model: type[Model]) -> Any:
+def get_connection(model: type[Model]) -> Any:
     """The connection of a model's table."""
     return model._get_connection().connection

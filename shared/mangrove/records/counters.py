@@ -11,7 +11,7 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 
 from mangrove import runtime
-from mangrove.records.base import Conflict, Record, TableMeta, table_name, told
+from mangrove.records.base import Conflict, Record, TableMeta, table_name, translate_errors
 
 
 class Counter(Record):
@@ -41,7 +41,7 @@ class ConfigurationWrites:
 
 def _increment(key: str) -> int:
     counter = Counter(key)
-    with told():
+    with translate_errors():
         counter.update(actions=[Counter.value.add(1)])
     return int(counter.value)
 
@@ -53,7 +53,7 @@ def next_id(kind: str) -> int:
 
 def get_configuration_version() -> int:
     """The version of the configuration; 0 before the first change."""
-    with told():
+    with translate_errors():
         try:
             return int(Counter.get("configuration", consistent_read=True).value)
         except DoesNotExist:
@@ -72,7 +72,7 @@ def bump_configuration() -> int:
 
 def count_failures(key: str) -> int:
     """Failures counted under `key` that have not expired."""
-    with told():
+    with translate_errors():
         try:
             counter = Counter.get(f"failure#{key}", consistent_read=True)
         except DoesNotExist:
@@ -85,11 +85,11 @@ def add_failure(key: str, seconds: int) -> int:
     now = time.time()
     counter = Counter(f"failure#{key}")
     try:
-        with told():
+        with translate_errors():
             counter.update(actions=[Counter.value.add(1), *_make_end(now, seconds)], condition=Counter.until > now)
     except Conflict:
         try:
-            with told():
+            with translate_errors():
                 ended = Counter.until.does_not_exist() | (Counter.until <= now)
                 counter.update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=ended)
         except Conflict:
@@ -103,17 +103,17 @@ def _make_end(now: float, seconds: int) -> list[Action]:
 
 def clear_failures(key: str) -> None:
     """Forget what was counted under `key`."""
-    with told():
+    with translate_errors():
         Counter(f"failure#{key}").delete()
 
 
 def sweep() -> None:
     """Remove what has ended: DynamoDB does so by itself, the engine on one machine does not."""
     ended = Counter.expires < datetime.now(UTC)
-    with told():
+    with translate_errors():
         for counter in Counter.scan(ended):
             try:
-                with told():
+                with translate_errors():
                     counter.delete(condition=ended)
             except Conflict:
                 pass  # counted anew meanwhile
@@ -124,7 +124,7 @@ def claim_once(key: str, seconds: int) -> bool:
     now = time.time()
     free = Counter.key.does_not_exist() | (Counter.until < now)
     try:
-        with told():
+        with translate_errors():
             Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)
     except Conflict:
         return False

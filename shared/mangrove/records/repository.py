@@ -15,8 +15,8 @@ from mangrove.records.base import (
     RecordMissing,
     Versioned,
     retry_on_conflict,
-    told,
     transaction,
+    translate_errors,
 )
 from mangrove.records.unique import claim, release
 
@@ -43,12 +43,12 @@ class Repository(Generic[Value]):
 
     def all(self) -> list[Value]:
         """Every record, by id."""
-        with told():
+        with translate_errors():
             return [self.to_value(record) for record in sorted(self.model.scan(consistent_read=True), key=_get_id)]
 
     def get_record(self, id: int) -> Any:
         """One record of the table; RecordMissing."""
-        with told():
+        with translate_errors():
             try:
                 return self.model.get(id, consistent_read=True)
             except DoesNotExist:
@@ -74,7 +74,7 @@ class Repository(Generic[Value]):
             setattr(record, name, value)
         after = getattr(record, self.unique)
         if before == after:
-            with told():
+            with translate_errors():
                 record.save()
         else:
             self._rename(record, before, after)
@@ -89,7 +89,7 @@ class Repository(Generic[Value]):
 
     def _save_with_name(self, record: Any, write_names: Callable[[Any], None]) -> None:
         try:
-            with told(), transaction(self.model) as write:
+            with translate_errors(), transaction(self.model) as write:
                 write_names(write)
                 write.save(record)
         except Conflict as conflict:
@@ -102,7 +102,7 @@ class Repository(Generic[Value]):
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
         record = self.get_record(id)
-        with told(), transaction(self.model) as write:
+        with translate_errors(), transaction(self.model) as write:
             release(write, self.name, getattr(record, self.unique))
             write.delete(record)
 

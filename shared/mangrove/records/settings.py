@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pynamodb.attributes import UnicodeAttribute
 
 from mangrove.records import counters
-from mangrove.records.base import Record, Sealed, TableMeta, table_name, told, transaction
+from mangrove.records.base import Record, Sealed, TableMeta, table_name, transaction, translate_errors
 
 MAX_WRITES = 50  # in one transaction; DynamoDB allows 100
 
@@ -22,7 +22,7 @@ class SettingRecord(Record):
 
 def all() -> dict[str, str]:
     """Every stored value by key."""
-    with told():
+    with translate_errors():
         return {record.key: record.value for record in SettingRecord.scan(consistent_read=True)}
 
 
@@ -30,7 +30,7 @@ def save(values: Mapping[str, str]) -> None:
     """Store values; up to MAX_WRITES of them at once or not at all."""
     rows = list(values.items())
     for start in range(0, len(rows), MAX_WRITES):
-        with told(), transaction(SettingRecord) as write:
+        with translate_errors(), transaction(SettingRecord) as write:
             for key, value in rows[start : start + MAX_WRITES]:
                 write.save(SettingRecord(key, value=value))
     if rows:
@@ -39,6 +39,6 @@ def save(values: Mapping[str, str]) -> None:
 
 def delete(key: str) -> None:
     """Forget a key."""
-    with told():
+    with translate_errors():
         SettingRecord(key).delete()
     counters.bump_configuration()

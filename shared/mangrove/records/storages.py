@@ -8,7 +8,15 @@ from datetime import datetime
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
 from mangrove.records import counters
-from mangrove.records.base import Conflict, Sealed, TableMeta, Versioned, retry_on_conflict, table_name, told
+from mangrove.records.base import (
+    Conflict,
+    Sealed,
+    TableMeta,
+    Versioned,
+    retry_on_conflict,
+    table_name,
+    translate_errors,
+)
 from mangrove.records.repository import ConfigurationRepository
 
 
@@ -78,7 +86,7 @@ def replace_addition(id: int, old: str, new: str) -> Storage:
     if record.addition != old:
         raise Conflict
     record.addition = new
-    with told():
+    with translate_errors():
         record.save()
     counters.bump_configuration()
     return _repository.to_value(record)
@@ -89,7 +97,7 @@ def set_status(id: int, status: str) -> Storage:
     """Keep how the driver does; RecordMissing. A status is no configuration: no snapshot is loaded anew for it."""
     record = _repository.get_record(id)
     record.status = status
-    with told():
+    with translate_errors():
         record.save()
     return _repository.to_value(record)
 

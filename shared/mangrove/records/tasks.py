@@ -17,7 +17,16 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
-from mangrove.records.base import Conflict, Record, RecordMissing, Sealed, TableMeta, client, table_name, told
+from mangrove.records.base import (
+    Conflict,
+    Record,
+    RecordMissing,
+    Sealed,
+    TableMeta,
+    get_connection,
+    table_name,
+    translate_errors,
+)
 
 CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
 
@@ -123,14 +132,14 @@ def create(id: str, kind: str, owner: int, view: Mapping[str, Any], spec: Mappin
         id, status_key=_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{id}", kind=kind, owner=owner,
         view=_text(view), spec=_text(spec), created=created,
     )  # fmt: skip
-    with told():
+    with translate_errors():
         record.save(condition=TaskRecord.id.does_not_exist())
     return _task(record)
 
 
 def get(id: str) -> Task:
     """One task; RecordMissing."""
-    with told():
+    with translate_errors():
         try:
             return _task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
@@ -144,10 +153,10 @@ def rows(kind: str, done: bool, at_once: int | None = None) -> Iterator[Row]:
 
 def _on(status_key: str, at_once: int | None = None) -> Iterator[Row]:
     """Read as they come: models of thousands of rows that are only shown cost more than the rows."""
-    table, connection = TaskRecord.Meta.table_name, client(TaskRecord)
+    table, connection = TaskRecord.Meta.table_name, get_connection(TaskRecord)
     wanted, following = ["owner", "shown", "cancel"], None
     while True:
-        with told():
+        with translate_errors():
             page = connection.query(
                 table, status_key, index_name="shelf", attributes_to_get=wanted, exclusive_start_key=following,
                 limit=at_once,
@@ -165,7 +174,7 @@ def take(id: str, token: str, seconds: float) -> Task:
     now = time.time()
     record = TaskRecord(id)
     free = TaskRecord.id.exists() & ((TaskRecord.until < now) | (TaskRecord.lease == token))
-    with told():
+    with translate_errors():
         record.update(actions=[TaskRecord.lease.set(token), TaskRecord.until.set(now + seconds)], condition=free)
     return _task(record)
 
@@ -194,14 +203,14 @@ def keep(
     if done is not None:
         actions.append(TaskRecord.status_key.set(_status_key(task.kind, done)))
         condition &= TaskRecord.status_key != _gone(task.kind)
-    with told():
+    with translate_errors():
         record.update(actions=actions, condition=condition)
     return _task(record)
 
 
 def mark_cancelled(id: str) -> None:
     """Ask whoever works on the task to stop."""
-    with told():
+    with translate_errors():
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
@@ -226,7 +235,7 @@ def reopen(task: Task, view: Mapping[str, Any], *, gone: bool = False) -> Task:
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
     ]
-    with told():
+    with translate_errors():
         record.update(actions=actions, condition=TaskRecord.attempt == task.attempt)
     return _task(record)
 
@@ -237,7 +246,7 @@ def release_all(kind: str) -> list[Row]:
     found: list[Row] = []
     for row in list(unfinished(kind)):
         try:
-            with told():
+            with translate_errors():
                 TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
         except Conflict:
             continue  # removed meanwhile
@@ -248,20 +257,20 @@ def release_all(kind: str) -> list[Row]:
 def take_down(task: Task) -> None:
     """Ask whoever works on the task to stop, and show it to nobody; its machine deletes it at the end."""
     actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_gone(task.kind))]
-    with told():
+    with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
 
 
 def shelve(task: Task, view: Mapping[str, Any]) -> None:
     """Put a task that nobody could begin to work on back among those that are done."""
     actions: list[Action] = [TaskRecord.view.set(_text(view)), TaskRecord.status_key.set(_status_key(task.kind, True))]
-    with told():
+    with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
 
 
 def delete_gone(id: str) -> None:
     """Forget a task if it was taken down."""
-    with told():
+    with translate_errors():
         try:
             record = TaskRecord.get(id, consistent_read=True)
         except DoesNotExist:
@@ -273,7 +282,7 @@ def delete_gone(id: str) -> None:
 def delete_done(kind: str, id: str) -> None:
     """Forget a task that is done; one that somebody has just begun again stays."""
     try:
-        with told():
+        with translate_errors():
             TaskRecord(id).delete(condition=TaskRecord.status_key == _status_key(kind, True))
     except Conflict:
         pass  # begun again, or gone
@@ -281,5 +290,5 @@ def delete_done(kind: str, id: str) -> None:
 
 def delete(id: str) -> None:
     """Forget a task."""
-    with told():
+    with translate_errors():
         TaskRecord(id).delete()

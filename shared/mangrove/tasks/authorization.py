@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mangrove.drivers.base import MakesDirectories
 from mangrove.identity.rights import Caller, Right
-from mangrove.paths import TreePath, checked_name
+from mangrove.paths import TreePath, check_name
 from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
@@ -72,7 +72,7 @@ async def prepare(goal: Goal) -> None:
     for step, path in zip(inner.ancestors()[:-1], place.path.ancestors(), strict=False):
         if await Endpoint(driver, step).entry() is not None:
             break
-        checked_name(step.name)
+        check_name(step.name)
         place.with_path(path.parent).require(place.caller.declared_right)
     if not isinstance(driver, MakesDirectories):
         raise NotSupported

@@ -13,7 +13,7 @@ from mangrove import archives
 from mangrove.checkpoints import reached
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, existing_name
+from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, NotFound, NotSupported, Problem, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.tasks import authorization, kinds, queue, staging
@@ -90,7 +90,7 @@ async def decompress(
     target_dir.require(Right.DECOMPRESS)
     tasks = []
     for name in dict.fromkeys(names):
-        existing_name(name)
+        check_existing_name(name)
         tasks.append(await _unpacked(source_dir.child(name), target_dir, wanted))
     return tasks
 

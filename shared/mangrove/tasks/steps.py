@@ -19,7 +19,7 @@ from mangrove.records.base import Conflict, RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.tasks.kinds import State
 from mangrove.tasks.queue import CANCELED
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 2.0  # how often a long piece of work looks for its cancel mark and renews its lease
@@ -206,7 +206,7 @@ def worker(work: Work, slice: float = SLICE_SECONDS) -> Handler:
         except Problem:
             raise
         except Exception:
-            crash("a worker failed", tid=event["tid"])
+            log_exception("a worker failed", tid=event["tid"])
             raise
 
     return handler

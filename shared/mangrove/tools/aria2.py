@@ -73,7 +73,7 @@ class Aria2(Tool):
         except Unreachable as error:
             raise Unreachable(f"failed get aria2 version: {error.message}") from None
         except Problem as error:
-            raise error.prefixed("failed get aria2 version") from None
+            raise error.with_prefix("failed get aria2 version") from None
         except (TypeError, KeyError):
             raise Problem("failed get aria2 version: no answer of aria2") from None
 

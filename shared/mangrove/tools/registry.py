@@ -57,7 +57,7 @@ async def opened(name: str, settings: Mapping[str, str]) -> Tool:
     except Problem as error:
         if name not in NAMES:
             raise
-        raise error.prefixed(f"failed init offline download tool {name}") from None
+        raise error.with_prefix(f"failed init offline download tool {name}") from None
     return found
 
 

@@ -166,4 +166,4 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
 
 def prefixed(problem: Problem, prefix: str) -> Problem:
     """Storage failures get `prefix: ` in front, refusals stay as they are."""
-    return problem.prefixed(prefix) if isinstance(problem, StorageProblem) else problem
+    return problem.with_prefix(prefix) if isinstance(problem, StorageProblem) else problem

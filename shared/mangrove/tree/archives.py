@@ -83,7 +83,7 @@ async def meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
             tree = await _tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.prefixed(f"failed to get {inner} archive met") from None
+        raise problem.with_prefix(f"failed to get {inner} archive met") from None
     if tree is not None:
         storage = mount.storage
         found["content"] = _rows(tree, access.settings.type_codes, storage)
@@ -143,7 +143,7 @@ async def member(file: Download, inside: str, password: str) -> MemberStream:
             found = await anext(stream, None)
             first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.prefixed("failed link") from None
+        raise problem.with_prefix("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
         raise NotFound(f"failed link: {NotFound.text}")
     return MemberStream(stream, found, first)
@@ -173,7 +173,7 @@ async def _place(access: PathAccess) -> tuple[Driver, TreePath, Mount]:
     try:
         return await access.driver()
     except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
+        raise problem.with_prefix("failed get storage") from None
 
 
 async def _file(driver: Driver, inner: TreePath, mount: Mount) -> Entry:

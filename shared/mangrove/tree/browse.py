@@ -170,14 +170,14 @@ async def _running(access: PathAccess) -> tuple[Driver, TreePath, Mount]:
     try:
         mount, inner = access.mount()
     except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
+        raise problem.with_prefix("failed get storage") from None
     return await mount.running(), inner, mount
 
 
 def _unseen(problem: StorageProblem, driver: Driver) -> Problem:
     if not driver.config.direct_lookup or problem.message.startswith("storage status"):
         return problem
-    return problem.prefixed("failed to get obj")
+    return problem.with_prefix("failed to get obj")
 
 
 def _thumb(access: PathAccess, entry: Entry, sign: str, base: str) -> str:
@@ -282,8 +282,8 @@ async def file_at(driver: Driver, inner: TreePath, mount: Mount) -> Entry:
         entry = await look(driver, inner, mount)
     except NotFound as problem:
         prefix = "failed to get obj" if driver.config.direct_lookup else ""
-        inner_problem = problem.prefixed(prefix) if prefix else problem
-        raise inner_problem.prefixed("failed link: failed to get file") from None
+        inner_problem = problem.with_prefix(prefix) if prefix else problem
+        raise inner_problem.with_prefix("failed link: failed to get file") from None
     if entry.is_dir:
         raise NotSupported("failed link: not a file")
     return entry

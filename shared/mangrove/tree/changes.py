@@ -14,7 +14,7 @@ import re2
 
 from mangrove.drivers.base import Driver, MakesDirectories, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, checked_name, existing_name
+from mangrove.paths import TreePath, check_existing_name, check_name
 from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.tree.access import PathAccess, look
 from mangrove.tree.browse import explained_folder
@@ -46,7 +46,7 @@ async def running(access: PathAccess, role: str = "") -> tuple[Driver, TreePath,
     try:
         mount, inner = access.mount()
     except StorageProblem as problem:
-        raise problem.prefixed(f"failed get {role} storage".replace("  ", " ")) from None
+        raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
     return await mount.running(), inner, mount
 
 
@@ -95,13 +95,13 @@ async def check_missing(access: PathAccess, driver: Driver, inner: TreePath, mou
     for step, path in zip(inner.ancestors()[:-1], access.path.ancestors(), strict=False):
         if await exists(driver, step, mount):
             return
-        checked_name(step.name)
+        check_name(step.name)
         access.require(Right.WRITE, path.parent)
 
 
 async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
     """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
-    name = checked_name(raw)
+    name = check_name(raw)
     access.require(Right.RENAME, access.path.parent)
     if access.path == access.base or access.path in access.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
@@ -112,8 +112,8 @@ async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: b
     """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
     folder.require(Right.RENAME)
     for old, new in wanted.items():
-        existing_name(old)
-        checked_name(new)
+        check_existing_name(old)
+        check_name(new)
     if not wanted:
         return
     driver, inner, mount = await running(folder)
@@ -130,7 +130,7 @@ async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: b
         try:
             await driver.rename(inner / old, inner / new)
         except StorageProblem as problem:
-            raise problem.prefixed(f"rename [{old}]") from problem
+            raise problem.with_prefix(f"rename [{old}]") from problem
         finally:
             forget(mount, inner / old)
             forget(mount, inner / new)
@@ -201,7 +201,7 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> None:
         raise BadRequest("Empty file names")
     folder.require(Right.DELETE)
     for name in names:
-        existing_name(name)
+        check_existing_name(name)
         item = folder.child(name)
         if item.is_mount_or_ancestor() or item.rules.keeps(item.caller.user, item.path, "", True):
             raise Forbidden(f"remove [{name}]: permission denied")
@@ -216,7 +216,7 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> None:
         except NotFound:
             pass  # already gone
         except StorageProblem as problem:
-            raise problem.prefixed(f"remove [{name}]") from problem
+            raise problem.with_prefix(f"remove [{name}]") from problem
         finally:
             forget(mount, inner / name)
 

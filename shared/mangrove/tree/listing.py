@@ -289,10 +289,10 @@ def _policies(lines: str) -> tuple[tuple[re.Pattern[str], float], ...]:
 def explained(problem: StorageProblem, direct_lookup: bool) -> Problem:
     """A listing's failure in the words clients know (behaviour 1.4)."""
     if isinstance(problem, NotFound):
-        problem = problem.prefixed("failed get dir: failed to get obj" if direct_lookup else "failed get dir")  # type: ignore[assignment]
+        problem = problem.with_prefix("failed get dir: failed to get obj" if direct_lookup else "failed get dir")  # type: ignore[assignment]
     elif problem.message != "not a folder" and not problem.message.startswith("storage status"):
-        problem = problem.prefixed("failed to list objs")  # type: ignore[assignment]
-    return problem.prefixed("failed get objs")
+        problem = problem.with_prefix("failed to list objs")  # type: ignore[assignment]
+    return problem.with_prefix("failed get objs")
 
 
 def joined(rows: list[bytes]) -> orjson.Fragment:

@@ -20,7 +20,7 @@ from mangrove.records import storages
 from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
 from mangrove.site import snapshot
-from mangrove.telemetry import crash
+from mangrove.telemetry import log_exception
 
 WORKING, DISABLED = "work", "disabled"
 START_SECONDS = 30.0  # a storage that takes longer to start counts as failed
@@ -74,7 +74,7 @@ async def _started(driver: Driver) -> str:
     except TimeoutError:
         return f"the storage did not answer within {START_SECONDS:.0f} s"
     except Exception:  # a library's surprise must not take the other storages along
-        crash("driver failed to start", driver=driver.name)
+        log_exception("driver failed to start", driver=driver.name)
         return "the driver failed to start, see the log"
     return WORKING
 

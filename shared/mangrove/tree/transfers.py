@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from mangrove.drivers.base import Copies, Driver, Moves
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, existing_name
+from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, Collision, Denied, NotFound, NotSupported, StorageProblem
 from mangrove.tree.access import NOT_READABLE, PathAccess, look
 from mangrove.tree.browse import explained_folder
@@ -88,7 +88,7 @@ async def _carry(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None
         except NotSupported:
             left.append(item)
         except StorageProblem as problem:
-            raise problem.prefixed(f"{word} [{item.name}]") from problem
+            raise problem.with_prefix(f"{word} [{item.name}]") from problem
         finally:
             forget(plan.mount, item.path)
             forget(plan.mount, item.target)
@@ -102,7 +102,7 @@ async def _planned(
     if not names:
         raise BadRequest("Empty file names")
     for name in names:
-        existing_name(name)
+        check_existing_name(name)
     if right is Right.MOVE:
         source_dir.require(right)
     target_dir.require(right)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, checked_name
+from mangrove.paths import TreePath, check_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
 from mangrove.tree.access import PathAccess, look
 from mangrove.tree.changes import check_missing, forget_upwards
@@ -34,7 +34,7 @@ async def write(
             raise
         raise Collision from None
     except StorageProblem as problem:
-        raise problem.prefixed(f"failed to store [{access.path.name}]") from problem
+        raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
     finally:
         forget_upwards(mount, inner)
 
@@ -43,7 +43,7 @@ async def admitted(access: PathAccess, overwrite: bool) -> tuple[Driver, TreePat
     """The driver, path and mount of an upload that is allowed; its folder exists afterwards."""
     access.require(Right.WRITE, access.path.parent)
     mount, inner = _storage(access)
-    checked_name(access.path.name)
+    check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise Denied("system file upload ignored")
     driver = await mount.running()
@@ -67,7 +67,7 @@ def _storage(access: PathAccess) -> tuple[Mount, TreePath]:
     try:
         return access.mount()
     except StorageProblem as problem:
-        raise problem.prefixed("failed get storage") from None
+        raise problem.with_prefix("failed get storage") from None
 
 
 async def _parents(access: PathAccess, driver: Driver, folder: TreePath, mount: Mount) -> None:
@@ -84,7 +84,7 @@ async def _parents(access: PathAccess, driver: Driver, folder: TreePath, mount: 
         try:
             await driver.makedirs(folder)
         except StorageProblem as problem:
-            raise problem.prefixed(f"failed to make dir [{folder}]") from problem
+            raise problem.with_prefix(f"failed to make dir [{folder}]") from problem
         forget_upwards(mount, folder)
 
 

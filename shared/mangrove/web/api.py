@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mangrove import __version__
 from mangrove.problems import BadRequest, Missing, Problem, TooLarge
-from mangrove.telemetry import crash, tell
+from mangrove.telemetry import log_event, log_exception
 from mangrove.web.binding import MUST
 from mangrove.web.envelope import failed
 from mangrove.web.gates import Gate
@@ -215,15 +215,15 @@ class Front:
         try:
             await self.app(scope, receive, watched)
         except ClientDisconnect:
-            tell("client left", method=scope["method"], path=path)
+            log_event("client left", method=scope["method"], path=path)
         except Exception:  # the one place: whatever was not foreseen becomes an answer here
             request_id = token_hex(8)
-            crash("request failed", method=scope["method"], path=path, request_id=request_id)
+            log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
             if not status:
                 await failed(Problem(f"internal error, request id {request_id}"))(scope, receive, watched)
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
-            tell("request", method=scope["method"], path=path, status=status, ms=milliseconds)
+            log_event("request", method=scope["method"], path=path, status=status, ms=milliseconds)
 
 
 async def _on_problem(request: Request, problem: Exception) -> Response:

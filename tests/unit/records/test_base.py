@@ -10,9 +10,16 @@ import pytest
 from pynamodb.exceptions import PutError
 
 from mangrove import runtime
-from mangrove.problems import EngineSilent
+from mangrove.problems import RecordsUnavailable
 from mangrove.records import base, metas, users
-from mangrove.records.base import Conflict, Connections, client, count_calls, retry_on_conflict, told
+from mangrove.records.base import (
+    Conflict,
+    Connections,
+    count_calls,
+    get_connection,
+    retry_on_conflict,
+    translate_errors,
+)
 from mangrove.records.metas import MetaRecord
 from mangrove.records.users import UserRecord
 from mangrove.runtime import Runtime
@@ -21,7 +28,7 @@ from mangrove.runtime import Runtime
 def test_all_tables_share_one_connection_from_any_thread(records: None) -> None:
     with runtime.use(Runtime()), ThreadPoolExecutor(8) as pool:
         models = [UserRecord, MetaRecord] * 8
-        connections = list(pool.map(client, models))
+        connections = list(pool.map(get_connection, models))
         assert all(connection is connections[0] for connection in connections)
         assert users.create(username="a", password_hash="x") in users.all()
         assert metas.all() == []
@@ -29,12 +36,12 @@ def test_all_tables_share_one_connection_from_any_thread(records: None) -> None:
 
 def test_a_new_runtime_has_a_connection_of_its_own(records: None) -> None:
     users.create(username="a", password_hash="x")
-    before = client(UserRecord)
+    before = get_connection(UserRecord)
     with runtime.use(Runtime()), patch.dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB="http://127.0.0.1:9"):
-        assert client(UserRecord) is not before
-        with pytest.raises(EngineSilent, match="the records engine does not answer"):
+        assert get_connection(UserRecord) is not before
+        with pytest.raises(RecordsUnavailable, match="the records engine does not answer"):
             users.all()
-    assert client(UserRecord) is before
+    assert get_connection(UserRecord) is before
     assert [user.username for user in users.all()] == ["a"]
 
 
@@ -42,7 +49,7 @@ def test_every_call_is_counted_whether_it_succeeds_or_not(records: None) -> None
     before = count_calls()
     users.all()
     assert count_calls() == before + 1
-    with pytest.raises(Conflict), told():
+    with pytest.raises(Conflict), translate_errors():
         UserRecord(1, username="a", password_hash="x").save(condition=UserRecord.id.exists())
     assert count_calls() == before + 2
     with runtime.use(Runtime()):
@@ -57,9 +64,9 @@ def test_calls_of_many_threads_are_all_counted() -> None:
 
 
 def test_a_transaction_says_which_of_its_conditions_failed(records: None) -> None:
-    with told():
+    with translate_errors():
         UserRecord(1, username="a", password_hash="x").save()
-    with pytest.raises(Conflict) as caught, told(), base.transaction(UserRecord) as write:
+    with pytest.raises(Conflict) as caught, translate_errors(), base.transaction(UserRecord) as write:
         for number in (1, 2):
             record = UserRecord(number, username="b", password_hash="x")
             write.save(record, condition=UserRecord.id.does_not_exist())
@@ -67,9 +74,9 @@ def test_a_transaction_says_which_of_its_conditions_failed(records: None) -> Non
 
 
 def test_another_failure_of_the_library_says_that_the_engine_does_not_answer() -> None:
-    with pytest.raises(EngineSilent), told():
+    with pytest.raises(RecordsUnavailable), translate_errors():
         raise PutError("whatever")
-    with pytest.raises(ValueError, match="ours"), told():
+    with pytest.raises(ValueError, match="ours"), translate_errors():
         raise ValueError("ours")
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from mangrove.problems import BadRequest, Problem
 from mangrove.records import metas, unique, users
-from mangrove.records.base import Conflict, told, transaction
+from mangrove.records.base import Conflict, transaction, translate_errors
 
 pytestmark = pytest.mark.usefixtures("records")
 
 
 def claim(text: str, owner: int) -> None:
-    with told(), transaction(unique.Claim) as write:
+    with translate_errors(), transaction(unique.Claim) as write:
         unique.claim(write, "kind", text, owner)
 
 
@@ -23,7 +23,7 @@ def test_a_name_is_claimed_once_until_it_is_released() -> None:
     claim("b", 2)
     with pytest.raises(Conflict):
         claim("a", 3)
-    with told(), transaction(unique.Claim) as write:
+    with translate_errors(), transaction(unique.Claim) as write:
         unique.release(write, "kind", "a")
     claim("a", 3)
     assert {one.name: int(one.owner) for one in unique.Claim.scan()} == {"kind#a": 3, "kind#b": 2}

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from mangrove.paths import checked_name
+from mangrove.paths import check_name
 from mangrove.problems import Problem
 from mangrove.tools import names, registry, urls
 
@@ -107,7 +107,7 @@ def test_a_name_is_made_harmless(raw: str, name: str) -> None:
 )
 def test_a_long_name_is_cut_and_keeps_its_ending(raw: str) -> None:
     name = names.clean(raw)
-    assert checked_name(name) == name
+    assert check_name(name) == name
     assert len(name.encode()) > 200
     assert name.endswith(raw[-4:]) or "." not in raw[-20:]
 
@@ -117,4 +117,4 @@ def test_without_a_name_the_path_and_then_the_host_name_the_file() -> None:
     assert names.of(httpx.URL("http://h/a/..%2f..%2fetc"), "") == "etc"
     made = names.of(httpx.URL("http://example.org/"), 'attachment; filename="..."')
     assert re.fullmatch(r"example\.org-\d{13}-[0-9a-f]{8}", made)
-    assert checked_name(names.of(httpx.URL("http://[::1]/"), ""))
+    assert check_name(names.of(httpx.URL("http://[::1]/"), ""))
