@@ -37,6 +37,7 @@ class Request(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, str(value))
+        self.send_header("connection", "close")
         self.end_headers()
 
 

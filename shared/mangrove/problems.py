@@ -8,7 +8,7 @@ Problem                      500  the base: its message is fit for the user
 ├── Denied                   403  a right, a rule or a gate forbids it
 │   ├── RelativePath         403  a path or name that leads out of its folder
 │   ├── Collision            403  the target name is taken
-│   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed [net.guard]
+│   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed [net.addresses]
 ├── Missing                  404  unknown route, task, driver, key
 ├── UploadRefused            405  the storage takes no uploads
 ├── TooLarge                 413  more bytes than this deployment can carry
@@ -32,10 +32,11 @@ Problem                      500  the base: its message is fit for the user
 ├── Cancelled                500  the task was cancelled [tasks.steps]
 ├── Busy                     500  another worker holds the task; worth a retry [tasks.steps]
 ├── Superseded               500  the task went to another worker [tasks.steps]
-├── BadAddress               500  an address that cannot be downloaded from [tools.urls]
-├── NoFile                   500  the server answers, but not with the file [tools.http]
-├── Wrong                    500  what the server sends is not what it announced [tools.http]
-└── Refusal                  500  aria2 answers with an error [tools.aria2]
+├── InvalidUrl               500  an address that cannot be downloaded from [tools.urls]
+├── UnexpectedStatus         500  the server answers, but not with the file [tools.http]
+├── LengthMismatch           500  what the server sends is not what it announced [tools.http]
+└── Aria2Error               500  aria2 answers with an error [tools.aria2]
+    └── UnknownDownload      500  aria2 has no such download [tools.aria2]
 
 The class name is also the word on which a state machine retries.
 """

@@ -22,17 +22,27 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SLOTS = {
     "mangrove.config.Config": "what the environment says",
+    "mangrove.drivers.local.thumbnails.LargePictureLock": "one large picture is decoded at a time",
     "mangrove.identity.passwords.Hasher": "how many passwords are hashed at once; the hash that stands for no account",
     "mangrove.identity.tokens.VerifiedTokens": "tokens with a right signature, and when each was last looked up",
+    "mangrove.net.client.TlsContext": "the certificates that outgoing connections trust",
     "mangrove.records.base.Connections": "the connection to the records engine, and the count of calls",
     "mangrove.records.counters.ConfigurationWrites": "how many writes of the configuration this process made",
     "mangrove.records.crypto.Keyring": "the master key and the keys derived from it",
     "mangrove.site.snapshot.SnapshotStore": "the configuration in memory",
+    "mangrove.tasks.machines.MachineStarter": "starts state machines: Step Functions, or the runner of one machine",
+    "mangrove.tasks.staging.Staging": "the storage of bytes in waiting",
+    "mangrove.tasks.steps.WorkerLoop": "the event loop that workers share with the drivers",
+    "mangrove.tools.qbittorrent.QBittorrentSessions": "session cookies of qBittorrent's Web API",
+    "mangrove.tree.archives.ArchiveConcurrency": "how many archives are open at once, in all and by user",
+    "mangrove.tree.listing.Listings": "folders as they were listed, bounded in bytes",
+    "mangrove.tree.mounts.Mounts": "the mount table and the drivers that run",
+    "mangrove.tree.rules.RulesCache": "the compiled rules of the present snapshot",
 }
 """Every slot, and what it holds."""
 
 CACHES = {
-    "mangrove.local.template.document": "the template, which is part of the code",
+    "mangrove.local.template.load_template": "the template, which is part of the code",
 }
 """Functions that may remember what they return, and why: it depends on the code alone."""
 

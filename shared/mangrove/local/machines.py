@@ -21,8 +21,9 @@ from mangrove.problems import Problem
 from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
-from mangrove.tasks import machines, steps
+from mangrove.tasks import steps
 from mangrove.tasks.kinds import KINDS
+from mangrove.tasks.machines import MachineStarter
 from mangrove.telemetry import log_exception
 
 MACHINE = {"Comment", "StartAt", "States"}
@@ -185,7 +186,7 @@ def load_machines() -> dict[str, LoadedMachine]:
     return {name: load_machine(name) for name in {kind.machine for kind in KINDS.values()}}
 
 
-class Runner(machines.MachineStarter):
+class Runner(MachineStarter):
     """Runs tasks in this process: as many of a kind at once as the settings say, the oldest first.
 
     `loaded`: machines and the handlers of their states by the machines' names, of the template when not given.
@@ -200,7 +201,7 @@ class Runner(machines.MachineStarter):
         self._restart: set[str] = set()  # started while they still ran: their end may have been decided before
         self._early: set[str] | None = set()  # started while the unfinished tasks are read from the records
         steps.use_loop(self._loop)
-        runtime.put(machines.MachineStarter, self)
+        runtime.put(MachineStarter, self)
 
     def start(self, task: Task, suffix: str = "") -> None:
         """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""

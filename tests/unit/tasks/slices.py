@@ -13,7 +13,7 @@ from mangrove.tasks import steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.specs import Cursor, Schema, Spec
 from mangrove.tasks.steps import Run
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 
 class CountCursor(Cursor):
@@ -24,7 +24,7 @@ class CountCursor(Cursor):
 
 SCHEMA = Schema(Spec, CountCursor)
 CountRun: TypeAlias = Run[Spec, CountCursor]
-OWNER = Caller(made.user())
+OWNER = Caller(builders.user())
 
 
 def read(task: Task) -> Task:

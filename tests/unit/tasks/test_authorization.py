@@ -89,7 +89,6 @@ def test_a_target_storage_that_is_gone_midway_fails_the_task(task_env: TaskEnv) 
         if name == "Move":
             gone = next(one for one in storages.all() if one.mount_path == target.mount)
             storages.delete(gone.id)
-            task_env.reload()
 
     task_env.run(task, before)
     state, error = task_env.view(task)
@@ -142,7 +141,6 @@ def test_an_item_below_another_mount_is_refused(task_env: TaskEnv) -> None:
         mount_path=f"{disk.mount}/tree/inner", driver="Local", modified=datetime.now(UTC),
         addition=json.dumps({"root_folder_path": str(task_env.folder)}),
     )  # fmt: skip
-    task_env.reload()
     target = task_env.do(authorization.resolve_target(task_env.caller(Right.COPY), disk.mount, "tree"))
     assert [target.find_refusal(item) is None for item in ("", "f", "inner/f", "other/f")] == [True, True, False, True]
     assert str(target.find_refusal("inner/f")) == "permission denied"

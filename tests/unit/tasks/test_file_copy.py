@@ -149,7 +149,7 @@ class Watch:
     def __init__(self, driver: Any) -> None:
         self.asked: list[str] = []
         self.bytes = 0
-        for client in (driver._client, driver._patient):
+        for client in (driver.client, driver.copy_client):
             client.meta.events.register("before-call.s3", self._note)
 
     def _note(self, model: Any, params: dict[str, Any], **_: Any) -> None:

@@ -11,7 +11,6 @@ import pytest
 from moto import mock_aws
 
 from mangrove import runtime
-from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.records.tasks import Task, TaskView
 from mangrove.tasks import machines
@@ -34,15 +33,12 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    config.cache_clear()
     with runtime.use(runtime.Runtime()), mock_aws():
         client = boto3.client("stepfunctions")
         role = "arn:aws:iam::123456789012:role/any"
         made = client.create_state_machine(name="transfer", definition=json.dumps(DEFINITION), roleArn=role)
         monkeypatch.setenv("MANGROVE_MACHINE_TRANSFER", made["stateMachineArn"])
         yield client
-    monkeypatch.undo()
-    config.cache_clear()
 
 
 def list_executions(client: Any) -> list[str]:
@@ -67,19 +63,14 @@ def test_a_machine_that_is_not_there_is_a_problem(cloud: Any, monkeypatch: pytes
 
 def test_on_one_machine_tasks_wait_for_the_runner_and_then_go_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANGROVE_DATA", "/nowhere")
-    config.cache_clear()
-    try:
-        with runtime.use(runtime.Runtime()):
-            machines.start(make_task())
-            machines.expedite(make_task())
-            runner = RecordingStarter()
-            runtime.put(MachineStarter, runner)
-            machines.start(make_task(attempt=3))
-            machines.expedite(make_task(attempt=4))
-        assert ([one.attempt for one in runner.started], [one.attempt for one in runner.expedited]) == ([3], [4])
-    finally:
-        monkeypatch.undo()
-        config.cache_clear()
+    with runtime.use(runtime.Runtime()):
+        machines.start(make_task())
+        machines.expedite(make_task())
+        runner = RecordingStarter()
+        runtime.put(MachineStarter, runner)
+        machines.start(make_task(attempt=3))
+        machines.expedite(make_task(attempt=4))
+    assert ([one.attempt for one in runner.started], [one.attempt for one in runner.expedited]) == ([3], [4])
 
 
 def test_every_kind_names_its_machine_and_its_setting() -> None:

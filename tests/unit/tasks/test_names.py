@@ -7,18 +7,12 @@ import re
 import pytest
 
 from mangrove.paths import TreePath
-from mangrove.records.tasks import TaskView
 from mangrove.tasks import queue
-from mangrove.tasks.kinds import State, format_transfer_name, format_upload_name
-from mangrove.web import dialects
+from mangrove.tasks.kinds import format_transfer_name, format_upload_name
 
 P = TreePath
 UPLOAD = re.compile(r"^upload (.+) to \[(/.*)\]\((/.*)\)$")
 TRANSFER = re.compile(r"^(copy|merge|move) \[(/.*)\]\((/.*)\) to \[(/.*)\]\((/.*)\)$")
-WORDS = {
-    0: "pending", 1: "running", 2: "succeeded", 3: "canceling", 4: "canceled", 5: "errored", 6: "failing",
-    7: "failed", 8: "waiting_retry", 9: "before_retry",
-}  # fmt: skip
 
 
 def test_an_upload_is_named_by_its_file_mount_and_folder() -> None:
@@ -37,20 +31,6 @@ def test_a_transfer_is_named_by_both_its_ends(verb: str) -> None:
     found = TRANSFER.fullmatch(name)
     assert found
     assert found.groups() == (verb, "/a", "/x/f.txt", "/b/c", "/")
-
-
-@pytest.mark.parametrize("number", WORDS)
-def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
-    view = TaskView("i", "n", "c", 0, number, "s", 0.0, None, None, 0, "")
-    assert dialects.task(view, dialects.OPENLIST) == view.to_wire()
-    assert dialects.task(view, "") == view.to_wire() | {"state": WORDS[number]}
-    assert State(number).name.lower() == WORDS[number]
-
-
-def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
-    row = {"id": "i"}
-    assert dialects.task_info(row, dialects.OPENLIST) == row
-    assert dialects.task_info(row, "") == [row]
 
 
 def test_ids_are_nanoids_of_21_letters() -> None:

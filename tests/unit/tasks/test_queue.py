@@ -18,13 +18,13 @@ from mangrove.tasks.kinds import State
 from mangrove.tasks.machines import MachineStarter
 from mangrove.tasks.specs import TransferSpec
 from tests.task_env import RecordingStarter
-from tests.unit.tree import made
+from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
 
-ANN = Caller(made.user(id=11, username="ann"))
-BOB = Caller(made.user(id=12, username="bob"))
-ADMIN = Caller(made.user(id=1, username="admin", role=2))
+ANN = Caller(builders.user(id=11, username="ann"))
+BOB = Caller(builders.user(id=12, username="bob"))
+ADMIN = Caller(builders.user(id=1, username="admin", role=2))
 SPEC = TransferSpec(source="/a/b", password="open sesame", target_dir="/c/d", name="b", overwrite=False)
 
 

@@ -82,16 +82,10 @@ def test_a_folder_for_other_programs_is_a_path_of_this_machine(task_env: TaskEnv
 
 
 def test_without_a_folder_and_a_bucket_there_is_no_staging(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mangrove.config import config
-
     monkeypatch.delenv("MANGROVE_DATA", raising=False)
     monkeypatch.delenv("MANGROVE_STAGING_BUCKET", raising=False)
-    config.cache_clear()
-    try:
-        with runtime.use(runtime.Runtime()), pytest.raises(Problem, match="no place for staging"):
+    with runtime.use(runtime.Runtime()):
+        with pytest.raises(Problem, match="no place for staging"):
             asyncio.run(staging.driver())
         with pytest.raises(Problem, match="no folder that this service shares"):
             staging.make_shared_folder("id", "body")
-    finally:
-        monkeypatch.undo()
-        config.cache_clear()

@@ -150,15 +150,15 @@ def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) 
     sessions.revoke("lasting", now + 3600)
     counters.add_failure("ended", -5)
     counters.add_failure("lasting", 3600)
-    version = counters.configuration_version()
+    version = counters.get_configuration_version()
     run_sweep(task_env)
     left = {record.jti for record in sessions.SessionRecord.scan()}
     assert left == {"lasting"}
     keys = {counter.key for counter in counters.Counter.scan()}
     assert "failure#ended" not in keys
     assert {"failure#lasting", "configuration"} <= keys
-    assert counters.configuration_version() == version
-    assert sessions.revoked("lasting")
+    assert counters.get_configuration_version() == version
+    assert sessions.is_revoked("lasting")
 
 
 def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(

@@ -35,6 +35,7 @@ class WebUi:
 
     def login(self, request: Request) -> None:
         self.sign_ins += 1
+        request.rfile.read(int(request.headers["content-length"]))  # one that is not read resets the connection
         self._send(request, b"Ok.", {"set-cookie": f"SID={self.sid}; path=/"})
 
     def info(self, request: Request) -> None:

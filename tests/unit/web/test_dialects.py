@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from fastapi import Request
 
 from mangrove.records.sshkeys import SshKey
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskView
 from mangrove.records.users import User
 from mangrove.tasks.kinds import State
 from mangrove.web import dialects
@@ -19,8 +20,9 @@ WORDS = {
     0: "pending", 1: "running", 2: "succeeded", 3: "canceling", 4: "canceled", 5: "errored", 6: "failing",
     7: "failed", 8: "waiting_retry", 9: "before_retry",
 }  # fmt: skip
-VIEW = {"id": "i", "name": "n", "state": 1, "status": "s", "progress": 0.5, "error": "", "creator": "ann"}
-TASK = Task("i", "copy", 1, VIEW, {}, {}, False, False, False, 0, 0.0, 0.0)
+TASK_VIEW = TaskView("i", "n", "ann", 0, State.RUNNING, "s", 0.5, None, None, 7, "")
+VIEW = TASK_VIEW.to_wire()
+TASK = Task("i", "copy", 1, TASK_VIEW, {}, {}, False, False, False, 0, 0.0, 0.0)
 
 
 def test_a_request_has_the_dialect_that_the_middleware_noted() -> None:
@@ -32,15 +34,15 @@ def test_a_request_has_the_dialect_that_the_middleware_noted() -> None:
 
 @pytest.mark.parametrize("number", WORDS)
 def test_a_state_is_a_number_for_existing_clients_and_a_word_by_the_document(number: int) -> None:
-    view = {"id": "i", "state": number, "status": "s"}
-    assert dialects.format_task(view, Dialect.OPENLIST) == view
-    assert dialects.format_task(view, Dialect.DOCUMENT) == view | {"state": WORDS[number]}
+    view = replace(TASK_VIEW, state=number)
+    assert dialects.format_task(view, Dialect.OPENLIST) == view.to_wire()
+    assert dialects.format_task(view, Dialect.DOCUMENT) == view.to_wire() | {"state": WORDS[number]}
     assert State(number).name.lower() == WORDS[number]
 
 
 def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -> None:
-    assert dialects.format_task_info(VIEW, Dialect.OPENLIST) == VIEW
-    assert dialects.format_task_info(VIEW, Dialect.DOCUMENT) == [VIEW | {"state": "running"}]
+    assert dialects.format_task_info(TASK_VIEW, Dialect.OPENLIST) == VIEW
+    assert dialects.format_task_info(TASK_VIEW, Dialect.DOCUMENT) == [VIEW | {"state": "running"}]
 
 
 def test_a_created_task_has_six_fields_by_the_document() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.drivers.local.rooted import Root, translate_errors
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
 
 P = TreePath
 
@@ -93,7 +93,7 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
     [
         (errno.ENOENT, NotFound, "object not found"), (errno.EEXIST, Exists, "file exists"),
         (errno.ENOTEMPTY, Exists, "folder is not empty"), (errno.EACCES, Forbidden, "permission denied"),
-        (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotSupported, "not a file"),
+        (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotAFile, "not a file"),
         (errno.ENOSPC, StorageProblem, "no space left on the storage"),
         (errno.EIO, StorageProblem, "Input/output error"),
     ],
