@@ -47,7 +47,7 @@ NAMES = (
 _ORDERS = os.environ.get("MANGROVE_KILL_AT", "")
 
 
-def reached(name: str) -> None:
+def pass_checkpoint(name: str) -> None:
     """The work has come to the place `name` of NAMES."""
     if _ORDERS:
         _kill_if_ordered(name)

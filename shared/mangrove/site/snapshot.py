@@ -82,7 +82,7 @@ class SnapshotStore:
         return snapshot
 
 
-def loaded() -> bool:
+def is_loaded() -> bool:
     """Whether there is a snapshot yet."""
     return runtime.get(SnapshotStore).snapshot is not None
 

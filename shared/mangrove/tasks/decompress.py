@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from mangrove import archives
 from mangrove.archives import Archive, Member
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.config import config
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
@@ -99,7 +99,7 @@ async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
         overwrite=True,
         keep_existing=False,
     )
-    reached("extract.cached")
+    pass_checkpoint("extract.cached")
     run.cursor.cached = True
 
 
@@ -157,12 +157,12 @@ async def _extract_members(run: DecompressRun) -> bool:
     async with _open_archive(run) as archive:
         if not cursor.folders_made:
             await _make_folders(run, archive)
-            reached("extract.folders")
+            pass_checkpoint("extract.folders")
         async for index, member, blocks in archive.iter_contents(lambda index, one: _is_next(run, index, one)):
             first = first or time.monotonic()
             with _catch_refusal(run, member):
                 await _store_member(run, member, blocks)
-                reached("extract.member")
+                pass_checkpoint("extract.member")
             cursor.position = index + 1
             if time.monotonic() - saved > SAVE_SECONDS:
                 await run.save()
@@ -251,7 +251,7 @@ async def _chain_transfer(run: DecompressRun) -> None:
     folder = target.endpoint.path.parent if spec.name else target.endpoint.path
     name = kinds.format_upload_name(base, target.mount.path, folder)
     await asyncio.to_thread(queue.chain, "decompress_upload", run.task, name, transfer, run.cursor.bytes_done)
-    reached("extract.chained")
+    pass_checkpoint("extract.chained")
 
 
 async def clean(run: DecompressRun, state: State) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.config import config
 from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
@@ -47,7 +47,7 @@ async def begin(run: DownloadRun) -> bool:
         tool = await _get_tool(name)
         folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
         run.cursor.token = await tool.add(run.spec.url, folder, f"{run.task.id}-{run.task.attempt}")
-        reached("download.submitted")
+        pass_checkpoint("download.submitted")
     return True
 
 
@@ -162,7 +162,7 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
     if run.spec.tool != SIMPLE_HTTP:
         run.view.status = "offline download completed, maybe transferring"
     await asyncio.to_thread(queue.chain, "offline_download_transfer", run.task, name, spec, size)
-    reached("download.chained")
+    pass_checkpoint("download.chained")
 
 
 async def _fetch(run: DownloadRun) -> bool:
@@ -187,7 +187,7 @@ async def _fetch(run: DownloadRun) -> bool:
         if partial is None and len(first) < length:
             name = f"{staging.BODY}/{answer.name}"
             await staging.store(_get_stage(run), name, staging.stream(first), _make_upload(len(first)))
-            reached("download.whole")
+            pass_checkpoint("download.whole")
             return await _complete(run)
         return await _store(run, answer, length, first, pieces, most)
 
@@ -217,7 +217,7 @@ async def _store(
         fetching = asyncio.ensure_future(anext(pieces, b""))
         try:
             await asyncio.wait([storing])
-            reached("download.part")
+            pass_checkpoint("download.part")
             receipts.append(storing.result())
             partial.size += len(piece)
             run.show_progress(partial.size)
@@ -248,7 +248,7 @@ async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile) -> boo
     except NotFound:
         if await Endpoint(await staging.driver(), path).find() is None:
             raise
-    reached("download.finished")
+    pass_checkpoint("download.finished")
     run.cursor.partial = None
     return await _complete(run)
 
@@ -272,9 +272,9 @@ async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchRespo
     run.cursor.partial = partial
     await staging.make_folder(path.parent)
     await run.save()
-    reached("download.intended")
+    pass_checkpoint("download.intended")
     partial.token = await storage.begin(path, _make_upload(None), partial.key)
-    reached("download.started")
+    pass_checkpoint("download.started")
     await run.save()
     return partial
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.base import (
     Checksums,
@@ -134,7 +134,7 @@ async def _store(
             if results is not None:
                 if results[0] is not None:
                     raise results[0]
-                reached("copy.whole")
+                pass_checkpoint("copy.whole")
                 return await target.driver.stat(target.path), file.size
     return await _store_whole(source, target, file, upload)
 
@@ -157,7 +157,7 @@ async def _store_whole(
     body: Any = await source.driver.read(source.path)
     async with aclosing(body):
         entry = await target.driver.write(target.path, verify(body), upload)
-    reached("copy.whole")
+    pass_checkpoint("copy.whole")
     return entry, size if file.size is None else file.size
 
 
@@ -180,7 +180,7 @@ async def _store_parts(
             while missing:
                 index = missing.popleft()
                 receipts[index] = await _store_part(source, target, driver, partial, index, size)
-                reached("copy.part")
+                pass_checkpoint("copy.part")
                 async with saving:
                     run.show_progress(before + min((len(receipts) - receipts.count("")) * length, size))
                     await run.save()
@@ -193,7 +193,7 @@ async def _store_parts(
     await gather_all(store_next() for _ in range(lanes))
     if missing:
         raise OutOfTime
-    reached("copy.parts")
+    pass_checkpoint("copy.parts")
     await _check_unchanged(source, file)
     return await _finish_parts(run, source, target, driver, upload, partial)
 
@@ -216,7 +216,7 @@ async def _finish_parts(
             ) from None
         await drop_partial(run, target.driver)
         entry = await target.driver.stat(target.path)
-    reached("copy.finished")
+    pass_checkpoint("copy.finished")
     run.cursor.partial = None
     return entry
 
@@ -231,11 +231,11 @@ async def _begin_parts(
         partial = PartialFile(path=target.path, key=make_parts_key(), length=length)
         run.cursor.partial = partial
         await run.save()
-        reached("copy.intended")
+        pass_checkpoint("copy.intended")
         partial.token = await driver.begin(target.path, upload, partial.key)
-        reached("copy.started")
+        pass_checkpoint("copy.started")
         await run.save()
-        reached("copy.ready")
+        pass_checkpoint("copy.ready")
     return partial
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Entry, Upload
 from mangrove.tasks import staging
 from mangrove.tasks.specs import SourceVersion
@@ -77,7 +77,7 @@ class Manifest(Generic[Row]):
         content = b"\n".join(orjson.dumps(row, default=list) for row in self._waiting)
         name = f"{self._name}-{self._stored // CHUNK:06}"
         await staging.store(self._task_id, name, staging.stream(content), Upload(len(content), 0.0))
-        reached("manifest.stored")
+        pass_checkpoint("manifest.stored")
         if len(self._waiting) == CHUNK:
             self._stored += CHUNK
             self._waiting = []

@@ -9,7 +9,7 @@ import string
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
 from mangrove.records import tasks as records
@@ -45,7 +45,7 @@ def open(kind: str, user: User, name: str, spec: Spec, size: int = 0, status: st
     """Queue a new task and start it. `size` in bytes, 0 when it is not known."""
     view = _make_view(id or make_id(), name, user.username, user.role, size, status)
     task = records.create(kind, user.id, view, spec.dump())
-    reached("queue.opened")
+    pass_checkpoint("queue.opened")
     try:
         machines.start(task)
     except Problem:
@@ -65,7 +65,7 @@ def chain(kind: str, task: Task, name: str, spec: TransferSpec, size: int, statu
             chained = records.get(id)
         except RecordMissing:
             return  # opened before, and removed since
-    reached("queue.chained")
+    pass_checkpoint("queue.chained")
     if not chained.done:
         machines.start(chained)
 

@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
 from mangrove import runtime
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.problems import Problem
 from mangrove.records import tasks as records
@@ -128,7 +128,7 @@ async def run_slice(
     The message of a Problem is saved before it goes on.
     """
     run = await acquire(id, schema, seconds)
-    reached("step.acquired")
+    pass_checkpoint("step.acquired")
     if run.task.done:
         await run.update(0)
         return {"tid": id, "more": False, "seconds": 0}
@@ -140,7 +140,7 @@ async def run_slice(
         run.view.state, run.view.start_time, run.view.end_time = State.RUNNING, format_now(), None
     try:
         more = await _work_with_heartbeats(run, work)
-        reached("step.worked")
+        pass_checkpoint("step.worked")
         await run.save_and_release()
     except (Superseded, Busy):
         raise
@@ -259,14 +259,14 @@ async def settle(
         state, run.view.error = State.CANCELED, CANCELED
     elif name or run.view.error:
         state, run.view.error = State.FAILED, run.view.error or "the worker failed, see the log"
-    reached("settle.started")
+    pass_checkpoint("settle.started")
     try:
         await clean(run, state)
     except Problem as problem:
         if state is State.SUCCEEDED:
             state = State.FAILED
         run.view.error = run.view.error or problem.message
-    reached("settle.cleaned")
+    pass_checkpoint("settle.cleaned")
     if run.task.removed:
         await asyncio.to_thread(records.delete, id)
         return
@@ -275,6 +275,6 @@ async def settle(
         run.view.progress = 100.0
     try:
         await run.save_and_release(done=True)
-        reached("settle.done")
+        pass_checkpoint("settle.done")
     except Superseded:
         await asyncio.to_thread(records.delete_removed, id)  # removed while it was settled

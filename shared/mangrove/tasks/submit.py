@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 
 from mangrove import archives
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
@@ -199,7 +199,7 @@ async def upload(
     id = queue.make_id()
     try:
         size = await staging.store(id, staging.BODY, uploads.verify_hashes(body, hashes), sent)
-        reached("upload.staged")
+        pass_checkpoint("upload.staged")
     except BaseException:
         await asyncio.shield(staging.clear(id))
         raise

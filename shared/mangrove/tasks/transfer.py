@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mangrove.checkpoints import reached
+from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import CopiesFrom, CopyRequest, Driver, Entry, MakesDirectories, Removes, RemovesEmpty
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Denied, Exists, NotFound, NotSupported, Problem, StorageProblem, Unreachable
@@ -163,7 +163,7 @@ async def move(run: TransferRun) -> bool:
                     await _copy_batch(work, batch)
                 except file_copy.OutOfTime:
                     return True
-                reached("move.batch")
+                pass_checkpoint("move.batch")
                 cursor.position += len(batch)
                 if time.monotonic() - work.saved > SAVE_SECONDS or not run.has_time():
                     await work.save()
@@ -304,9 +304,9 @@ async def _remove_source(source: Endpoint, target: Endpoint, copied: bool, keep_
     if await are_same_entry(source, target):
         raise StorageProblem(SAME)
     if copied or await have_same_bytes(source, target):
-        reached("move.verified")
+        pass_checkpoint("move.verified")
         await source.driver.remove(source.path)
-        reached("move.removed")
+        pass_checkpoint("move.removed")
     elif not keep_existing:
         raise Exists
 
@@ -321,7 +321,7 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
         rows = (await folders.read_rows(start))[: left - start]
         for name in reversed(rows):
             await _remove_empty(route.source.driver, (route.source / name).path)
-            reached("move.tidied")
+            pass_checkpoint("move.tidied")
             left -= 1
             cursor.folders_left = left
             if not run.has_time():

@@ -24,7 +24,7 @@ def make_failure_page(problem: Problem, head: bool = False) -> Response:
 
 def mask_private(message: str) -> str:
     """`message` with every match of the setting `privacy_regs` replaced by as many stars."""
-    if not snapshot.loaded():
+    if not snapshot.is_loaded():
         return message
     for pattern in snapshot.current().settings.privacy_regs.splitlines():
         if pattern.strip():  # RE2 remembers what it compiled

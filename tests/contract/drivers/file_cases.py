@@ -96,16 +96,16 @@ async def a_body_of_another_size_is_refused(driver: Any) -> None:
 
 @needs(base.Writes)
 async def a_cancelled_write_leaves_nothing(driver: Any) -> None:
-    reached = asyncio.Event()
+    pass_checkpoint = asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b"z" * 5_000_000
-            reached.set()
+            pass_checkpoint.set()
             await asyncio.sleep(0.01)
 
     writing = asyncio.create_task(driver.write(P("/f"), endless(), Upload(None, 1.7e9)))
-    await reached.wait()
+    await pass_checkpoint.wait()
     await asyncio.sleep(0.05)
     writing.cancel()
     await asyncio.wait([writing])

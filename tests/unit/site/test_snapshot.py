@@ -31,11 +31,11 @@ def another_process() -> Runtime:
 
 
 def test_before_the_first_there_is_none() -> None:
-    assert not snapshot.loaded()
+    assert not snapshot.is_loaded()
     with pytest.raises(Problem, match="not loaded yet"):
         snapshot.current()
     assert snapshot.latest() is snapshot.current()
-    assert snapshot.loaded()
+    assert snapshot.is_loaded()
 
 
 def test_all_kinds_of_the_configuration_are_in_it() -> None:

@@ -29,12 +29,12 @@ def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> 
     """Workers die when they come to a place of `mangrove.checkpoints`, the first so many times."""
     left = [times]
 
-    def reached(name: str) -> None:
+    def pass_checkpoint(name: str) -> None:
         if name == checkpoint and left[0]:
             left[0] -= 1
             raise Death(name)
 
-    monkeypatch.setattr(file_copy, "reached", reached)
+    monkeypatch.setattr(file_copy, "pass_checkpoint", pass_checkpoint)
 
 
 def look_between(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Before:

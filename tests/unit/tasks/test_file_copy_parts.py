@@ -137,11 +137,11 @@ def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_se
     target.put("tree/f", b"what was there before")
     task = task_env.copy(source.mount, target.mount, "tree", overwrite=True)
 
-    def reached(name: str) -> None:
+    def pass_checkpoint(name: str) -> None:
         if name == "copy.part":
             os.utime(source.root / "tree/f", (1, 1))
 
-    monkeypatch.setattr(file_copy, "reached", reached)
+    monkeypatch.setattr(file_copy, "pass_checkpoint", pass_checkpoint)
     task_env.run(task)
     said = "1 of 3 items failed: f: the source changed while it was copied"
     assert task_env.view(task) == (State.FAILED, said)

@@ -18,10 +18,10 @@ from mangrove.paths import TreePath
 def test_a_cancelled_write_leaves_no_file_and_no_handle(tmp_path: Path, blocks: int) -> None:
     (tmp_path / "old").write_text("old")
 
-    async def body(reached: asyncio.Event) -> AsyncIterator[bytes]:
+    async def body(pass_checkpoint: asyncio.Event) -> AsyncIterator[bytes]:
         for _ in range(blocks):
             yield b"x" * BLOCK
-        reached.set()
+        pass_checkpoint.set()
         await asyncio.sleep(60)
 
     async def go() -> None:
@@ -29,12 +29,12 @@ def test_a_cancelled_write_leaves_no_file_and_no_handle(tmp_path: Path, blocks: 
         await driver.start()
         handles = len(os.listdir("/proc/self/fd"))
         for steps in range(12):
-            reached = asyncio.Event()
-            writing = asyncio.create_task(driver.write(TreePath("/old"), body(reached), Upload(None, 1.0)))
+            pass_checkpoint = asyncio.Event()
+            writing = asyncio.create_task(driver.write(TreePath("/old"), body(pass_checkpoint), Upload(None, 1.0)))
             for _ in range(steps):
                 await asyncio.sleep(0)
             if steps == 11:
-                await reached.wait()
+                await pass_checkpoint.wait()
             writing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await writing

@@ -72,11 +72,11 @@ def test_a_cut_body_leaves_no_upload_behind(bucket: Bucket) -> None:
 @pytest.mark.parametrize("operation", ["create_multipart_upload", "upload_part"])
 def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: str) -> None:
     async def work(driver: S3) -> list[str]:
-        reached, happened = threading.Event(), []
+        pass_checkpoint, happened = threading.Event(), []
         plain = {name: getattr(driver.client, name) for name in (operation, "abort_multipart_upload")}
 
         def slow(**arguments: Any) -> Any:
-            reached.set()
+            pass_checkpoint.set()
             answer = plain[operation](**arguments)
             time.sleep(0.3)
             happened.append(operation)
@@ -89,7 +89,7 @@ def test_a_cancelled_write_leaves_no_upload_behind(bucket: Bucket, operation: st
         setattr(driver.client, operation, slow)
         driver.client.abort_multipart_upload = abort
         writing = asyncio.create_task(driver.write(P("/f"), endless(), Upload(None, 1.7e9)))
-        await asyncio.to_thread(reached.wait, 10)
+        await asyncio.to_thread(pass_checkpoint.wait, 10)
         await asyncio.sleep(0.1)
         writing.cancel()
         await asyncio.wait([writing])
