@@ -18,8 +18,9 @@ from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
 from mangrove.site import snapshot
+from mangrove.streams import split_chunks, stream
 from mangrove.tasks import authorization, file_copy, kinds, queue, staging
-from mangrove.tasks.endpoints import Endpoint, split_chunks
+from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.file_copy import MOST_PARTS
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.specs import DownloadCursor, DownloadSpec, PartialFile, TransferSpec
@@ -186,7 +187,7 @@ async def _fetch(run: DownloadRun) -> bool:
         _limit_size(len(first), most)
         if partial is None and len(first) < length:
             name = f"{staging.BODY}/{answer.name}"
-            await staging.store(_get_stage(run), name, staging.stream(first), _make_upload(len(first)))
+            await staging.store(_get_stage(run), name, stream(first), _make_upload(len(first)))
             pass_checkpoint("download.whole")
             return await _complete(run)
         return await _store(run, answer, length, first, pieces, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from mangrove.drivers.base import Driver, Entry, SameFile
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
+from mangrove.streams import split_chunks
 
 COMPARE = 32 << 20  # bytes of two files that are compared at once
 KEPT_FOLDERS = 4
@@ -77,21 +78,6 @@ class TargetListing:
         except NotFound:
             pass  # it is made with its first file
         return entries
-
-
-async def split_chunks(blocks: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
-    """The bytes in chunks of `length`, the last one shorter."""
-    waiting: list[bytes] = []
-    size = 0
-    async for block in blocks:
-        waiting.append(block)
-        size += len(block)
-        while size >= length:
-            joined = b"".join(waiting)
-            yield joined[:length]
-            waiting, size = [joined[length:]], size - length
-    if size:
-        yield b"".join(waiting)
 
 
 async def have_same_bytes(one: Endpoint, other: Endpoint) -> bool:

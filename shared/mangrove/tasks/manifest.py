@@ -9,6 +9,7 @@ import orjson
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Entry, Upload
+from mangrove.streams import stream
 from mangrove.tasks import staging
 from mangrove.tasks.specs import SourceVersion
 
@@ -76,7 +77,7 @@ class Manifest(Generic[Row]):
             return
         content = b"\n".join(orjson.dumps(row, default=list) for row in self._waiting)
         name = f"{self._name}-{self._stored // CHUNK:06}"
-        await staging.store(self._task_id, name, staging.stream(content), Upload(len(content), 0.0))
+        await staging.store(self._task_id, name, stream(content), Upload(len(content), 0.0))
         pass_checkpoint("manifest.stored")
         if len(self._waiting) == CHUNK:
             self._stored += CHUNK

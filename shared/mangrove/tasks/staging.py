@@ -14,6 +14,7 @@ from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext, MakesDirectories, Removes, Upload, Writes
 from mangrove.paths import TreePath
 from mangrove.problems import Problem
+from mangrove.streams import stream
 
 BODY = "body"  # where a task keeps what it brought for the next one
 PINNED = "lent"  # a file that marks what another program uses: never to be removed by this service
@@ -91,12 +92,6 @@ async def make_folder(path: TreePath) -> None:
 async def pin(task_id: str) -> None:
     """Leave what a task has kept to another program for good."""
     await store(task_id, PINNED, stream(b""), Upload(0, time.time()))
-
-
-async def stream(content: bytes) -> AsyncIterator[bytes]:
-    """A body of these bytes."""
-    if content:
-        yield content
 
 
 async def clear(task_id: str) -> None:

@@ -118,20 +118,3 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     assert not task_env.do(endpoints.have_same_bytes(one, nothing))
     with pytest.raises(NotFound):
         task_env.do(driver.stat(nothing.path))
-
-
-@pytest.mark.parametrize("length", [1, 3, 5, 100])
-def test_chunks_are_of_one_length_but_the_last_whatever_comes(length: int) -> None:
-    blocks = [b"", b"ab", b"c" * 17, b"d", b""]
-
-    async def work() -> list[bytes]:
-        async def body() -> Any:
-            for block in blocks:
-                yield block
-
-        return [chunk async for chunk in endpoints.split_chunks(body(), length)]
-
-    chunks = asyncio.run(work())
-    assert b"".join(chunks) == b"".join(blocks)
-    assert {len(chunk) for chunk in chunks[:-1]} <= {length}
-    assert 0 < len(chunks[-1]) <= length

@@ -12,6 +12,7 @@ from mangrove import runtime
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.problems import BadRequest, Problem
+from mangrove.streams import stream
 from mangrove.tasks import staging
 from mangrove.tasks.staging import Staging
 from tests.task_env import TaskEnv
@@ -26,7 +27,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_body_is_stored_under_its_task_also_in_folders(folder: Path) -> None:
-    size = asyncio.run(staging.store("id", "body/d/f", staging.stream(b"content"), Upload(7, 0.0)))
+    size = asyncio.run(staging.store("id", "body/d/f", stream(b"content"), Upload(7, 0.0)))
     assert size == 7
     assert (folder / "id/body/d/f").read_bytes() == b"content"
     assert staging.get_path("id", "body") == "/id/body"
@@ -45,7 +46,7 @@ def test_a_body_that_is_cut_leaves_nothing(folder: Path) -> None:
 def test_clearing_removes_all_of_a_task_unless_it_is_pinned(folder: Path) -> None:
     async def work() -> None:
         for id in ("one", "two"):
-            await staging.store(id, "f", staging.stream(b"f"), Upload(1, 0.0))
+            await staging.store(id, "f", stream(b"f"), Upload(1, 0.0))
         await staging.pin("two")
         for id in ("one", "two", "none"):
             await staging.clear(id)
@@ -59,7 +60,7 @@ def test_clearing_removes_all_of_a_task_unless_it_is_pinned(folder: Path) -> Non
 def test_one_thing_can_be_removed_alone(folder: Path) -> None:
     async def work() -> None:
         for name in ("a", "b"):
-            await staging.store("id", name, staging.stream(b"x"), Upload(1, 0.0))
+            await staging.store("id", name, stream(b"x"), Upload(1, 0.0))
         await staging.remove("id", "a")
 
     asyncio.run(work())

@@ -22,6 +22,7 @@ from mangrove.drivers.s3.upload import StreamingUpload, abort_upload, begin_uplo
 from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotAFolder, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.streams import stream
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
@@ -166,7 +167,7 @@ class S3(Driver):
         if length == 0:
             if (await self.stat(path)).is_dir:
                 raise NotFound
-            return _empty_body()
+            return stream(b"")
         span = {}
         if offset or length is not None:
             span = {"Range": f"bytes={offset}-{'' if length is None else offset + length - 1}"}
@@ -364,11 +365,6 @@ class S3(Driver):
             url = remove_bucket(url, options.bucket) if options.remove_bucket else url
             url = replace_host(url, parse_endpoint(options.custom_host) or "", options.enable_custom_host_presign)
         return Link(url, lifetime=seconds)
-
-
-async def _empty_body() -> AsyncIterator[bytes]:
-    return
-    yield b""  # makes this a generator
 
 
 async def _gather(works: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.base import Entry, Upload
 from mangrove.problems import BadRequest, StorageProblem
+from mangrove.streams import split_chunks
 
 PART = 8 << 20  # bytes
 IN_FLIGHT = 3
@@ -45,7 +46,7 @@ class StreamingUpload:
         size, small = 0, b""
         is_one_put = self._announced.size is not None and self._announced.size <= PART
         try:
-            async for part in _split(body, self.part_size):
+            async for part in split_chunks(body, self.part_size):
                 size += len(part)
                 self._refuse_longer(size)
                 if self._upload_id or (len(part) == self.part_size and not is_one_put):
@@ -130,19 +131,3 @@ def parse_checksums(head: Mapping[str, Any]) -> dict[str, str]:
     etag = head.get("ETag", "").strip('"')
     plain = head.get("ServerSideEncryption", "AES256") == "AES256" and "SSECustomerAlgorithm" not in head
     return found | {"md5": etag} if plain and MD5.fullmatch(etag) else found
-
-
-async def _split(body: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """The body in parts of exactly `size` bytes, the last one shorter."""
-    chunks: list[bytes] = []
-    length = 0
-    async for chunk in body:
-        while length + len(chunk) >= size:
-            cut = size - length
-            yield b"".join([*chunks, chunk[:cut]])
-            chunks, length, chunk = [], 0, chunk[cut:]
-        if chunk:
-            chunks.append(chunk)
-            length += len(chunk)
-    if chunks:
-        yield b"".join(chunks)
