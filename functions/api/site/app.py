@@ -67,9 +67,9 @@ async def robots(who: Anyone) -> Response:
 
 @api.get("/manifest.json", response_class=JSONResponse)
 async def manifest(who: Anyone) -> Response:
-    values = (await snapshot.fresh()).settings
-    icon = {"src": values["logo"].partition("\n")[0], "sizes": "512x512", "type": "image/png"}
-    body = {"display": "standalone", "scope": "/", "start_url": "/", "name": values["site_title"], "icons": [icon]}
+    site = (await snapshot.fresh()).settings
+    icon = {"src": site.logo.partition("\n")[0], "sizes": "512x512", "type": "image/png"}
+    body = {"display": "standalone", "scope": "/", "start_url": "/", "name": site.site_title, "icons": [icon]}
     return JSONResponse(body, headers={"cache-control": "public, max-age=3600"})
 
 

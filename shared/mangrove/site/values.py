@@ -31,15 +31,15 @@ class Settings(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def on(self, key: str) -> bool:
+    def _is_on(self, key: str) -> bool:
         """A bool setting."""
         return self._values[key] in ("true", "1")
 
-    def number(self, key: str) -> int:
+    def _parse_number(self, key: str) -> int:
         """A number setting; 0 for an empty one."""
         return int(self._values[key] or 0)
 
-    def extensions(self, key: str) -> frozenset[str]:
+    def _parse_extensions(self, key: str) -> frozenset[str]:
         """A comma-separated list of file name extensions, lower-case."""
         return frozenset(part.strip().lower() for part in self._values[key].split(",") if part.strip())
 
@@ -50,7 +50,7 @@ class Settings(Mapping[str, str]):
 
     @cached_property
     def sign_all(self) -> bool:
-        return self.on("sign_all")
+        return self._is_on("sign_all")
 
     @cached_property
     def link_expiration(self) -> int:
@@ -59,36 +59,36 @@ class Settings(Mapping[str, str]):
 
     @cached_property
     def hide_storage_details(self) -> bool:
-        return self.on("hide_storage_details")
+        return self._is_on("hide_storage_details")
 
     @cached_property
     def ignore_system_files(self) -> bool:
-        return self.on("ignore_system_files")
+        return self._is_on("ignore_system_files")
 
     @cached_property
     def type_codes(self) -> dict[str, int]:
         """Type code by extension; of two settings that name one, the first of audio, video, image, text wins."""
         found: dict[str, int] = {}
         for code, key in ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types")):
-            for extension in self.extensions(key):
+            for extension in self._parse_extensions(key):
                 found.setdefault(extension, code)
         return found
 
     @cached_property
     def text_types(self) -> frozenset[str]:
-        return self.extensions("text_types")
+        return self._parse_extensions("text_types")
 
     @cached_property
     def proxy_types(self) -> frozenset[str]:
-        return self.extensions("proxy_types")
+        return self._parse_extensions("proxy_types")
 
     @cached_property
     def hide_storage_details_in_manage_page(self) -> bool:
-        return self.on("hide_storage_details_in_manage_page")
+        return self._is_on("hide_storage_details_in_manage_page")
 
     @cached_property
     def forward_direct_link_params(self) -> bool:
-        return self.on("forward_direct_link_params")
+        return self._is_on("forward_direct_link_params")
 
     @cached_property
     def ignore_direct_link_params(self) -> frozenset[str]:
@@ -105,6 +105,15 @@ class Settings(Mapping[str, str]):
         return self._values["robots_txt"]
 
     @cached_property
+    def site_title(self) -> str:
+        return self._values["site_title"]
+
+    @cached_property
+    def logo(self) -> str:
+        """Addresses of pictures, one a line."""
+        return self._values["logo"]
+
+    @cached_property
     def favicon(self) -> str:
         return self._values["favicon"]
 
@@ -116,26 +125,26 @@ class Settings(Mapping[str, str]):
     @cached_property
     def archive_max_members(self) -> int:
         """Entries of an archive; 0 for no bound."""
-        return self.number("archive_max_members")
+        return self._parse_number("archive_max_members")
 
     @cached_property
     def archive_max_size(self) -> int:
         """Bytes that an archive may unpack to; 0 for no bound."""
-        return self.number("archive_max_size") << 20
+        return self._parse_number("archive_max_size") << 20
 
     @cached_property
     def archive_max_ratio(self) -> int:
         """Times its packed size that an archive may unpack to; 0 for no bound."""
-        return self.number("archive_max_ratio")
+        return self._parse_number("archive_max_ratio")
 
     @cached_property
     def task_retention_days(self) -> int:
-        return self.number("task_retention_days")
+        return self._parse_number("task_retention_days")
 
     @cached_property
     def offline_download_max_size(self) -> int:
         """Bytes of one downloaded file; 0 for no bound."""
-        return self.number("offline_download_max_size") << 20
+        return self._parse_number("offline_download_max_size") << 20
 
     @cached_property
     def offline_download_allowed_hosts(self) -> str:
@@ -162,11 +171,11 @@ class Settings(Mapping[str, str]):
     @cached_property
     def qbittorrent_seedtime(self) -> int:
         """Minutes; negative for ever."""
-        return self.number("qbittorrent_seedtime")
+        return self._parse_number("qbittorrent_seedtime")
 
     def task_workers(self, setting: str) -> int:
         """How many tasks run at once, by the key of a `…_task_threads_num` setting; 0 pauses."""
-        return self.number(setting)
+        return self._parse_number(setting)
 
     def get_public(self) -> dict[str, str]:
         """The values that everybody may see."""

@@ -45,11 +45,11 @@ def test_a_value_that_does_not_fit_stops_the_whole_save(key: str, value: str, me
 
 def test_what_is_saved_is_there_at_once_except_for_what_is_read_only() -> None:
     before = snapshot.latest()
-    settings.save({"site_title": "Mine", "version": "v9", "other": "kept", "allow_mounted": "false"})
+    settings.save({"site_title": "Mine", "version": "v9", "other": "kept", "sign_all": "false"})
     now = snapshot.latest()
     assert now.version > before.version
-    assert (now.settings["site_title"], now.settings.on("allow_mounted")) == ("Mine", False)
-    assert records.all() == {"site_title": "Mine", "other": "kept", "allow_mounted": "false"}
+    assert (now.settings.site_title, now.settings.sign_all) == ("Mine", False)
+    assert records.all() == {"site_title": "Mine", "other": "kept", "sign_all": "false"}
 
 
 def test_only_a_deprecated_setting_can_be_deleted() -> None:

@@ -48,11 +48,13 @@ def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprec
 
 
 def test_typed_values() -> None:
-    found = Settings({"sign_all": "1", "link_expiration": "", "audio_types": " MP3, ,flac ", "allow_mounted": "false"})
+    found = Settings(
+        {"sign_all": "1", "link_expiration": "", "text_types": " MD, ,txt ", "hide_storage_details": "false"}
+    )
     assert found.sign_all
-    assert not found.on("allow_mounted")
+    assert not found.hide_storage_details
     assert found.link_expiration == 0
-    assert found.extensions("audio_types") == {"mp3", "flac"}
+    assert found.text_types == {"md", "txt"}
 
 
 def test_every_new_token_is_another_one() -> None:
