@@ -14,9 +14,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 State = TypeVar("State")
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """State that holds what the process has to give back."""
+
+    def close(self) -> None:
+        """Give it back; not used after that."""
+        ...
 
 
 class Runtime:
@@ -24,6 +33,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self._slots: dict[type[Any], Any] = {}
+        self._made: list[Any] = []  # here, in this order, and not taken over
         self._making = threading.RLock()  # a slot may ask for others while it is made
 
     def get(self, kind: type[State]) -> State:
@@ -38,6 +48,7 @@ class Runtime:
         with self._making:
             if kind not in self._slots:
                 self._slots[kind] = kind()
+                self._made.append(self._slots[kind])
             found: State = self._slots[kind]
             return found
 
@@ -51,6 +62,13 @@ class Runtime:
         for kind in kinds:
             other.put(kind, self.get(kind))
         return other
+
+    def close(self) -> None:
+        """Close what was made here and can be closed, the last one first."""
+        while self._made:
+            state = self._made.pop()
+            if isinstance(state, Closes):
+                state.close()
 
 
 _stack = [Runtime()]  # the last one counts; only `use` changes it
@@ -73,9 +91,10 @@ def put(kind: type[State], state: State) -> None:
 
 @contextmanager
 def use(other: Runtime) -> Iterator[Runtime]:
-    """Replace the whole runtime while the context lasts, in all threads."""
+    """Replace the whole runtime while the context lasts, in all threads; it is closed at the end."""
     _stack.append(other)
     try:
         yield other
     finally:
         _stack.remove(other)
+        other.close()

@@ -20,7 +20,7 @@ from moto.s3.models import s3_backends
 
 from mangrove.local import template
 from mangrove.tasks import file_copy
-from mangrove.tasks.steps import BEAT_SECONDS
+from mangrove.tasks.steps import HEARTBEAT_SECONDS
 from tests import lambdas, servers
 from tests.contract.scenarios import Person
 from tests.recorder import Right
@@ -125,7 +125,7 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
 
     def cancel_and_wait() -> None:
         cancel()
-        time.sleep(BEAT_SECONDS * 2)  # until the worker has seen it
+        time.sleep(HEARTBEAT_SECONDS * 2)  # until the worker has seen it
 
     def cut_off() -> None:
         kill_worker(admin, worker, id)

@@ -71,3 +71,20 @@ def test_a_new_runtime_may_keep_what_is_costly() -> None:
     with runtime.use(runtime.current().keep(Slow)):
         assert runtime.get(Slow) is slow
         assert runtime.get(Other) is not other
+
+
+class Closable:
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_end_of_a_runtime_closes_what_it_made_and_not_what_it_took_over() -> None:
+    taken = runtime.get(Closable)
+    with runtime.use(runtime.current().keep(Closable)):
+        assert runtime.get(Closable) is taken
+    with runtime.use(Runtime()):
+        made = runtime.get(Closable)
+    assert (taken.closed, made.closed) == (0, 1)

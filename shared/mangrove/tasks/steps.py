@@ -195,6 +195,11 @@ class WorkerLoop:
             self._own = asyncio.new_event_loop()
         return self._own.run_until_complete(work)
 
+    def close(self) -> None:
+        """Close the loop that was made here."""
+        if self._own is not None:
+            self._own.close()
+
 
 def use_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Run the workers of this process in `loop`, which runs already."""
