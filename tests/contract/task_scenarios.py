@@ -117,7 +117,11 @@ def check_no_parts(admin: Person) -> None:
 
 
 def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[], str]) -> None:
-    """Work that is cancelled, cut off, and both, while a worker stores the parts of something."""
+    """Work that is cancelled, cut off, and both, while a worker stores the parts of something.
+
+    Its first call begins the upload: a worker that is cancelled meanwhile aborts it itself. One that is cut off there
+    leaves an upload without parts, and no other can know whose it is; so they are cut off at the second, a part.
+    """
     worker = admin.cloud.get_function(state)
 
     def cancel() -> None:
@@ -134,9 +138,10 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
         cut_off()
         cancel()
 
-    for happens, outcome in ((cancel, CANCELED), (cut_off, SUCCEEDED), (both, CANCELED)):
+    cases = ((cancel_and_wait, 1, CANCELED), (cut_off, 2, SUCCEEDED), (both, 2, CANCELED))
+    for happens, nth, outcome in cases:
         id = begin()
-        once(worker, name, happens)
+        once(worker, name, happens, nth)
         admin.cloud.run_executions()
         assert admin.read_outcome(kind, id) == outcome
         check_no_parts(admin)
