@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -50,10 +50,19 @@ class TaskView:
 
     def to_wire(self) -> dict[str, Any]:
         """The JSON object."""
-        return {name: getattr(self, name) for name in VIEW_FIELDS}
-
-
-VIEW_FIELDS = tuple(field.name for field in fields(TaskView))
+        return {
+            "id": self.id,
+            "name": self.name,
+            "creator": self.creator,
+            "creator_role": self.creator_role,
+            "state": self.state,
+            "status": self.status,
+            "progress": self.progress,
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "total_bytes": self.total_bytes,
+            "error": self.error,
+        }
 
 
 @dataclass(frozen=True, slots=True)
