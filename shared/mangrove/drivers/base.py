@@ -119,7 +119,7 @@ class Driver(ABC):
 
     @abstractmethod
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        """The entries of a folder in batches, in the driver's own order; NotFound, or NotSupported("not a folder")."""
+        """The entries of a folder in batches, in the driver's own order; NotFound, or NotAFolder."""
 
     @abstractmethod
     async def stat(self, path: TreePath) -> Entry:

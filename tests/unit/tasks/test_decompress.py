@@ -110,7 +110,7 @@ def test_an_archive_of_unknown_size_can_be_extracted_once_it_is_cached(
 
     async def stat_without_size(path: TreePath) -> Entry:
         entry: Entry = await stat(path)
-        return entry._replace(size=None)  # type: ignore[arg-type]
+        return entry._replace(size=None)
 
     task = task_env.decompress(source.mount, target.mount, "a.zip", cache_full=cache_full)
     monkeypatch.setattr(driver, "stat", stat_without_size)

@@ -89,7 +89,7 @@ def test_files_are_the_same_when_their_bytes_are(
         stat = Local.stat
 
         async def stat_without_size(self: Local, path: TreePath) -> Any:
-            return (await stat(self, path))._replace(size=None)  # type: ignore[arg-type]
+            return (await stat(self, path))._replace(size=None)
 
         monkeypatch.setattr(Local, "stat", stat_without_size)
         monkeypatch.setattr(endpoints, "COMPARE", 2)

@@ -142,7 +142,7 @@ def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: py
 
     async def list_some_sizes(self: Local, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         async for batch in listing(self, path):
-            yield [entry._replace(size=None) if entry.name == "f39" else entry for entry in batch]  # type: ignore[arg-type]
+            yield [entry._replace(size=None) if entry.name == "f39" else entry for entry in batch]
 
     monkeypatch.setattr(Local, "list", list_some_sizes)
     task, _ = work(make_plan(tree), 60.0)
@@ -214,7 +214,7 @@ def hide_sizes(task_env: TaskEnv, mount: str, monkeypatch: pytest.MonkeyPatch) -
 
     async def stat_without_size(path: TreePath) -> Entry:
         entry: Entry = await stat(path)
-        return entry._replace(size=None)  # type: ignore[arg-type]
+        return entry._replace(size=None)
 
     async def list_without_sizes(path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         async for batch in listing(path):

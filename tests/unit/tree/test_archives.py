@@ -134,7 +134,7 @@ class UnknownSizes(MemoryFolders):
     """Does not know how large its files are."""
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        yield [Entry(name, None, 1.0, False) for name in self.folders[path]]  # type: ignore[arg-type]
+        yield [Entry(name, None, 1.0, False) for name in self.folders[path]]
 
 
 def test_an_archive_of_unknown_size_is_not_looked_into() -> None:

@@ -55,7 +55,7 @@ def test_a_listing_is_sort_entries_as_its_storage_wants(
 
 
 def test_a_size_that_is_not_known_sorts_as_none_at_all() -> None:
-    entries = [Entry("b", 1, 0.0, False), Entry("a", None, 0.0, False)]  # type: ignore[arg-type]
+    entries = [Entry("b", 1, 0.0, False), Entry("a", None, 0.0, False)]
     assert [entry.name for entry in sort_entries(entries, storage(order_by="size"))] == ["a", "b"]
 
 

@@ -23,7 +23,7 @@ def test_a_row_holds_what_clients_know() -> None:
 
 
 def test_what_is_not_known_has_its_own_value() -> None:
-    row = objects.make_row(CODES, Entry("x", None, 0.0, False))  # type: ignore[arg-type]  # until Entry.size is optional
+    row = objects.make_row(CODES, Entry("x", None, 0.0, False))
     assert (row["size"], row["modified"], row["created"]) == (0, objects.ZERO_TIME, objects.ZERO_TIME)
     assert (row["hashinfo"], row["hash_info"], row["type"]) == ("null", None, 0)
     assert objects.make_row(CODES, Entry("x", 1, 7.0, False))["created"] == datetime.fromtimestamp(7, UTC)
