@@ -86,7 +86,7 @@ class SharedReads(Generic[Result]):
             while queue.promote():
                 try:
                     result = await queue.served[0].read()
-                except Exception as error:
+                except Exception as error:  # whatever it is, it is raised in the callers that wait for it
                     queue.fail(error)
                 else:
                     queue.resolve(result)
