@@ -10,31 +10,38 @@ PYTHON ?= $(shell for python in python3.13 $(HOME)/.pyenv/versions/3.13*/bin/pyt
   && { command -v "$$python"; break; }; done)
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 
-serve: .venv/serve node_modules/engine
+AZURITE = tests/protocol/azurite/node_modules/ready
+
+serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
 
-# All tests, on every core up to four; ARGS: some of them, without workers (or with: ARGS="-n 2 --dist loadgroup tests/unit").
-test: .venv/test .venv/tools node_modules/engine
-	.venv/bin/python -m pytest $(or $(ARGS),-n auto --maxprocesses 4 --dist loadgroup)
+# Says what it installs, and at the end what it skipped and why. All tests but the long ones, by three workers, since many wait; ARGS: some of them, without workers (or with: ARGS="-n 2 --dist loadgroup tests/unit").
+test: .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
+	.venv/bin/python -m pytest -rs $(or $(ARGS),-m "not long" -n 3 --dist loadgroup)
 
-check: .venv/test
+check: .venv/test page/node_modules/ready
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	PYTHONPATH=. .venv/bin/lint-imports
+	npm --prefix page run --silent check
+	npm --prefix page run --silent test
 
-build: .venv-build/ready
+build: .venv-build/ready page/dist/ready
 	.venv-build/bin/python -m compileall -q shared functions
 	SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-build/bin/sam validate --lint
 	SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 PATH="$(CURDIR)/.venv-build/bin:$$PATH" .venv-build/bin/sam build
+	test ! -f page/dist/index.html || { cp -r page/dist .aws-sam/build/SiteFunction/page && rm -f .aws-sam/build/SiteFunction/page/ready; }
 	.venv-build/bin/python -m compileall -q -j0 --invalidation-mode unchecked-hash .aws-sam/build
 
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
 
-# SEEDS: how many (50 of them are in `test`); SEED: one that broke, again.
-crash: .venv/test .venv/tools node_modules/engine
-	.venv/bin/python -m pytest -s tests/crash $(ARGS)
+# SEEDS: how many (8 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
+crash: export SOAK_SECONDS ?= 20
+crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
+	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)
+	.venv/bin/python -m pytest -m long tests/unit tests/contract tests/protocol tests/e2e
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Mangrove needs Python 3.11 or newer"; exit 1; }
@@ -49,12 +56,16 @@ crash: .venv/test .venv/tools node_modules/engine
 	$(PIP) -r requirements/test.txt
 	@touch $@
 
-# aria2 and qBittorrent, which tests talk to; where they cannot be installed, those tests are skipped by name.
+# Programs that tests talk to; where they cannot be installed, those tests are skipped by name.
+TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext
+PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx chromium
 .venv/tools: export DEBIAN_FRONTEND = noninteractive
-.venv/tools: | .venv/bin/python
-	@{ command -v aria2c && command -v qbittorrent-nox; } >/dev/null \
-	  || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends aria2 qbittorrent-nox; } \
-	  >/dev/null 2>&1 </dev/null || echo "aria2c and qbittorrent-nox are not here: their tests are skipped"
+.venv/tools: export PATH := $(PATH):/usr/sbin
+.venv/tools: Makefile | .venv/bin/python
+	@for program in $(PROGRAMS); do command -v $$program || exit 1; done >/dev/null \
+	  || { test "$$(id -u)" = 0 && echo "installing for the tests: $(TOOLS) chromium" >&3 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) \
+	    && apt-get install -y -qq --no-install-recommends chromium; } \
+	  3>&1 >/dev/null 2>&1 </dev/null || echo "not all of $(PROGRAMS) are here: their tests are skipped"
 	@touch $@
 
 .venv-build/ready: requirements/build.txt
@@ -65,3 +76,17 @@ crash: .venv/test .venv/tools node_modules/engine
 node_modules/engine: package-lock.json
 	npm ci --silent --no-fund --no-audit
 	@touch $@
+
+page/node_modules/ready: page/package-lock.json
+	cd page && npm ci --silent --no-fund --no-audit
+	@touch $@
+
+# The page for people; where npm cannot make it, the service runs without and says so.
+page/dist/ready: page/package-lock.json page/index.html page/vite.config.ts openapi.json $(shell find page/src page/public -type f -not -name schema.d.ts)
+	@{ $(MAKE) --no-print-directory page/node_modules/ready && npm --prefix page run --silent build && touch $@; } >page/build.log 2>&1 \
+	  || echo "the page is not built, page/build.log says why: there is the API alone"
+
+# Microsoft's emulator of its blob storage; where npm cannot install it, its tests are skipped by name.
+$(AZURITE): tests/protocol/azurite/package-lock.json
+	@cd $(<D) && npm ci --silent --ignore-scripts --no-fund --no-audit || echo "azurite is not here: its tests are skipped"
+	@mkdir -p $(@D) && touch $@

@@ -1,4 +1,9 @@
-"""`python -m bench`: measure the real service and print a table. Nothing is asserted; `!` marks a missed aim."""
+"""`python -m bench`: measure the real service and print a table. Nothing is asserted; `!` marks a missed aim.
+
+`python -m bench drivers`: each driver on a real server, beside the library that it uses.
+`python -m bench search`: the index of names, as it is built and asked.
+`python -m bench page`: what a person sees, in Chromium.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +18,38 @@ from tempfile import TemporaryDirectory
 from bench import table
 from bench.environment import Environment
 
-LINES = ("answers", "folders", "transfers", "tasks", "starts")  # the modules of measurements, in the order of the table
+LINES = {  # the modules of measurements, in the order of the table
+    "service": ("answers", "folders", "transfers", "tasks", "starts"),
+    "search": ("search",),
+    "page": ("page",),
+}
 
 
 def main() -> int:
-    """Print the table; 1 when something could not be measured."""
+    """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
+    parser.add_argument("what", nargs="?", default="service", choices=("service", "drivers", "search", "page"))
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
+    parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
     chosen = parser.parse_args()
-    for name in LINES:
+    return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
+
+
+def measure_drivers(chosen: argparse.Namespace) -> int:
+    """Print the table of drivers and libraries."""
+    from bench import drivers
+
+    entries = [int(count) for count in chosen.entries.split(",")]
+    with TemporaryDirectory(prefix="mangrove-bench-") as folder:
+        Path(folder).chmod(0o755)  # a server may work as another user
+        return int(not drivers.print_table(Path(folder), chosen.only, chosen.size_mib << 20, entries))
+
+
+def measure_service(chosen: argparse.Namespace) -> int:
+    """Print a table of the service's lines."""
+    for name in LINES[chosen.what]:
         import_module(f"bench.{name}")
     print(f"{table.describe_machine()}; large file {chosen.size_mib:,} MiB\n{table.format_head()}", flush=True)
     failed = False

@@ -34,9 +34,20 @@ class Connection:
         self._begin("POST", path, len(content), "content-type: application/json\r\n", content)
         return self._envelope()
 
+    def post_and_drain(self, path: str, /, **body: Any) -> int:
+        """Send a request whose answer is read and not looked at; how many bytes came, framing included."""
+        content = json.dumps(body).encode()
+        more = "content-type: application/json\r\nconnection: close\r\n"
+        self._begin("POST", path, len(content), more, content)
+        count, last = 0, b""
+        while read := self._socket.recv_into(self._buffer):
+            count, last = count + read, bytes(self._buffer[max(read - 8, 0) : read])
+        assert last.endswith((b"}", b"0\r\n\r\n")), "the answer was cut"
+        return count
+
     def put(self, path: str, size: int) -> None:
         """Upload `size` bytes to the tree path."""
-        block = memoryview(os.urandom(BLOCK))
+        block = memoryview(os.urandom(min(size, BLOCK)))
         self._begin("PUT", "/api/fs/put", size, f"file-path: {quote(path)}\r\n")
         for _ in range(size // BLOCK):
             self._socket.sendall(block)

@@ -15,6 +15,8 @@ from bench.table import work
 
 ROUNDS = 3
 MOST_GROWTH = 64  # MiB
+SMALL_FILES = 200
+SMALL = 4096  # bytes
 
 
 def _measure(env: Environment, name: str, once: Callable[[Connection], None]) -> float:
@@ -59,6 +61,34 @@ def _get(env: Environment, name: str, folder: str) -> float:
 @work("put of a large file, Local", "MB/s", least=350, peer="357")
 def put_local(env: Environment) -> float:
     return _put(env, "put local", "/files")
+
+
+def _put_small(env: Environment, durability: str) -> float:
+    """Files/s, one after the other."""
+    _set_durability(env, durability)
+    with env.connection() as connection:
+        connection.put(f"/files/small {durability}/first", SMALL)
+        began = time.perf_counter()
+        for number in range(SMALL_FILES):
+            connection.put(f"/files/small {durability}/{number}", SMALL)
+        taken = time.perf_counter() - began
+    _set_durability(env, "file")
+    return SMALL_FILES / taken
+
+
+def _set_durability(env: Environment, value: str) -> None:
+    rows = [{"key": "durability", "value": value}]
+    assert env.client.http.post("/api/admin/setting/save", json=rows).json()["code"] == 200
+
+
+@work("put of 200 small files, durability process", "files/s")
+def put_small_for_the_process(env: Environment) -> float:
+    return _put_small(env, "process")
+
+
+@work("put of 200 small files, durability file", "files/s")
+def put_small_durably(env: Environment) -> float:
+    return _put_small(env, "file")
 
 
 @work("memory growth during put, Local", "MiB", most=MOST_GROWTH)

@@ -9,17 +9,39 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from _pytest.nodeid import NodeId
 
 from mangrove import runtime
 from mangrove.identity.passwords import Hasher
 from mangrove.records.base import Connections
 from mangrove.records.crypto import Keyring
 from mangrove.runtime import Runtime
+from tests import driver_table, servers
 from tests import engine as engines
-from tests import servers
 from tests.service import Client, Service, run_service
 from tests.task_env import TaskEnv
 from tests.task_env import task_env as open_task_env
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    driver_table.note_row(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """xdist 3.8 writes the group of a test to `_nodeid`, by which it keeps groups together; pytest 9.2 has moved it."""
+    for item in items:
+        if "_nodeid" in vars(item):
+            item._id = NodeId.parse(vars(item)["_nodeid"])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The drivers and servers that were tried, in a table."""
+    lines = driver_table.make_lines(terminalreporter.stats)
+    if lines:
+        terminalreporter.section("driver suite")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)
@@ -41,16 +63,26 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def records(engine: str) -> None:
     """Empty tables."""
-    from mangrove.records import counters, metas, sessions, settings, sshkeys, storages, tasks, unique, users
+    from mangrove.records import (
+        counters,
+        index_marks,
+        metas,
+        sessions,
+        settings,
+        sshkeys,
+        storages,
+        tasks,
+        unique,
+        users,
+    )  # fmt: skip
 
     models = (
         users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
         sessions.SessionRecord, counters.Counter, unique.Claim, tasks.TaskRecord,
     )  # fmt: skip
     for model in models:
-        with model.batch_write() as batch:
-            for item in list(model.scan()):
-                batch.delete(item)
+        engines.empty_table(model.Meta.table_name, model.get_key_name())
+    engines.empty_table(index_marks.IndexMarkRecord.Meta.table_name, "storage", "folder")
 
 
 @pytest.fixture(scope="session")

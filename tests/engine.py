@@ -11,6 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+
+from mangrove.records.endpoints import Endpoint, use_socket
 
 ROOT = Path(__file__).resolve().parent.parent
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
@@ -45,13 +48,24 @@ def engine() -> Iterator[str]:
         port = probe.getsockname()[1]
     with subprocess.Popen([BINARY, "serve", "--host", host, "--port", str(port)], stdout=subprocess.DEVNULL) as child:
         try:
-            _wait(host, port)
+            wait_for_port(host, port)
             yield f"http://{host}:{port}"
         finally:
             child.kill()
 
 
-def _wait(host: str, port: int) -> None:
+@contextmanager
+def open_client(endpoint: Endpoint) -> Iterator[Any]:
+    """A client of boto3 for the records themselves, beside the service."""
+    import boto3
+
+    keys = {"aws_access_key_id": "mangrovelocal", "aws_secret_access_key": "mangrovelocal"}
+    with closing(boto3.client("dynamodb", endpoint_url=endpoint.url, region_name="us-east-1", **keys)) as client:
+        use_socket(client, endpoint.socket_path)
+        yield client
+
+
+def wait_for_port(host: str, port: int) -> None:
     for _ in range(500):
         try:
             socket.create_connection((host, port), 1).close()
@@ -71,6 +85,21 @@ def create_tables() -> None:
     with closing(boto3.client("dynamodb")) as client:
         for arguments in read_tables(config().tables):
             client.create_table(**arguments)
+
+
+def empty_table(name: str, *keys: str) -> None:
+    """Delete all records of a table, also such as no model reads; `keys`: the names of its key's attributes."""
+    import boto3
+
+    with closing(boto3.client("dynamodb")) as client:
+        pages = client.get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
+        rows = [
+            {"DeleteRequest": {"Key": {key: item[key] for key in keys}}} for page in pages for item in page["Items"]
+        ]
+        for start in range(0, len(rows), 25):
+            left = {name: rows[start : start + 25]}
+            while left:
+                left = client.batch_write_item(RequestItems=left)["UnprocessedItems"]
 
 
 def enter(folder: Path, endpoint: str) -> None:

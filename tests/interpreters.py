@@ -20,7 +20,7 @@ import pytest
 from mangrove.local.machines import ExecutionFailed, Machine
 from tests.task_env import Work
 
-SECONDS = 30.0  # that an execution may take
+SECONDS = 120.0  # that an execution may take
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it
 
 

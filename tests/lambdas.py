@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -23,12 +24,19 @@ from tests import recorder, servers
 
 ROOT = Path(__file__).resolve().parent.parent
 ADMIN_PASSWORD = "the first password"
-SECONDS = 20
+DEADLINE_SECONDS = 75  # that a function is given
+ANSWER_SECONDS = 120  # after which a test gives up on it
 STACK = "stack"
 REGION = "us-east-1"
 ROLE = "arn:aws:iam::123456789012:role/machine"
 KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
 KILLED = "killed"
+SCRIPT, PACKED = b"start()", bytes(range(256))  # of the page, and what stands for it compressed
+PAGE = {
+    "index.html": b'<title>Mangrove</title><script type="module" src="/@assets/app-1.js"></script>',
+    "@assets/app-1.js": SCRIPT,
+    "@assets/app-1.js.br": PACKED,
+}
 Aws = tuple[str, str]
 """The addresses of the records engine and of all other services."""
 
@@ -47,7 +55,7 @@ class _Runtime(BaseHTTPRequestHandler):
             json.dumps(event).encode(),
             {
                 "Lambda-Runtime-Aws-Request-Id": secrets.token_hex(16),
-                "Lambda-Runtime-Deadline-Ms": str(int((time.time() + SECONDS) * 1000)),
+                "Lambda-Runtime-Deadline-Ms": str(int((time.time() + DEADLINE_SECONDS) * 1000)),
                 "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:123456789012:function:under-test",
                 "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000",
             },
@@ -111,7 +119,7 @@ class Function:
         """What the handler answers; Ended when it ends in an error."""
         server = self.start()
         server.events.put(event)
-        kind, result = server.results.get(timeout=SECONDS)
+        kind, result = server.results.get(timeout=ANSWER_SECONDS)
         if kind == KILLED:
             self.close()
         if kind != "response":
@@ -149,6 +157,7 @@ class Function:
             "AWS_LAMBDA_RUNTIME_API": self._serve(server),
             "AWS_LAMBDA_FUNCTION_NAME": self._name,
             "PYTHONPATH": str(ROOT / "shared"),
+            "TMPDIR": self._stack.enter_context(TemporaryDirectory()),
         }
         command = [sys.executable, "-m", "awslambdaric", self._handler]
         self._process = subprocess.Popen(
@@ -193,7 +202,8 @@ class Cloud:
             return value
         ((kind, rest),) = value.items()
         if kind == "Ref":
-            return self.refs[rest]
+            parameter = template.load_template()["Parameters"].get(rest, {})
+            return self.refs.get(rest) or str(parameter["Default"])
         if kind == "Fn::If":
             return self._resolve(rest[2])
         assert kind == "Fn::FindInMap", value
@@ -279,12 +289,12 @@ class Cloud:
 
         asyncio.run(machine.run(given, work, sleep=skip_wait))
 
-    def run_setup(self) -> dict[str, Any]:
+    def run_setup(self, **request: Any) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; its answer to CloudFormation."""
         with _listen_as_cloudformation() as (url, answers):
-            event = {"RequestType": "Create", "ResponseURL": url, "StackId": "s", "RequestId": "r"}
+            event = {"RequestType": "Create", "ResponseURL": url, "StackId": "s", "RequestId": "r"} | request
             self.get_function_in("functions/workers/setup")(event | {"LogicalResourceId": "Setup"})
-            return answers.get(timeout=SECONDS)
+            return answers.get(timeout=ANSWER_SECONDS)
 
     def close(self) -> None:
         self._stack.close()
@@ -318,10 +328,14 @@ def deploy(snapshot_seconds: str = "0") -> Iterator[Cloud]:
 
     `snapshot_seconds`: how long a function trusts what it read of the configuration; 0 for not at all.
     """
-    with engines.engine() as records, servers.moto_s3() as services:
+    with engines.engine() as records, servers.moto_s3() as services, TemporaryDirectory() as page:
         client = servers.make_client("dynamodb", records)
         for table in template.read_tables(STACK):
             client.create_table(**table)
+        for name, content in PAGE.items():
+            file = Path(page, name)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(content)
         cloud = Cloud(
             _create_resources(services),
             (records, services),
@@ -331,6 +345,7 @@ def deploy(snapshot_seconds: str = "0") -> Iterator[Cloud]:
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
             MANGROVE_SNAPSHOT_SECONDS=snapshot_seconds,
+            MANGROVE_PAGE=page,
         )
         try:
             yield cloud

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -70,6 +71,22 @@ def origin(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = 
             yield found
         finally:
             server.shutdown()
+
+
+@contextmanager
+def neighbors(first: str, second: str) -> Iterator[tuple[Origin, Origin]]:
+    """Servers at two addresses with one port: where it is taken at the second one, another is looked for."""
+    with ExitStack() as refused:
+        while True:
+            found = refused.enter_context(origin(first))
+            try:
+                other = refused.enter_context(origin(second, int(found.address.rpartition(":")[2])))
+            except OSError as problem:
+                if problem.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                break
+        yield found, other
 
 
 def file(content: bytes, *, ranges: bool = True, cut: int | None = None, **headers: str) -> Answering:

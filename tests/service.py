@@ -15,8 +15,12 @@ from typing import Any
 
 import httpx
 
+from mangrove.local.data_directory import DataDirectory
+from mangrove.records.endpoints import Endpoint
+from tests.proc import read_links
+
 ADMIN_PASSWORD = "correct horse battery"
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 PART = ".mangrove-"  # what names of unfinished files begin with
 
 
@@ -28,11 +32,15 @@ class HttpClient(httpx.Client):
 
 
 class Client:
-    """Speaks JSON with the service; `token` is sent as it is, "" for none. Answers are envelopes."""
+    """Speaks JSON with the service; `token` is sent as it is, "" for none. Answers are envelopes.
 
-    def __init__(self, address: str, token: str = "") -> None:
+    `data`: the service's data directory, where it is known.
+    """
+
+    def __init__(self, address: str, token: str = "", data: Path | None = None) -> None:
         self.address = address
         self.token = token
+        self.data = data
         headers = {"authorization": token} if token else {}
         self.http = HttpClient(base_url=address, headers=headers, timeout=60)
 
@@ -54,6 +62,8 @@ class Client:
     def envelope(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 200, (answer.status_code, answer.text[:500])
         found: dict[str, Any] = answer.json()
+        problem = found.pop("problem", "")
+        assert bool(problem) == (found["code"] != 200 and not answer.url.path.startswith("/openlist/")), problem
         assert set(found) == {"code", "message", "data"}, found
         return found
 
@@ -95,7 +105,13 @@ class Service:
     def client(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> Client:
         """A signed-in client."""
         token = Client(self.address).ok("/api/auth/login", username=username, password=password)["token"]
-        return Client(self.address, token)
+        return Client(self.address, token, self.data)
+
+    def find_records(self) -> Endpoint:
+        """Where its records engine answers those who may enter the data directory."""
+        holder = DataDirectory(self.data).read_holder()
+        assert holder is not None and holder.keeps_records
+        return Endpoint(holder.engine, holder.engine_socket)
 
     def anonymous(self) -> Client:
         """A client without a token."""
@@ -107,35 +123,29 @@ class Service:
         return named + [link for link in self._find_nameless() if link.startswith(f"{folder}/")]
 
     def _find_nameless(self) -> Iterator[str]:
-        for handle in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            try:
-                link = os.readlink(handle)
-            except FileNotFoundError:
-                continue  # closed meanwhile
-            if link.endswith(" (deleted)"):
-                yield link
+        return (link for link in read_links(self.process.pid) if link.endswith(" (deleted)"))
 
     def kill(self) -> None:
         """End the process as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self) -> int:
-        """End it as an operator would; the exit status."""
+    def stop(self, seconds: float = 60) -> int:
+        """End it as an operator would, within `seconds`; the exit status."""
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(seconds)
 
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "mangrove.local", *arguments]
 
 
-def start_service(data: Path, **environment: str) -> Service:
+def start_service(data: Path, module: str = "mangrove.local", **environment: str) -> Service:
     """Start the service on a data directory and wait for its address."""
     log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
     with log.open("a") as stderr, printed.open("w") as stdout:
         process = subprocess.Popen(
-            command("serve", "--port", "0", "--data", str(data)),
+            [sys.executable, "-m", module, "serve", "--port", "0", "--data", str(data)],
             stdout=stdout,
             stderr=stderr,
             text=True,
@@ -154,7 +164,7 @@ def wait_until_ready(address: str) -> None:
     end = time.monotonic() + START_SECONDS
     while True:
         try:
-            assert httpx.get(f"{address}/ping", timeout=5).text == "pong"
+            assert httpx.get(f"{address}/ping", timeout=30).text == "pong"
             return
         except httpx.TransportError:
             if time.monotonic() > end:
@@ -163,9 +173,9 @@ def wait_until_ready(address: str) -> None:
 
 
 @contextmanager
-def run_service(data: Path, **environment: str) -> Iterator[Service]:
+def run_service(data: Path, module: str = "mangrove.local", **environment: str) -> Iterator[Service]:
     """A service that ends with the context."""
-    service = start_service(data, **environment)
+    service = start_service(data, module, **environment)
     try:
         yield service
     finally:

@@ -214,8 +214,9 @@ class TaskEnv:
 
     def run(self, task: Task, before: Before | None = None) -> list[str]:
         """Run a task's machine to its end; the states visited. `before` is called before each call of a worker, with
-        its name and how many calls of it there were."""
+        its name and how many calls of it there were; what the last one did is in the records then."""
         from mangrove.local.machines import load_machine
+        from mangrove.tasks import steps
         from mangrove.tasks.kinds import KINDS
 
         machine, handlers = load_machine(KINDS[task.kind].machine)
@@ -228,7 +229,9 @@ class TaskEnv:
             async with asyncio.timeout(SECONDS):
                 await machine.run({"tid": task.id}, threaded, visited)
 
-        with at_once():
+        with at_once(), pytest.MonkeyPatch.context() as patched:
+            if before is not None:
+                patched.setattr(steps, "KEEP_SECONDS", 0)
             asyncio.run(whole())
         return visited
 
@@ -236,6 +239,13 @@ class TaskEnv:
         """Run every machine that is to be run, also those that others start meanwhile."""
         while self.started:
             self.run(self.started.pop(0), before)
+
+    def restart_process(self) -> None:
+        """As if the process had died and begun anew: it holds no task, and none is kept for the next slice."""
+        from mangrove import runtime
+        from mangrove.tasks.leases import HeldTasks
+
+        runtime.put(HeldTasks, HeldTasks())
 
     def list_staged(self) -> list[str]:
         """The names in staging."""
@@ -265,12 +275,16 @@ class RecordingStarter(MachineStarter):
     def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
         self.started = [] if started is None else started
         self.expedited = [] if expedited is None else expedited
+        self.forgotten: list[Task] = []
 
     def start(self, task: Task, suffix: str = "") -> None:
         self.started.append(task)
 
     def expedite(self, task: Task) -> None:
         self.expedited.append(task)
+
+    def forget(self, task: Task) -> None:
+        self.forgotten.append(task)
 
 
 Work = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -301,7 +315,7 @@ def at_once() -> Iterator[list[float]]:
         waits.append(float(seconds))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(machines, "asyncio", SimpleNamespace(sleep=sleep))
+        patched.setattr(machines, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": sleep}))
         yield waits
 
 

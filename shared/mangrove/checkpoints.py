@@ -39,6 +39,14 @@ NAMES = (
     "extract.folders",
     "extract.member",
     "extract.chained",
+    "index.planned",  # the walk's first folders are in staging, the record does not know
+    "index.written",  # a slice's rows are files, and not in the index's store
+    "index.stored",  # a file is there, and neither manifest nor record names it
+    "index.folded",  # the new files are stored, the old index is the present one
+    "index.committed",  # the new index is the present one, the old files are still there
+    "index.swapped",  # they are gone; the marks and the task are still there
+    "index.dropped",  # an index has no manifest any more, its files are still there
+    "index.unmarked",  # the marks of what was read are gone, the task is still under way
     "settle.started",
     "settle.cleaned",  # what is not needed is gone, and the task still under way
     "settle.done",

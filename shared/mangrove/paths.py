@@ -6,6 +6,7 @@ need not check it again. It is a `str`, so it can be a key, be sorted and be sen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 from mangrove.problems import BadRequest, RelativePath
@@ -85,6 +86,13 @@ def _encode(raw: str) -> bytes:
         return raw.encode()
     except UnicodeEncodeError:
         raise BadRequest("path is not valid Unicode") from None
+
+
+def map_characters(raw: str, mapping: Mapping[str, str]) -> str:
+    """A name as a storage has it, with what stands for each text of the mapping in its place."""
+    for old, new in mapping.items():
+        raw = raw.replace(old, new)
+    return raw
 
 
 def check_name(raw: str) -> str:

@@ -4,41 +4,61 @@ Problem                      500  the base: its message is fit for the user
 ├── WrongArchivePassword     202  an archive needs a (different) password; clients ask for it on this code
 ├── BadRequest               400  not parseable, wrong type, out of bounds
 ├── Unauthorized             401  no, invalid or expired token; wrong user or password
+│   └── PresentCodeRequired  401  a change of the second factor needs a one-time code of it
 ├── SecondFactorRequired     402  the one-time code is missing or wrong
 ├── Denied                   403  a right, a rule or a gate forbids it
 │   ├── RelativePath         403  a path or name that leads out of its folder
+│   ├── NotReadable          403  the rules do not let the caller read here: without the folder's password, or at all
 │   ├── Collision            403  the target name is taken
 │   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed [net.addresses]
 ├── Missing                  404  unknown route, task, driver, key
+│   ├── NotAvailable         404  a part of the interface that this version does not have
+│   └── SearchUnavailable    404  `search not available`: it is switched off
+├── MethodNotAllowed         405  a file route asked in another way than GET and HEAD
 ├── UploadRefused            405  the storage takes no uploads
 ├── TooLarge                 413  more bytes than this deployment can carry
 ├── TooMany                  429  too many failed sign-ins
 ├── BrokenArchive            500  not an archive of its kind, damaged, or packed in an unknown way
 │   └── ArchiveTooLarge      500  it, or a file in it, unpacks to more than the limits allow
-├── StorageProblem           500  what a driver raises: one of these five and nothing else
+├── StorageProblem           500  what a driver raises: it or one of these, and nothing else
 │   ├── NotFound             500  `object not found`
 │   ├── Exists               500  `file exists`
+│   ├── NotMounted           500  no storage is mounted at that path or above it
+│   ├── InUse                500  somebody else changes what has that name; worth a retry
+│   ├── Changed              500  it is another file by now than the one that was meant
 │   ├── Forbidden            500  `permission denied`
+│   │   └── Refused          500  an FTP server does not do it, and its code does not tell why [drivers.ftp.errors]
+│   ├── Failure              500  an SFTP server does not do it, and its status does not tell why [drivers.sftp.errors]
 │   ├── Unreachable          500  the storage does not answer; worth a retry
+│   │   └── TooManyConnections 500  an FTP server takes no further connection [drivers.ftp.errors]
 │   ├── StorageUnavailable   500  the storage did not start; its status is in the message
 │   └── NotSupported         500  `not implement`
 │       ├── NotAFolder       500  `not a folder`
 │       └── NotAFile         500  `not a file`
+├── SearchTooSlow            500  a search was not done within its time
+├── DamagedSegment           500  a file of the search index cannot be read [search.database]
 ├── UnreadableTask           500  a task's record is of a version that is not known here
 ├── RecordsUnavailable       500  the records could not be read or written; worth a retry
 ├── RecordMissing            500  there is no such record [records.base]
+├── RecordRefused            500  the engine never takes such a record: it is too large [records.base]
+├── NewerSchema              500  the records are of a version that is not known here [records.schema]
+├── UntrustedSchema          500  what the records say about their version is not ours [records.schema]
 ├── NameTaken                500  another record has the unique name [records.base]
 ├── Conflict                 500  a condition on a record did not hold [records.base]
 ├── Cancelled                500  the task was cancelled [tasks.steps]
-├── Busy                     500  another worker holds the task; worth a retry [tasks.steps]
-├── Superseded               500  the task went to another worker [tasks.steps]
+├── Busy                     500  another worker holds the task; worth a retry [tasks.leases]
+├── Superseded               500  the task went to another worker [tasks.leases]
+├── ManifestLost             500  the list of what a task is to copy is gone or torn [tasks.manifest]
 ├── InvalidUrl               500  an address that cannot be downloaded from [tools.urls]
+│   └── NoUrl                400  a text that is no address at all [tools.urls]
+├── BrokenTorrent            500  no torrent file [tools.torrents]
 ├── UnexpectedStatus         500  the server answers, but not with the file [tools.http]
 ├── LengthMismatch           500  what the server sends is not what it announced [tools.http]
 └── Aria2Error               500  aria2 answers with an error [tools.aria2]
     └── UnknownDownload      500  aria2 has no such download [tools.aria2]
 
-The class name is also the word on which a state machine retries.
+The class name is also the word on which a state machine retries, and what a failure's `problem` says: there a class
+of another module counts as the one here that it is a kind of.
 """
 
 from __future__ import annotations
@@ -57,6 +77,11 @@ class Problem(Exception):
         self.data = data
         super().__init__(self.message)
 
+    @property
+    def word(self) -> str:
+        """The class, or the one of this module above it: the word by which clients tell failures apart."""
+        return next(kind.__name__ for kind in type(self).__mro__ if kind.__module__ == __name__)
+
     def with_prefix(self, prefix: str) -> Problem:
         """The same failure with `prefix: ` in front of its message."""
         return type(self)(f"{prefix}: {self.message}", data=self.data)
@@ -70,6 +95,10 @@ class BadRequest(Problem):
 class Unauthorized(Problem):
     code = 401
     text = "token is invalidated"
+
+
+class PresentCodeRequired(Unauthorized):
+    text = "a present code of the second factor is needed, in the header Otp-Code"
 
 
 class SecondFactorRequired(Problem):
@@ -86,6 +115,10 @@ class RelativePath(Denied):
     text = "using relative path is not allowed"
 
 
+class NotReadable(Denied):
+    text = "password is incorrect or you have no permission"
+
+
 class Collision(Denied):
     text = "file exists"
 
@@ -93,6 +126,23 @@ class Collision(Denied):
 class Missing(Problem):
     code = 404
     text = "not found"
+
+
+class NotAvailable(Missing):
+    text = "not available"
+
+
+class SearchUnavailable(Missing):
+    text = "search not available"
+
+
+class SearchTooSlow(Problem):
+    text = "the search takes too long: search for something longer, or in a folder further down"
+
+
+class MethodNotAllowed(Problem):
+    code = 405
+    text = "method not allowed"
 
 
 class UploadRefused(Problem):
@@ -137,15 +187,27 @@ class UnreadableTask(Problem):
 
 
 class StorageProblem(Problem):
-    """What a driver can say. Drivers raise these five and nothing else."""
+    """What a driver can say. Drivers raise it and its subclasses, and nothing else."""
 
 
 class NotFound(StorageProblem):
     text = "object not found"
 
 
+class NotMounted(StorageProblem):
+    text = "storage not found"
+
+
 class Exists(StorageProblem):
     text = "file exists"
+
+
+class InUse(StorageProblem):
+    text = "the name is in use by another request, try again later"
+
+
+class Changed(StorageProblem):
+    text = "the file changed meanwhile"
 
 
 class Forbidden(StorageProblem):

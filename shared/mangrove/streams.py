@@ -10,13 +10,14 @@ async def split_chunks(blocks: AsyncIterator[bytes], size: int) -> AsyncIterator
     waiting: list[bytes] = []
     length = 0
     async for block in blocks:
-        while length + len(block) >= size:
-            cut = size - length
-            yield b"".join([*waiting, block[:cut]])
-            waiting, length, block = [], 0, block[cut:]
-        if block:
-            waiting.append(block)
-            length += len(block)
+        start = 0
+        while length + len(block) - start >= size:
+            cut = start + size - length
+            yield b"".join([*waiting, block[start:cut]])
+            waiting, length, start = [], 0, cut
+        if start < len(block):
+            waiting.append(block[start:])
+            length += len(block) - start
     if waiting:
         yield b"".join(waiting)
 

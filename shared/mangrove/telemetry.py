@@ -33,9 +33,24 @@ for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # below that they log addresses with their signatures
 
 
+def set_level(level: str) -> None:
+    """From which level on there are lines."""
+    log.setLevel(level)
+
+
+def log_detail(message: str, **fields: Any) -> None:
+    """Log what is of use when a fault is looked for; as `log_event` otherwise."""
+    log.debug(message, extra={"facts": fields})
+
+
 def log_event(message: str, **fields: Any) -> None:
     """Log an event; never pass secrets, tokens or query strings."""
     log.info(message, extra={"facts": fields})
+
+
+def log_warning(message: str, **fields: Any) -> None:
+    """Log what an operator should look at; as `log_event` otherwise."""
+    log.warning(message, extra={"facts": fields})
 
 
 def log_exception(message: str, **fields: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import lambdas
-from tests.contract.attacks import Scene
+from tests.contract.attacks.scene import Scene
 from tests.service import Client, Service
 
 

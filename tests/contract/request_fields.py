@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 ARCHIVE = {"path": "/x.zip", "inner_path": "/sub"}
+SEARCH = {"parent": "/sub", "keywords": "*", "page": 1, "per_page": 10}
 FILES: dict[str, tuple[set[str], Any]] = {
     "GET /api/fs/archive/list": ({"path", "inner_path"}, ARCHIVE),
     "GET /api/fs/archive/meta": ({"path"}, {"path": "/x.zip"}),
     "GET /api/fs/dirs": ({"path"}, {"path": "/"}),
     "GET /api/fs/get": ({"path"}, {"path": "/f.txt"}),
     "GET /api/fs/list": ({"path"}, {"path": "/sub"}),
+    "GET /api/fs/search": ({"parent"}, SEARCH),
     "POST /api/fs/add_offline_download": (
         {"path"},
         {"path": "/empty", "urls": ["http://127.0.0.1:9/x"], "tool": "SimpleHttp"},
@@ -52,6 +54,7 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "POST /api/fs/remove": ({"dir", "names[]"}, {"dir": "/", "names": ["f.txt"]}),
     "POST /api/fs/remove_empty_directory": ({"src_dir"}, {"src_dir": "/"}),
     "POST /api/fs/rename": ({"path", "name"}, {"path": "/f.txt", "name": "new.txt", "overwrite": True}),
+    "POST /api/fs/search": ({"parent"}, SEARCH),
     "PUT /api/fs/form": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/put": ({"File-Path"}, "/new.txt"),
 }
@@ -67,6 +70,7 @@ RECORDS = {
 ADDRESSES = {f"{method} {route}": {"path"} for method in ("GET", "HEAD") for route in ("/d/{path}", "/p/{path}")}
 MEMBERS = {f"{method} /ae/{{path}}": {"path", "inner"} for method in ("GET", "HEAD")}
 LINK = {"POST /api/fs/link": {"path"}}
+INDEX = {"POST /api/admin/index/update": {"paths[]"}}
 
 META = {"password", "hide", "readme", "header"}
 USER = {"username", "password", "sso_id"}
@@ -77,12 +81,12 @@ STORAGE = {
 }  # fmt: skip
 LOGIN = {"username", "password", "otp_code"}
 PAGES = {"page", "per_page"}
-UPLOAD = {
-    "Content-Length", "Overwrite", "As-Task", "Last-Modified", "X-File-Size", "X-File-Md5", "X-File-Sha1",
-    "X-File-Sha256",
-}  # fmt: skip
+UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
+SEARCHED = {"keywords", "password", "ext", "since", "until"}
 NOT_PATHS: dict[str, set[str]] = (
     {
+        "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/local/test_page.py
+        "HEAD /@assets/{path}": {"path"},
         "GET /api/admin/driver/info": {"driver"},
         "POST /api/admin/meta/create": META,
         "GET /api/admin/meta/list": PAGES,
@@ -101,23 +105,33 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/admin/user/del_cache": {"username"},
         "GET /api/admin/user/list": PAGES,
         "POST /api/admin/user/update": USER,
-        "POST /api/auth/2fa/verify": {"code", "secret"},
+        "POST /api/admin/user/cancel_2fa": {"code", "otp-code"},
+        "POST /api/auth/2fa/verify": {"code", "secret", "otp-code"},
         "POST /api/auth/login": LOGIN,
         "POST /api/auth/login/hash": LOGIN,
-        "GET /api/fs/archive/list": {"password", "archive_pass"},
+        "GET /api/fs/archive/list": {"password", "archive_pass", "order_by", "order_direction"},
         "GET /api/fs/archive/meta": {"password", "archive_pass"},
+        "GET /api/fs/search": SEARCHED,
+        "POST /api/fs/search": SEARCHED,
         "POST /api/fs/add_offline_download": {"urls[]", "tool", "delete_policy"},
-        "POST /api/fs/archive/decompress": {"archive_pass"},
-        "POST /api/fs/archive/list": {"password", "archive_pass"},
+        "POST /api/fs/archive/decompress": {"archive_pass", "password"},
+        "POST /api/fs/archive/list": {"password", "archive_pass", "order_by", "order_direction"},
         "POST /api/fs/archive/meta": {"password", "archive_pass"},
         "POST /api/fs/dirs": {"password"},
         "GET /api/fs/dirs": {"password"},
         "POST /api/fs/get": {"password"},
         "GET /api/fs/get": {"password"},
-        "POST /api/fs/list": {"password"},
-        "GET /api/fs/list": {"password"},
+        "POST /api/fs/list": {"password", "order_by", "order_direction"},
+        "GET /api/fs/list": {"password", "order_by", "order_direction"},
         "POST /api/fs/other": {"password", "method"},
-        "POST /api/fs/recursive_move": {"conflict_policy"},
+        "POST /api/fs/batch_rename": {"password"},
+        "POST /api/fs/copy": {"password"},
+        "POST /api/fs/move": {"password"},
+        "POST /api/fs/recursive_move": {"conflict_policy", "password"},
+        "POST /api/fs/regex_rename": {"password"},
+        "POST /api/fs/remove": {"password"},
+        "POST /api/fs/remove_empty_directory": {"password"},
+        "POST /api/fs/rename": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
         "POST /api/me/update": USER,
         "PUT /api/fs/form": UPLOAD,
@@ -140,4 +154,4 @@ TASKS: dict[str, set[str]] = {
 }
 NOT_PATHS |= TASKS
 
-ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK
+ATTACKED = {name: wanted for name, (wanted, _) in FILES.items()} | RECORDS | ADDRESSES | MEMBERS | LINK | INDEX

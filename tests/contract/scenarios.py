@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -96,8 +97,8 @@ def accounts(admin: Person) -> None:
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
     person = anonymous.sign_in("bob", bob["password"])
     secret = person.gets("auth/2fa_generate")["secret"]
-    code = pyotp.TOTP(secret).now()
-    person.gets("auth/2fa_verify", code=code, secret=secret)
+    before, code = (pyotp.TOTP(secret).at(int(time.time()) + 30 * step) for step in (-1, 0))
+    person.gets("auth/2fa_verify", code=before, secret=secret)
     assert anonymous.asks("auth/login", username="bob", password=bob["password"])["code"] == 402
     wrong = f"{(int(code) + 1) % 1_000_000:06}"
     assert anonymous.asks("auth/login", username="bob", password=bob["password"], otp_code=wrong)["code"] == 402
@@ -111,6 +112,18 @@ def accounts(admin: Person) -> None:
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
     admin.gets("users/delete", f"id={number}")
+    change_own_factor(admin)
+
+
+def change_own_factor(admin: Person) -> None:
+    """The administrator's second factor is set and removed, which takes a code; the session goes on."""
+    steps = [int(time.time()) + 30 * step for step in (-1, 0)]
+    first, second = (pyotp.TOTP(admin.gets("auth/2fa_generate")["secret"]) for _ in range(2))
+    admin.gets("auth/2fa_verify", code=first.at(steps[0]), secret=first.secret)
+    assert admin.asks("auth/2fa_verify", code=second.at(steps[0]), secret=second.secret)["code"] == 401
+    own = admin.gets("auth/me")["id"]
+    assert admin.asks("users/cancel_2fa", f"id={own}")["code"] == 401
+    admin.gets("users/cancel_2fa", f"id={own}&code={first.at(steps[1])}")
 
 
 def configuration(admin: Person) -> None:
@@ -158,3 +171,19 @@ def files(admin: Person) -> None:
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
+    hold_names(admin)
+
+
+def hold_names(admin: Person) -> None:
+    """Two folders under one name, which cannot refuse a taken name in one step: whoever changes one holds it."""
+    folders = ("/files/one", "/files/two")
+    for folder in folders:
+        admin.gets("files/mkdir", path=folder)
+    policies = {"write_conflict_policy": "all", "put_conflict_policy": "all"}
+    pair = json.dumps({"paths": "".join(f"pair:{folder}\n" for folder in folders)} | policies)
+    admin.gets("storages/create", mount_path="/pair", driver="Alias", addition=pair)
+    assert admin.puts("/pair/new/a.txt", b"a") == 200
+    assert admin.sends("/pair/new/a.txt", b"b", overwrite="false")["code"] == 403
+    admin.gets("files/rename", path="/pair/new/a.txt", name="b.txt")
+    for folder in folders:
+        assert [entry["name"] for entry in admin.gets("files/list", path=f"{folder}/new")["content"]] == ["b.txt"]

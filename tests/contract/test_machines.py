@@ -17,7 +17,8 @@ import pytest
 from mangrove.local.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
 from mangrove.local.template import ROOT, iter_resources
 from mangrove.problems import Denied, StorageProblem, Unreachable
-from mangrove.tasks.steps import Busy, Cancelled, Superseded
+from mangrove.tasks.leases import Busy, Superseded
+from mangrove.tasks.steps import Cancelled
 from tests.interpreters import Execution, Interpreter, run_here, start_moto
 
 GIVEN = {"tid": "t"}
@@ -53,9 +54,11 @@ def there() -> Iterator[Interpreter]:
         yield run
 
 
-def both(there: Interpreter, definition: dict[str, Any], script: Script) -> tuple[Execution, Execution]:
+def both(
+    there: Interpreter, definition: dict[str, Any], script: Script, given: dict[str, Any] = GIVEN
+) -> tuple[Execution, Execution]:
     """What the two interpreters do with the same definition and workers."""
-    return run_here(definition, GIVEN, Workers(script)), there(definition, GIVEN, Workers(script))
+    return run_here(definition, given, Workers(script)), there(definition, given, Workers(script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ SHAPES = {
     "transfer": Shape(("Plan", "Planned"), ("Move", "Moved"), True),
     "decompress": Shape(("Plan", "Planned"), ("Extract", "Extracted"), True),
     "download": Shape(("Begin",), ("Wait", "Poll", "Polled"), False),
+    "index": Shape(("Plan",), ("Walk", "Walked"), False),
 }
 
 
@@ -170,7 +174,7 @@ def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, ki
 
 
 def test_a_worker_that_died_is_waited_for_until_its_lease_is_over() -> None:
-    from mangrove.tasks.steps import LEASE_SECONDS
+    from mangrove.tasks.leases import LEASE_SECONDS
 
     for definition in DEFINITIONS.values():
         for state in definition["States"].values():
@@ -236,9 +240,72 @@ def test_a_failure_that_nothing_catches_names_itself() -> None:
         asyncio.run(Machine(CHOICE).run(GIVEN, work))
 
 
-def change(**of: Any) -> dict[str, Any]:
-    """The transfer machine with other fields, e.g. Plan__Type="Map" for the field Type of the state Plan."""
-    made = copy.deepcopy(TRANSFER)
+SHARED = {
+    "StartAt": "Share",
+    "States": {
+        "Share": {
+            "Type": "Map",
+            "ItemsPath": "$.parts",
+            "MaxConcurrency": 1,
+            "ItemProcessor": {
+                "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
+                "StartAt": "Part",
+                "States": {
+                    "Part": {
+                        "Type": "Task",
+                        "Resource": "${Part}",
+                        "Retry": [{"ErrorEquals": ["Unreachable"], "IntervalSeconds": 2, "MaxAttempts": 1}],
+                        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Lost"}],
+                        "End": True,
+                    },
+                    "Lost": {"Type": "Succeed"},
+                },
+            },
+            "ResultPath": None,
+            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Settle"}],
+            "Next": "Walk",
+        },
+        "Walk": {"Type": "Task", "Resource": "${Walk}", "Next": "Settle"},
+        "Settle": {"Type": "Task", "Resource": "${Settle}", "End": True},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "visited"),
+    [
+        ([DONE], ["Share", "Walk", "Settle"]),
+        ([Unreachable(), DONE], ["Share", "Walk", "Settle"]),
+        ([DONE, Unreachable("gone"), Unreachable("gone")], ["Share", "Walk", "Settle"]),
+        ([Denied()], ["Share", "Walk", "Settle"]),
+    ],
+)
+def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[Step], visited: list[str]) -> None:
+    given = GIVEN | {"parts": [{"tid": "t", "part": number} for number in range(3)]}
+    ours, theirs = both(there, SHARED, {"Part": answers, "Walk": [DONE], "Settle": [DONE]}, given)
+    assert ours.visited == theirs.visited == visited
+    assert ours.output == theirs.output == DONE
+    assert [call for call in ours.calls if call[0] == "Part"] == [call for call in theirs.calls if call[0] == "Part"]
+    assert ours.calls[-2:] == theirs.calls[-2:] == [("Walk", given), ("Settle", DONE)]
+
+
+def test_a_map_of_which_an_item_fails_has_failed() -> None:
+    """As the documentation of Step Functions says; moto lets it pass."""
+    definition = shared(Share__ItemProcessor__States__Part__Catch=[])
+    given = GIVEN | {"parts": [GIVEN, GIVEN]}
+    done = run_here(definition, given, Workers({"Part": [DONE, Denied("no")], "Settle": [DONE]}))
+    assert done.visited == ["Share", "Settle"]
+    assert done.calls[-1][1]["failure"]["Error"] == "States.ExceedToleratedFailureThreshold"
+
+
+def shared(**of: Any) -> dict[str, Any]:
+    """The machine with a Map, with other fields."""
+    return change(SHARED, **of)
+
+
+def change(machine: dict[str, Any] | None = None, **of: Any) -> dict[str, Any]:
+    """The transfer machine, or another one, with other fields, e.g. Plan__Next="X" for Next of the state Plan."""
+    made = copy.deepcopy(machine or TRANSFER)
     for name, value in of.items():
         node: Any = made["States"] if "__" in name else made
         *path, last = name.split("__")
@@ -251,7 +318,11 @@ def change(**of: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("definition", "named"),
     [
-        (change(Plan__Type="Map"), "Plan.*Map"),
+        (shared(Share__ResultPath="$.found"), "Share.*results"),
+        (shared(Share__ItemReader={}), "Share.*ItemReader"),
+        (shared(Share__ItemsPath="$.a.b"), r"Share.*\$\.a\.b"),
+        (shared(Share__ItemProcessor__StartAt="Nowhere"), "Nowhere"),
+        (shared(Share__ItemProcessor__States__Part__TimeoutSeconds=1), "Part.*TimeoutSeconds"),
         (change(Plan__Type="Parallel"), "Plan.*Parallel"),
         (change(Move__TimeoutSeconds=5), "Move.*TimeoutSeconds"),
         (change(Move__ResultSelector={}), "Move.*ResultSelector"),
@@ -285,7 +356,9 @@ def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() ->
     for properties in found:
         kind = Path(properties["DefinitionUri"]).name.removesuffix(".asl.json")
         machine, handlers = load_machine(kind)
-        used = {state["Resource"].strip("${}") for state in machine.states.values() if state["Type"] == "Task"}
+        inner = [state["ItemProcessor"]["States"] for state in machine.states.values() if state["Type"] == "Map"]
+        states = [state for some in (machine.states, *inner) for state in some.values()]
+        used = {state["Resource"].strip("${}") for state in states if state["Type"] == "Task"}
         assert used == set(handlers) == set(properties["DefinitionSubstitutions"])
         for name, value in properties["DefinitionSubstitutions"].items():
             function = functions[value["Fn::GetAtt"].removesuffix(".Arn")]["Properties"]

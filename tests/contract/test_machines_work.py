@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.local.machines import load_machine
 from mangrove.records.tasks import Task
-from mangrove.tasks import decompress, download, file_copy, queue, steps, transfer
+from mangrove.tasks import batches, decompress, download, file_copy, queue, steps, transfer
 from mangrove.tasks.kinds import KINDS, State
 from tests import origin
 from tests.contract.test_machines import DEFINITIONS
@@ -46,12 +46,20 @@ def web() -> Iterator[Origin]:
 
 @pytest.fixture(autouse=True)
 def fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches, parts and pauses between saves so small that there is much to be interrupted."""
-    monkeypatch.setattr(transfer, "BATCH", 2)
+    """Batches, parts and pauses between saves so small that there is much to be interrupted; a slice is as long as its
+    work, however slow the machine is."""
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: True)
+    monkeypatch.setattr(batches, "BATCH", 2)
     monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)
     monkeypatch.setattr(file_copy, "PART", PART)
     monkeypatch.setattr(download, "PART", PIECE)
+
+
+def work_in_small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End every slice as soon as it has done something."""
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    monkeypatch.setattr(decompress, "is_enough", lambda skipping, work: True)
 
 
 def pack(**members: bytes) -> bytes:
@@ -159,7 +167,7 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
 def test_a_machine_does_its_work_in_many_slices(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    work_in_small_slices(monkeypatch)
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
@@ -235,7 +243,7 @@ def check_whole_or_absent(job: Job, end: Ended) -> None:
 def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    work_in_small_slices(monkeypatch)
     job, end = both(verb, midway(lambda job, task: queue.cancel(verb, task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
     assert end.paths[0][-2:] == [SECOND[machine_of[verb]], "Settle"]
@@ -250,7 +258,7 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
 def test_a_machine_whose_owner_loses_the_right_midway_fails_with_that_reason(
     both: Callable[..., tuple[Job, Ended]], verb: str, disabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    work_in_small_slices(monkeypatch)
     reason = "who asked for this has no account any more" if disabled else "permission denied"
     permission = ALL_RIGHTS if disabled else 0
     job, end = both(verb, midway(lambda job, task: job.task_env.may(permission, disabled=disabled)))
@@ -286,11 +294,12 @@ def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
 
         def each(name: str, nth: int) -> None:
             left[0] = next(deaths, 10**9) if name == SECOND[machine_of[verb]] else 10**9
-            tasks.release_leases(task.kind)  # the time for which the dead one held it is over
+            job.task_env.restart_process()
 
         return each
 
     monkeypatch.setattr(tasks, "save", die)
+    monkeypatch.setattr(steps, "KEEP_SECONDS", 0)
     job, end = both(verb, before)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}

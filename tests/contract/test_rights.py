@@ -10,7 +10,8 @@ import pytest
 
 from mangrove.drivers.s3 import upload as s3upload
 from mangrove.local import template
-from tests import lambdas, recorder
+from mangrove.records import schema
+from tests import lambdas, old_records, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
@@ -32,6 +33,25 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.configuration(admin)
     scenarios.files(admin)
     task_scenarios.run_all(admin)
+    upgrade(cloud)
+
+
+def upgrade(cloud: lambdas.Cloud) -> None:
+    """Lead records of the first version to the present one as a deployment does; then nobody may lower it."""
+    client, key = cloud.client("dynamodb"), {"key": {"S": "schema"}}
+    secrets = cloud.client("secretsmanager")
+    master = secrets.get_secret_value(SecretId=cloud.refs["MasterKey"])["SecretString"].encode()
+    for kind, item in old_records.make_examples(master).items():
+        client.put_item(TableName=f"{lambdas.STACK}-{kind}", Item=item)
+    client.delete_item(TableName=f"{lambdas.STACK}-counters", Key=key)
+    known = {"Schema": str(schema.get_known())}
+    answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties={})
+    assert answer["Status"] == "SUCCESS", answer
+    client.delete_item(TableName=f"{lambdas.STACK}-counters", Key=key)
+    answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
+    assert answer["Status"] == "FAILED"
+    assert "of version 1, but they were of version 2 before" in answer["Reason"]
+    assert cloud.run_setup(RequestType="Update", OldResourceProperties={})["Status"] == "SUCCESS"
 
 
 def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
@@ -81,6 +101,18 @@ def managed(name: str, cloud: lambdas.Cloud) -> set[Right]:
 
 def covers(right: Right, need: Right) -> bool:
     return right[0] == need[0] and fnmatchcase(need[1], right[1])
+
+
+def test_a_deployment_that_raises_the_version_of_the_records_upgrades_them(cloud: lambdas.Cloud) -> None:
+    (setup,) = (one for _, one in template.iter_resources("Custom::MangroveSetup"))
+    assert setup["Properties"]["Schema"] == str(schema.get_known()), "CloudFormation calls the set-up for a new value"
+    client = cloud.client("dynamodb")
+    for kind, item in old_records.make_examples(b"").items():
+        key = {name: item[name] for name in ("id", "key") if name in item}
+        found = client.get_item(TableName=f"{lambdas.STACK}-{kind}", Key=key)["Item"]
+        assert ("mac" in found) == (kind != "tasks")
+        assert all(len(found[name]["B"]) > 28 for name in old_records.SEALED[kind])
+        client.delete_item(TableName=f"{lambdas.STACK}-{kind}", Key=key)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

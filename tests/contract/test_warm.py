@@ -69,9 +69,12 @@ def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_pat
 
 
 def test_a_warm_upload_and_removal_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
+    """Without a search index: what marks cost is a matter of `tests/unit/tree/test_journal.py`."""
     from mangrove.records.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
+        switched = [{"key": "search_index", "value": "none"}]
+        await data(client.post("/api/admin/setting/save", json=switched))
         await data(client.get("/api/me"))
         before = count_calls()
         await data(client.post("/api/fs/mkdir", json={"path": "/files/d"}))

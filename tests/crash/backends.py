@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,12 @@ class Disk:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
+def make_memory_folder() -> Path | None:
+    """A folder on a file system in memory, which is another one than any disk's; None where there is none."""
+    shared = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="mangrove-", dir=shared)) if os.path.ismount(shared) else None
+
+
 class Bucket:
     """A bucket that an S3 storage serves, seen from behind."""
 
@@ -126,6 +133,8 @@ class Bucket:
         """Multipart uploads that were neither completed nor aborted, with the bytes they hold."""
         found = []
         for one in self._client.list_multipart_uploads(Bucket=self.name).get("Uploads", []):
+            if one["Key"].startswith(PART):
+                continue  # of a trial of what the server refuses: the next trial drops it
             with suppress(self._client.exceptions.NoSuchUpload):  # dropped while we looked
                 parts = self._client.list_parts(Bucket=self.name, Key=one["Key"], UploadId=one["UploadId"])
                 size = sum(part["Size"] for part in parts.get("Parts", []))

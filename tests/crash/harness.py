@@ -7,6 +7,7 @@ unless a move has brought it over; at the end the target holds the tree and noth
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from typing import Any
 import httpx
 
 from tests import origin, servers
-from tests.crash.backends import Bucket, Disk, Side
+from tests.crash.backends import Bucket, Disk, Side, make_memory_folder
 from tests.crash.jobs import KINDS, Broken, Job, prepare_jobs
 from tests.origin import Origin
 from tests.service import Client, Service, start_service
@@ -40,7 +41,8 @@ class Report:
 
 
 class World:
-    """A service that may be killed, and three storages: its first Local one, a second one, a bucket.
+    """A service that may be killed, and its storages: the first Local one, a second one, one in memory where there is a
+    file system for that, a bucket.
 
     `web` serves what is downloaded; the service may reach it.
     """
@@ -58,6 +60,10 @@ class World:
             "second": Disk("/second", second),
             "bucket": Bucket("/bucket", endpoint),
         }
+        self.memory = make_memory_folder()
+        if self.memory is not None:
+            self.backends["memory"] = Disk("/memory", self.memory)
+            self.mount("/memory", "Local", root_folder_path=str(self.memory), show_hidden=True)
         bucket = self.backends["bucket"]
         assert isinstance(bucket, Bucket)
         self.mount("/second", "Local", root_folder_path=str(second), show_hidden=True)
@@ -158,6 +164,8 @@ def world(folder: Path, endpoint: str) -> Iterator[World]:
         finally:
             if made.service.process.poll() is None:
                 made.service.kill()
+            if made.memory is not None:
+                shutil.rmtree(made.memory)
 
 
 def run(world: World, seeds: Sequence[int]) -> Report:

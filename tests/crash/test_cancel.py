@@ -21,7 +21,7 @@ from tests.crash.harness import World
 pytestmark = pytest.mark.xdist_group("cancel")  # one world
 
 LARGE = 200 << 20  # bytes; enough to be met under way
-CANCEL_SECONDS = 4.0
+CANCEL_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")

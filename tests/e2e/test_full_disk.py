@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.disks import mount_small
 from tests.e2e.processes import mount
 from tests.service import Client
 
@@ -15,15 +15,8 @@ from tests.service import Client
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of one mebibyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True)
-    if made.returncode:
-        pytest.skip("a small file system needs the right to mount one")
-    try:
+    with mount_small(tmp_path / "small", "1m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_is_said_and_leaves_no_partial_file(admin: Client, small: Path) -> None:

@@ -44,6 +44,13 @@ def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
     assert len(envelopes) == sum(line.startswith("curl -s $M") or " -T " in line for line in lines)
     assert all(envelope["code"] == 200 for envelope in envelopes), envelopes
     assert "Hello, tree" in answers
+    asked = [line.split()[2] for line in lines if line.startswith("curl -s $M") or " -T " in line]
+    shown = dict(zip(asked, envelopes, strict=True))
+    for kind in ("copy", "decompress"):
+        (task,) = shown[f"$M/api/task/{kind}/done"]["data"]
+        assert task["state"] == "succeeded"
     assert "Hello" in answers
-    assert [entry["name"] for entry in envelopes[-1]["data"]["content"]] == ["greeting.txt"]
-    assert envelopes[-1]["data"]["readme"] == "# Old letters"
+    locked, *found = (envelope["data"] for envelope in envelopes[-3:])
+    assert [entry["name"] for entry in locked["content"]] == ["greeting.txt"]
+    assert locked["readme"] == "# Old letters"
+    assert all("greeting.txt" in [hit["name"] for hit in page["content"]] for page in found), found

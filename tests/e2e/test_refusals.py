@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.local.__main__ import main
 from tests.e2e.processes import refuse_to_run
 from tests.service import Client, Service
 
@@ -55,3 +56,23 @@ def test_another_records_engine_that_does_not_answer_is_refused(tmp_path: Path) 
     endpoint = f"http://127.0.0.1:{port}"
     line = refuse_to_run("serve", "--port", "0", "--data", str(tmp_path / "data"), MANGROVE_DYNAMODB_ENDPOINT=endpoint)
     assert line.startswith(f"the records engine at {endpoint} is not usable: Could not connect")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("TOKEN_HOURS", "soon"), ("SNAPSHOT_SECONDS", "2 s"), ("TRUSTED_PROXIES", "10.0.0.1,proxy.example")],
+)
+def test_a_variable_that_is_not_usable_is_refused_by_name(tmp_path: Path, name: str, text: str) -> None:
+    line = refuse_to_run("serve", "--port", "0", "--data", str(tmp_path / "data"), **{f"MANGROVE_{name}": text})
+    assert line.startswith(f"MANGROVE_{name}: ")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many", "1e3"])
+@pytest.mark.parametrize("option", ["--max-connections", "--max-connections-per-address"])
+def test_a_limit_of_connections_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], option: str, limit: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", f"{option}={limit}"])
+    assert f"argument {option}: '{limit}' is no number above 0" in capsys.readouterr().err

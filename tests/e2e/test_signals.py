@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -12,7 +13,9 @@ from uuid import uuid4
 
 import httpx
 
-from tests.e2e.processes import END_SECONDS, change_password, end_with, find_engine, holds_within, is_gone
+from mangrove.local.__main__ import END_SECONDS, GRACE_SECONDS
+from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
+from tests.proc import is_gone
 from tests.service import Client, Service, command, start_service
 
 
@@ -34,11 +37,24 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
             engine = find_engine(service)
             status, seconds = end_with(service, signal.SIGTERM)
             assert status == 0
-            assert seconds < END_SECONDS
+            assert seconds < GRACE_SECONDS + END_SECONDS
             assert is_gone(engine)
             assert "Traceback" not in (tmp_path / "log").read_text()
         finally:
             process.kill()
+
+
+def test_a_termination_ends_the_service_when_the_engine_hangs(tmp_path: Path) -> None:
+    service = start_service(tmp_path / "data")
+    engine = find_engine(service)
+    body = '{"username": "admin", "password": "x"}'
+    headers = {"content_type": "application/json", "content_length": len(body)}
+    os.kill(engine, signal.SIGSTOP)
+    with send_unanswered(service.anonymous(), "POST /api/auth/login", body, **headers):
+        status, seconds = end_with(service, signal.SIGTERM)
+    assert status == 0
+    assert seconds < GRACE_SECONDS + END_SECONDS + 10
+    assert holds_within(10, lambda: is_gone(engine))
 
 
 def is_up(address: str) -> bool:

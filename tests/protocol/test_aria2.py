@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +16,15 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from mangrove import runtime
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.problems import Problem, Unreachable
+from mangrove.runtime import Runtime
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.base import Status
 from tests import origin, servers, torrents
-from tests.origin import Origin
+from tests.origin import Origin, Request
+from tests.unit.net.conftest import Names
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("aria2c"), reason="there is no aria2c here: apt-get install aria2"),
@@ -33,6 +39,11 @@ SECONDS = 30.0
 def running() -> Iterator[servers.Aria2]:
     with servers.aria2() as found:
         yield found
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    return Names(monkeypatch)
 
 
 @pytest.fixture
@@ -168,17 +179,68 @@ def test_a_torrent_is_stopped_by_the_token_it_began_with(
     described, _ = torrents.torrent("stuck.bin", CONTENT, seed=web.at("/seed/stuck.bin", origin.status(503)))
     url = web.at("/stuck.torrent", origin.file(described, content_type="application/x-bittorrent"))
 
-    async def stop() -> tuple[str, str]:
-        first = await tool.add(url, str(tmp_path), uuid4().hex)
-        end = time.monotonic() + SECONDS
-        while (status := await tool.get_status(first)).token == first:
+    async def stop() -> str:
+        token = await tool.add(url, str(tmp_path), uuid4().hex)
+        status = await tool.get_status(token)
+        assert (status.token, status.done, status.error, status.total) == (token, False, "", len(CONTENT))
+        await tool.remove(token)
+        return token
+
+    assert asyncio.run(stop()) not in list_gids(running)
+
+
+def test_a_torrent_file_larger_than_aria2_takes_in_one_call_is_told(
+    tool: Aria2, running: servers.Aria2, web: Origin, tmp_path: Path
+) -> None:
+    described, _ = torrents.torrent("x" * (2 << 20), b"x")
+    with pytest.raises(Problem, match="rpc-max-request-size"):
+        asyncio.run(tool.add(web.at("/large.torrent", origin.file(described)), str(tmp_path), "key"))
+    with servers.aria2("--rpc-max-request-size=8M") as patient:
+        url = web.at("/large.torrent", origin.file(described))
+        assert asyncio.run(Aria2(patient.uri, patient.secret, HERE).add(url, str(tmp_path), "key"))
+
+
+def send_range(request: Request) -> None:
+    """The bytes that are asked for, with a last one too."""
+    found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+    if found is None:
+        return origin.file(CONTENT)(request)
+    start, stop = int(found[1]), int(found[2] or len(CONTENT) - 1) + 1
+    told = f"bytes {start}-{stop - 1}/{len(CONTENT)}"
+    request.head(206, {"content-range": told, "content-length": stop - start})
+    request.wfile.write(CONTENT[start:stop])
+
+
+def test_a_download_goes_on_through_the_proxy_of_the_next_process(
+    tool: Aria2, web: Origin, tmp_path: Path, own_runtime: Runtime
+) -> None:
+    """The proxy ends with its process; the next process shows aria2 its own."""
+    cut = threading.Event()
+
+    def begin_slowly(request: Request) -> None:
+        request.head(200, {"content-length": len(CONTENT), "accept-ranges": "bytes"})
+        request.wfile.write(CONTENT[:100_000])
+        assert cut.wait(SECONDS)
+
+    url, key = web.at("/long.bin", begin_slowly), uuid4().hex
+
+    async def begin() -> str:
+        token, end = await tool.add(url, str(tmp_path), key), time.monotonic() + SECONDS
+        while not (status := await tool.get_status(token)).downloaded:
             assert time.monotonic() < end, status
             await asyncio.sleep(0.05)
-        assert (status.done, status.error, status.total) == (False, "", len(CONTENT))
-        await tool.remove(first)
-        return first, status.token
+        return token
 
-    assert list_gids(running).isdisjoint(asyncio.run(stop()))
+    with runtime.use(Runtime()):
+        token = asyncio.run(begin())
+    web.at("/long.bin", send_range)
+    cut.set()
+
+    async def go_on() -> Status:
+        return await wait_until_ended(tool, await tool.resume(token, url, str(tmp_path), key))
+
+    assert asyncio.run(go_on()).done
+    assert (tmp_path / "long.bin").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -216,3 +278,30 @@ def test_a_magnet_link_brings_its_content_and_stops_then(
     assert (status.done, status.error, status.downloaded) == (True, "", len(CONTENT))
     assert {path.name: path.read_bytes() for path in ours.iterdir()} == {"shared.bin": CONTENT}
     assert status.token not in list_gids(running)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "ftp", "sftp"])
+def test_every_protocol_goes_through_the_guard(
+    running: servers.Aria2, names: Names, tmp_path: Path, scheme: str
+) -> None:
+    """Only this process knows the name: what arrives came through its proxy."""
+    names.answers["only-here.example"] = [["127.0.0.2"]]
+    names.answers["rebound.example"] = [["127.0.0.2"], ["127.0.0.1"]]
+    tool = Aria2(running.uri, running.secret, AddressPolicy.parse("127.0.0.2"))
+    port = servers.free_port()
+    with socket.create_server(("127.0.0.2", port)) as public, socket.create_server(("127.0.0.1", port)) as private:
+
+        async def go() -> Status:
+            token = await tool.add(f"{scheme}://only-here.example:{port}/f", str(tmp_path), uuid4().hex)
+            public.settimeout(SECONDS)
+            (await asyncio.to_thread(public.accept))[0].close()
+            await tool.remove(token)
+            return await wait_until_ended(
+                tool, await tool.add(f"{scheme}://rebound.example:{port}/f", str(tmp_path), uuid4().hex)
+            )
+
+        assert asyncio.run(go()).error
+        private.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            private.accept()
+        assert names.answers["rebound.example"] == [["127.0.0.1"]], "the proxy resolved it again"

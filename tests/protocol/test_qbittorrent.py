@@ -207,7 +207,8 @@ def test_what_is_no_torrent_is_told(running: str, web: Origin, tmp_path: Path) -
     assert refusal(web.at("/page.html", origin.file(b"<html>"))) == none
     assert refusal(web.at("/empty", origin.file(b""))) == none
     assert refusal(web.at("/endless", origin.endless(b"d" * 65536))) == none
-    assert refusal(web.at("/broken.torrent", origin.file(b"d4:spam"))).startswith(
+    assert refusal(web.at("/broken.torrent", origin.file(b"d4:spam"))) == "the torrent file is broken"
+    assert refusal(web.at("/else.torrent", origin.file(b"d4:spam4:eggse"))).startswith(
         "qBittorrent does not take this torrent"
     )
     assert refusal(f"{web.address}/nothing") == "http status code 404"
@@ -237,3 +238,24 @@ def test_a_redirect_to_a_private_address_is_refused_before_qbittorrent_hears_of_
         with pytest.raises(ForbiddenAddress):
             asyncio.run(QBittorrent(running, 0, AddressPolicy.parse("127.0.0.2")).add(url, str(tmp_path), uuid4().hex))
     assert asyncio.run(QBittorrent(running, 0, HERE).get_version()), "it was not shut down"
+
+
+@pytest.mark.parametrize("key", ["tracker", "seed"])
+def test_a_torrent_file_that_names_a_private_server_is_not_handed_on(running: str, tmp_path: Path, key: str) -> None:
+    with origin.origin("127.0.0.2") as public:
+        described, _ = torrents.torrent("f", b"x", **{key: "http://127.0.0.1:1/x"})
+        url = public.at("/a.torrent", origin.file(described))
+        with pytest.raises(ForbiddenAddress):
+            asyncio.run(QBittorrent(running, 0, AddressPolicy.parse("127.0.0.2")).add(url, str(tmp_path), uuid4().hex))
+    assert list_torrents(running) == []
+
+
+def test_a_qbittorrent_that_follows_redirects_to_private_addresses_is_refused(running: str) -> None:
+    tool = QBittorrent(running, 0, HERE)
+    try:
+        call_api(running, "app/setPreferences", json='{"ssrf_mitigation": false}').raise_for_status()
+        with pytest.raises(Problem, match="Server-side request forgery mitigation"):
+            asyncio.run(tool.get_version())
+    finally:
+        call_api(running, "app/setPreferences", json='{"ssrf_mitigation": true}').raise_for_status()
+    assert asyncio.run(tool.get_version())

@@ -46,7 +46,7 @@ def test_nothing_said_is_a_function_in_the_cloud() -> None:
         ("SITE_URL", "https://a.example/x//", "site_url", "https://a.example/x"),
         ("SNAPSHOT_SECONDS", "0.5", "snapshot_seconds", 0.5), ("SNAPSHOT_SECONDS", "never", "snapshot_seconds", None),
         ("TOKEN_HOURS", "1", "token_hours", 1), ("TRUSTED_PROXIES", "", "trusted_proxies", ()),
-        ("TRUSTED_PROXIES", "10.0.0.1,,::1", "trusted_proxies", ("10.0.0.1", "::1")),
+        ("TRUSTED_PROXIES", "10.0.0.1,, ::1,10.1.0.0/16", "trusted_proxies", ("10.0.0.1", "::1", "10.1.0.0/16")),
     ],
 )  # fmt: skip
 def test_a_variable_sets_its_field(
@@ -63,3 +63,9 @@ def test_the_environment_is_read_once_per_process(monkeypatch: pytest.MonkeyPatc
     assert config() is first
     with runtime.use(Runtime()):
         assert config().tables == "another"
+
+
+def test_a_proxy_that_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MANGROVE_TRUSTED_PROXIES", "10.0.0.1,proxy.example")
+    with pytest.raises(ValueError, match=r"proxy\.example"):
+        config()

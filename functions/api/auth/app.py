@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 from fastapi import Request
 
+from mangrove import runtime
 from mangrove.identity import accounts, keys, otp, passwords, tokens
+from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Denied, Unauthorized
-from mangrove.records import sshkeys, users
+from mangrove.records import sshkeys
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
+from mangrove.web.address import ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredNumber, parse_id, require_fields
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Anyone, ClientAddress, Visitor
+from mangrove.web.gates import Anyone, PresentCode, Visitor
 
 api = Api("auth")
 
 
-def _login(body: models.LoginReq, static: str, client_address: str) -> Reply:
-    require_fields("LoginReq", Username=body.username)
-    known = snapshot.latest().users
-    return ok({"token": accounts.login(body.username, static, body.otp_code, client_address, known)})
+async def _login(body: models.LoginReq, static: str, client_address: str) -> Reply:
+    require_fields(username=body.username)
+    known = (await snapshot.fresh()).users
+    sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, known)
+    return ok({"token": await runtime.get(LoginQueue).run(client_address, sign_in)})
 
 
 @api.post("/api/auth/login", data_model=models.Token)
-def login(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
-    return _login(body, passwords.make_static_hash(body.password), client_address)
+async def login(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+    """Sign in with a name and a password; the answer is a token."""
+    return await _login(body, passwords.make_static_hash(body.password), client_address)
 
 
 @api.post("/api/auth/login/hash", data_model=models.Token)
-def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
-    return _login(body, body.password.lower(), client_address)
+async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientAddress) -> Reply:
+    """Sign in with a name and the hash of a password; the answer is a token."""
+    return await _login(body, body.password.lower(), client_address)
 
 
 @api.get("/api/auth/logout")
 def logout(who: Visitor, request: Request) -> Reply:
+    """End the session of the token that is sent."""
     tokens.revoke(request.headers.get("authorization", ""))
     return ok()
 
@@ -50,30 +59,41 @@ def _refuse_guest(who: Caller) -> None:
 
 @api.post("/api/auth/2fa/generate", data_model=models.Enrolment)
 def generate(who: Visitor) -> Reply:
+    """A new secret for a second factor; it counts once `verify` was asked with a code of it."""
     _refuse_guest(who)
     qr, secret = otp.generate(who.user.username)
     return ok({"qr": qr, "secret": secret})
 
 
 @api.post("/api/auth/2fa/verify")
-def verify(who: Visitor, body: models.Verify2FAReq) -> Reply:
+def verify(
+    who: Visitor, request: Request, body: models.Verify2FAReq, present_code: PresentCode, client_address: ClientAddress
+) -> Reply:
+    """Switch the second factor on, or replace it."""
     _refuse_guest(who)
-    require_fields("Verify2FAReq", Code=body.code, Secret=body.secret)
-    otp.check_enrolment(body.code, body.secret)
-    users.change(who.user.id, otp_secret=body.secret)
+    require_fields(code=body.code, secret=body.secret)
+    session = request.headers.get("authorization", "")
+    accounts.set_second_factor(who.user.id, session, body.code, body.secret, present_code, client_address)
     return ok()
 
 
 @api.get("/api/me", data_model=models.Me)
 async def me(who: Visitor) -> Reply:
+    """Who the caller is; the guest without a token."""
     return ok(dialects.format_user(who.user) | {"otp": bool(who.user.otp_secret)})
 
 
 @api.post("/api/me/update")
-def update_me(who: Visitor, body: models.UpdateMeReq) -> Reply:
+async def update_me(who: Visitor, body: models.UpdateMeReq, client_address: ClientAddress) -> Reply:
+    """Change the caller's own name and password."""
     if not who.is_guest:
-        require_fields("User", Username=body.username)
-    accounts.update_me(who.user, body.username, body.password, body.sso_id)
+        require_fields(username=body.username)
+    known = (await snapshot.fresh()).users
+    change = partial(accounts.update_me, who.user, body.username, body.password, body.sso_id, known)
+    if body.password:
+        await runtime.get(LoginQueue).run(client_address, change)
+    else:
+        await asyncio.to_thread(change)
     return ok()
 
 
@@ -85,6 +105,7 @@ def _require_user(who: Caller) -> int:
 
 @api.get("/api/me/sshkey/list", data_model=models.Rows[models.SshKeyRow])
 def list_keys(who: Visitor, dialect: RequestDialect) -> Reply:
+    """The caller's SSH keys."""
     own = sshkeys.find_by_user(_require_user(who))
     rows: list[dict[str, Any]] = [dialects.format_sshkey(key, dialect) for key in own]
     return ok({"content": rows, "total": len(rows)})
@@ -92,6 +113,7 @@ def list_keys(who: Visitor, dialect: RequestDialect) -> Reply:
 
 @api.post("/api/me/sshkey/add")
 def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
+    """Add an SSH key of the caller."""
     owner = _require_user(who)
     if not body.title or not body.key:
         raise BadRequest("request invalid")
@@ -101,6 +123,7 @@ def add_key(who: Visitor, body: models.AddKeyReq) -> Reply:
 
 @api.post("/api/me/sshkey/delete")
 def delete_key(who: Visitor, id: RequiredNumber = "") -> Reply:
+    """Remove an SSH key of the caller."""
     owner = _require_user(who)
     keys.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()

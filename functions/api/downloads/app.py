@@ -8,12 +8,16 @@ from urllib.parse import urlencode
 from fastapi import Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from mangrove import runtime
 from mangrove.drivers.base import MakesThumbnails
+from mangrove.forwarding import forward_headers
 from mangrove.problems import NotSupported
+from mangrove.shares import Shares
+from mangrove.sources import find_source
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
-from mangrove.tree.links import make_archive_key
-from mangrove.web.address import BaseUrl
+from mangrove.tree.links import Purpose
+from mangrove.web.address import BaseUrl, ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.gates import Anyone
 from mangrove.web.serving import serve_file, serve_image, serve_member
@@ -27,15 +31,20 @@ FILE_RESPONSES: dict[int | str, dict[str, Any]] = {
     302: {"description": "Where the file is"},
     304: {"description": "Not modified"},
     401: PAGE | {"description": "The signature is missing, wrong or expired"},
+    403: PAGE | {"description": "It may not be read here, or not in this way"},
     404: PAGE | {"description": "No such file"},
     412: {"description": "A condition does not hold"},
     416: {"description": "No wanted byte is there"},
+    429: PAGE | {"description": "Too many requests like this one are under way"},
+    500: PAGE | {"description": "The storage does not answer, or not with the file"},
 }
 MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: BYTES | {"description": "The file, unpacked"},
     401: FILE_RESPONSES[401],
     403: PAGE | {"description": "The archive needs a (different) password"},
     404: PAGE | {"description": "No such archive, or no such file in it"},
+    429: FILE_RESPONSES[429],
+    500: PAGE | {"description": "The archive cannot be read"},
 }
 NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 
@@ -53,23 +62,40 @@ async def _serve_bytes(request: Request, file: Download) -> Response:
     proxy_url = file.get_down_proxy_url()
     if proxy_url is not None and "d" not in request.query_params:
         return RedirectResponse(proxy_url, 302)
-    return await serve_file(request, file.located.driver, file.located.path, await file.stat(), file.path.name)
+    forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
+    return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
 
 
-async def _serve_thumbnail(file: Download) -> Response:
-    if not isinstance(file.located.driver, MakesThumbnails):
+class ThumbnailShares(Shares):
+    """How many thumbnails are made at once; a gallery asks for many, which wait for each other."""
+
+    def __init__(self) -> None:
+        super().__init__("thumbnails are made", most=16, per_caller=4, seconds=30)
+
+
+async def _serve_thumbnail(file: Download, client_address: str) -> Response:
+    driver = file.located.driver
+    if not isinstance(driver, MakesThumbnails):
         raise NotSupported
-    return serve_image(*await file.located.driver.make_thumbnail(file.located.path))
+    async with runtime.get(ThumbnailShares).hold(find_source(client_address)):
+        return serve_image(*await driver.make_thumbnail(file.located.path))
 
 
 @api.get("/d/{path:path}", response_class=Response, responses=FILE_RESPONSES)
 @api.route("HEAD", "/d/{path:path}", response_class=Response, summary="Download Head")
 async def download(
-    who: Anyone, request: Request, path: str, base_url: BaseUrl, sign: str = "", type: str = ""
+    who: Anyone,
+    request: Request,
+    path: str,
+    base_url: BaseUrl,
+    client_address: ClientAddress,
+    sign: str = "",
+    type: str = "",
 ) -> Response:
+    """The bytes of a file, or a redirect to where the storage hands them out."""
     file = await authorize_download(path, sign)
     if type == "thumb":
-        return await _serve_thumbnail(file)
+        return await _serve_thumbnail(file, client_address)
     link = None if file.must_proxy else await file.get_link()
     if link is None:
         return await _serve_bytes(request, file)
@@ -79,11 +105,14 @@ async def download(
 
 @api.get("/p/{path:path}", response_class=Response, responses=FILE_RESPONSES)
 @api.route("HEAD", "/p/{path:path}", response_class=Response, summary="Proxy Head")
-async def proxy(who: Anyone, request: Request, path: str, sign: str = "", type: str = "") -> Response:
+async def proxy(
+    who: Anyone, request: Request, path: str, client_address: ClientAddress, sign: str = "", type: str = ""
+) -> Response:
+    """The bytes of a file through this service, where the storage allows that."""
     file = await authorize_download(path, sign)
     if type == "thumb":
-        return await _serve_thumbnail(file)
-    file.require_proxy()
+        return await _serve_thumbnail(file, client_address)
+    await file.require_proxy()
     return await _serve_bytes(request, file)
 
 
@@ -93,12 +122,15 @@ async def archive_member(
     who: Anyone,
     request: Request,
     path: str,
+    client_address: ClientAddress,
     inner: str = "",
     password: Annotated[str, Query(alias="pass")] = "",
     sign: str = "",
 ) -> Response:
-    file = await authorize_download(path, sign, make_archive_key)
-    return await serve_member(request, await archives.open_member(file, inner, password), NO_STORE)
+    """The bytes of one file in an archive."""
+    file = await authorize_download(path, sign, Purpose.ARCHIVE)
+    member = await archives.open_member(file, inner, password, find_source(client_address))
+    return await serve_member(request, member, NO_STORE)
 
 
 app = api.app

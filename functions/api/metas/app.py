@@ -18,31 +18,36 @@ api = Api("metas")
 
 @api.get("/api/admin/meta/list", data_model=models.Rows[models.MetaReq])
 def list_(who: Admin, page: Page) -> Reply:
+    """All rules."""
     rows = [asdict(meta) for meta in records.all()]
     return ok({"content": page.slice(rows), "total": len(rows)})
 
 
 @api.get("/api/admin/meta/get", data_model=models.MetaReq)
 def get(who: Admin, id: Id) -> Reply:
+    """One rule."""
     return ok(asdict(metas.get(id)))
 
 
 @api.post("/api/admin/meta/create")
 def create(who: Admin, body: models.MetaReq) -> Reply:
-    require_fields("Meta", Path=body.path)
+    """Make a rule for a path."""
+    require_fields(path=body.path)
     metas.create(Meta(**body.model_dump()))
     return ok()
 
 
 @api.post("/api/admin/meta/update")
 def update(who: Admin, body: models.MetaReq) -> Reply:
-    require_fields("Meta", Path=body.path)
+    """Replace a rule."""
+    require_fields(path=body.path)
     metas.update(Meta(**body.model_dump()))
     return ok()
 
 
 @api.post("/api/admin/meta/delete")
 def delete(who: Admin, id: Id) -> Reply:
+    """Remove a rule."""
     metas.delete(id)
     return ok()
 

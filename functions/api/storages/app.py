@@ -7,6 +7,7 @@ from typing import Any
 
 from mangrove.drivers import registry
 from mangrove.problems import Missing
+from mangrove.tasks import indexing
 from mangrove.tree import administration
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler
@@ -17,71 +18,101 @@ from mangrove.web.gates import Admin, Page
 api = Api("storages")
 
 
-@api.get("/api/admin/storage/list", data_model=models.Rows[models.StorageRow])
+@api.get("/api/admin/storage/list", data_model=models.Rows[models.ListedStorage])
 async def list_(who: Admin, page: Page) -> Reply:
+    """All storages."""
     rows, total = await administration.list_page(page.slice)
     return ok({"content": rows, "total": total})
 
 
 @api.get("/api/admin/storage/get", data_model=models.StorageRow)
 def get(who: Admin, id: Id) -> Reply:
+    """One storage."""
     return ok(asdict(administration.get(id)))
 
 
 def _dump_fields(body: models.StorageReq) -> dict[str, Any]:
-    require_fields("Storage", MountPath=body.mount_path)
+    require_fields(mount_path=body.mount_path)
     return body.model_dump(exclude={"id", "status"})
 
 
 @api.post("/api/admin/storage/create", data_model=models.Id)
 async def create(who: Admin, body: models.StorageReq) -> Reply:
-    return ok({"id": await administration.create(_dump_fields(body))})
+    """Mount a storage; one that does not start is kept, and the failure says its id."""
+    async with indexing.follow_changes():
+        return ok({"id": await administration.create(_dump_fields(body))})
 
 
 @api.post("/api/admin/storage/update", data_model=models.Id)
 async def update(who: Admin, body: models.StorageReq) -> Reply:
-    return ok({"id": await administration.update(body.id, _dump_fields(body))})
+    """Replace all that is known of a storage, and start it anew."""
+    async with indexing.follow_changes():
+        return ok({"id": await administration.update(body.id, _dump_fields(body))})
 
 
 @api.post("/api/admin/storage/delete")
 async def delete(who: Admin, id: Id) -> Reply:
-    await administration.delete(id)
+    """Unmount a storage; its files stay where they are."""
+    async with indexing.follow_changes():
+        await administration.delete(id)
     return ok()
 
 
 @api.post("/api/admin/storage/enable")
 async def enable(who: Admin, id: Id) -> Reply:
-    await administration.enable(id)
+    """Start a storage that was switched off."""
+    async with indexing.follow_changes():
+        await administration.enable(id)
     return ok()
 
 
 @api.post("/api/admin/storage/disable")
 async def disable(who: Admin, id: Id) -> Reply:
-    await administration.disable(id)
+    """Switch a storage off."""
+    async with indexing.follow_changes():
+        await administration.disable(id)
     return ok()
 
 
 @api.post("/api/admin/storage/load_all")
 async def load_all(who: Admin) -> Reply:
+    """Start all storages anew."""
     await administration.load_all()
     return ok()
 
 
 @api.get("/api/admin/driver/list", data_model=dict[str, models.Template])
 def drivers(who: Admin) -> Reply:
+    """The forms of all drivers."""
     return ok({name: registry.build_template(name) for name in registry.list_names()})
 
 
 @api.get("/api/admin/driver/names", data_model=list[str])
 def driver_names(who: Admin) -> Reply:
+    """The names of all drivers."""
     return ok(registry.list_names())
 
 
 @api.get("/api/admin/driver/info", data_model=models.Template)
 def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
+    """The form of one driver."""
     if driver not in registry.list_names():
         raise Missing(f"driver [{driver[:100]}] not found")
     return ok(registry.build_template(driver))
+
+
+@api.get("/api/admin/message/get", data_model=models.Message)
+@api.post("/api/admin/message/get", data_model=models.Message)
+def get_message(who: Admin) -> Reply:
+    """A message that a driver has for the administrator; no driver of this version has any."""
+    return ok({"type": "", "content": ""})
+
+
+@api.get("/api/admin/message/send")
+@api.post("/api/admin/message/send")
+def send_message(who: Admin) -> Reply:
+    """Answer a driver's message; no driver of this version waits for one."""
+    return ok()
 
 
 app = api.app

@@ -19,26 +19,27 @@ from mangrove.web.incoming import Incoming, IncomingUpload
 
 api = Api("uploads")
 HEADERS = [
-    ("File-Path", True, "Where the file goes, percent-encoded, below the caller's base path"),
-    ("Content-Length", False, "Bytes of the body"),
-    ("Overwrite", False, "`false` refuses a name that is taken"),
-    ("As-Task", False, "`true` stores in the background"),
-    ("Last-Modified", False, "Milliseconds since 1970"),
-    ("X-File-Size", False, "Bytes, where Content-Length does not say it"),
-    ("X-File-Md5", False, "Hexadecimal; a body that does not fit is refused"),
-    ("X-File-Sha1", False, "The same"),
-    ("X-File-Sha256", False, "The same"),
+    ("File-Path", "string", "Where the file goes, percent-encoded, below the caller's base path."),
+    ("Content-Length", "integer", "Bytes of the body."),
+    ("Password", "string", "Of the folder, where a rule has one: who may not read there does not replace."),
+    ("Overwrite", "boolean", "`false` refuses a name that is taken."),
+    ("As-Task", "boolean", "`true` stores in the background."),
+    ("Last-Modified", "integer", "Milliseconds since 1970."),
+    ("X-File-Size", "integer", "Bytes, where Content-Length does not say it."),
+    ("X-File-Md5", "string", "Hexadecimal; a body that does not fit is refused."),
+    ("X-File-Sha1", "string", "The same with SHA-1."),
+    ("X-File-Sha256", "string", "The same with SHA-256."),
 ]
-FILE = {"type": "string", "format": "binary"}
+FILE = {"type": "string", "format": "binary", "description": "The bytes"}
 
 
-def _describe_request(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _describe_request(content_type: str, schema: dict[str, Any]) -> dict[str, Any]:
     """For the OpenAPI document: a request that no model binds."""
     parameters = [
-        {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}
-        for name, required, text in HEADERS
+        {"name": name, "in": "header", "required": name == "File-Path", "description": text, "schema": {"type": kind}}
+        for name, kind, text in HEADERS
     ]
-    return {"parameters": parameters, "requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
+    return {"parameters": parameters, "requestBody": {"required": True, "content": {content_type: {"schema": schema}}}}
 
 
 RAW = _describe_request("application/octet-stream", FILE)
@@ -57,15 +58,17 @@ async def _store(
 
 @api.put("/api/fs/put", data_model=models.Stored | None, openapi_extra=RAW)
 async def put(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
-    target = await access.at(who, incoming.path)
+    """Store the body as a file."""
+    target = await access.at(who, incoming.path, incoming.password)
     return await _store(target, incoming, *incoming.open_raw(), dialect)
 
 
 @api.put("/api/fs/form", data_model=models.Stored | None, openapi_extra=FORM)
 async def form(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Reply:
-    target = await access.at(who, incoming.path)
+    """Store the part `file` of a form as a file."""
+    target = await access.at(who, incoming.path, incoming.password)
     await uploads.refuse_form(target)
-    await uploads.prepare(target, incoming.overwrite)
+    target, _ = await uploads.prepare(target, incoming.overwrite)
     return await _store(target, incoming, *await incoming.open_form(), dialect)
 
 

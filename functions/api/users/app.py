@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from mangrove.identity import accounts, keys
+from fastapi import Request
+
+from mangrove.identity import accounts, keys, tokens
 from mangrove.problems import Missing, Problem
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
+from mangrove.web.address import ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
 from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, Page
+from mangrove.web.gates import Admin, Page, PresentCode
 
 api = Api("users")
 
@@ -22,37 +25,45 @@ def _make_fields(body: models.UserReq) -> accounts.UserFields:
 
 @api.get("/api/admin/user/list", data_model=models.Rows[models.UserRow])
 def list_(who: Admin, page: Page) -> Reply:
+    """All users."""
     rows = [dialects.format_user(user) for user in users.all()]
     return ok({"content": page.slice(rows), "total": len(rows)})
 
 
 @api.get("/api/admin/user/get", data_model=models.UserRow)
 def get(who: Admin, id: Id) -> Reply:
+    """One user."""
     return ok(dialects.format_user(accounts.get(id)))
 
 
 @api.post("/api/admin/user/create")
 def create(who: Admin, body: models.UserReq) -> Reply:
-    require_fields("User", Username=body.username)
-    accounts.create(_make_fields(body), body.password)
+    """Make an ordinary user; without a password nobody can sign in as that user."""
+    require_fields(username=body.username)
+    accounts.create(_make_fields(body), body.password, snapshot.latest().users)
     return ok()
 
 
 @api.post("/api/admin/user/update")
 def update(who: Admin, body: models.UserReq) -> Reply:
-    require_fields("User", Username=body.username)
-    accounts.update(body.id, _make_fields(body), body.password)
+    """Replace all that is known of a user; an empty password keeps the old one."""
+    require_fields(username=body.username)
+    accounts.update(body.id, _make_fields(body), body.password, snapshot.latest().users)
     return ok()
 
 
 @api.post("/api/admin/user/cancel_2fa")
-def cancel_2fa(who: Admin, id: Id) -> Reply:
-    users.change(accounts.get(id).id, otp_secret="")
+def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, client_address: ClientAddress) -> Reply:
+    """Switch off the second factor of a user; of oneself with a present code of it."""
+    session = request.headers.get("authorization", "")
+    own_session = session if id == who.user.id and tokens.is_session(session) else ""
+    accounts.cancel_second_factor(id, own_session, present_code, client_address)
     return ok()
 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
+    """Remove an ordinary user, their sessions and keys."""
     accounts.delete(id)
     for key in sshkeys.find_by_user(id):
         keys.delete(key.id)
@@ -61,6 +72,7 @@ def delete(who: Admin, id: Id) -> Reply:
 
 @api.post("/api/admin/user/del_cache")
 def del_cache(who: Admin, username: RequiredText = "") -> Reply:
+    """Read a user anew; nothing is kept that could be out of date."""
     if not username:
         raise Problem("username is empty")
     if username not in snapshot.refresh().users:
@@ -70,6 +82,7 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
 
 @api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])
 def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
+    """The SSH keys of a user."""
     owner = parse_id(uid, "user id format invalid")
     if all(user.id != owner for user in snapshot.current().users.values()):
         raise Missing("user invalid")
@@ -79,6 +92,7 @@ def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> 
 
 @api.post("/api/admin/user/sshkey/delete")
 def delete_key(who: Admin, id: RequiredNumber = "") -> Reply:
+    """Remove an SSH key of anybody."""
     keys.delete(parse_id(id, "id format invalid"))
     return ok()
 

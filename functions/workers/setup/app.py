@@ -11,6 +11,7 @@ import httpx
 from mangrove.identity import passwords
 from mangrove.identity.rights import ADMIN_PERMISSION
 from mangrove.problems import Problem
+from mangrove.records import schema
 from mangrove.site import first_start
 from mangrove.telemetry import log_exception
 
@@ -20,7 +21,7 @@ def handler(event: dict[str, Any], context: Any) -> None:
     status, reason = "SUCCESS", ""
     try:
         if event["RequestType"] != "Delete":
-            _run()
+            _run(int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST)))
     except Problem as problem:
         status, reason = "FAILED", problem.message
     except Exception:
@@ -31,6 +32,8 @@ def handler(event: dict[str, Any], context: Any) -> None:
     httpx.put(event["ResponseURL"], json=answer, headers={"content-type": ""}).raise_for_status()
 
 
-def _run() -> None:
+def _run(known: int) -> None:
+    """`known`: the version of the records that the template had before this deployment, which no record can lower."""
     secret = boto3.client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
+    schema.upgrade(schema.read_version(known=known))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)

@@ -12,13 +12,16 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from mangrove import runtime
 from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, TRUNCATED, HeadReader, Reader, RecordReader
 from mangrove.problems import BrokenArchive, WrongArchivePassword
+from mangrove.slices import SliceThread
 
 _HEADER_SIZE = 12  # bytes before the data of ZipCrypto
 _TAG_SIZE = 10  # bytes of the authentication code of AES
 _ROUNDS = 1000
 _FACTOR = 134775813
+_SLICE = 16_384  # bytes that are decrypted at once, in a few milliseconds
 # What one step of ZipCrypto needs, computed once: it costs a dozen operations of Python per byte.
 _CRC = [zlib.crc32(bytes([value]), 0xFFFFFFFF) ^ 0xFFFFFFFF for value in range(256)]
 _PRODUCT = [value * _FACTOR + 1 for value in range(256)]
@@ -64,16 +67,20 @@ class ZipCrypto:
         return bytes(plain)
 
 
+class CipherThread(SliceThread):
+    """The one thread in which all ZipCrypto streams are decrypted: each has its turn for a slice."""
+
+
 class _ZipCryptoReader:
     def __init__(self, reader: Reader, cipher: ZipCrypto) -> None:
         self._reader = reader
         self._cipher = cipher
 
     async def read(self, max_length: int) -> bytes:
-        block = await self._reader.read(min(max_length, CHUNK_SIZE))
-        return (
-            self._cipher.decrypt(block) if len(block) <= 1024 else await asyncio.to_thread(self._cipher.decrypt, block)
-        )
+        block = await self._reader.read(min(max_length, _SLICE))
+        if len(block) <= 1024:
+            return self._cipher.decrypt(block)
+        return await runtime.get(CipherThread).run(self._cipher.decrypt, block)
 
 
 async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed: int) -> Reader:

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mangrove.drivers import base
+from mangrove.drivers import base, concurrent_reads, tee
+from mangrove.drivers.alias_sources import AliasRedirects, find_folders, find_sources, index_folders, parse
 from mangrove.drivers.base import (
     Capacity,
-    Copies,
     Driver,
     DriverConfig,
     DriverContext,
     Entry,
     Link,
-    MakesDirectories,
-    Moves,
     Options,
-    Removes,
-    RemovesEmpty,
-    Renames,
-    Space,
     Upload,
     Writes,
     option,
 )
+from mangrove.drivers.free_space import choose_by_free_space
+from mangrove.drivers.redirects import limit_depth
 from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotFound, NotSupported, Problem, StorageProblem
-
-DEEPEST = 8  # aliases of aliases
-WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
+from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.slices import in_batches
 
 WritePolicy = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
 PutPolicy = Literal[
@@ -58,6 +50,9 @@ class AliasOptions(Options):
     provider_pass_through: bool = option(False)
     details_pass_through: bool = option(False)
 
+    def read_redirects(self) -> AliasRedirects:
+        return AliasRedirects(self.paths)
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -66,34 +61,6 @@ class Location:
     source: int
     driver: Driver
     path: TreePath
-
-
-_depth: ContextVar[int] = ContextVar("depth", default=0)
-
-
-@contextmanager
-def _limit_depth() -> Iterator[None]:
-    """Count aliases that lead to aliases; StorageProblem when there are too many, as in a circle."""
-    depth = _depth.get()
-    if depth >= DEEPEST:
-        raise StorageProblem("the aliases lead in a circle")
-    token = _depth.set(depth + 1)
-    try:
-        yield
-    finally:
-        _depth.reset(token)
-
-
-def parse(text: str) -> dict[str, list[TreePath]]:
-    """Name → folders, of lines `name:/path` or `/path`; a colon counts only before the first slash."""
-    found: dict[str, list[TreePath]] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, colon, path = line.partition(":")
-        if not colon or "/" in name:
-            name, path = "", line
-        target = TreePath(path)
-        found.setdefault(name or target.name, []).append(target)
-    return found
 
 
 class Alias(Driver):
@@ -105,8 +72,14 @@ class Alias(Driver):
     def __init__(self, options: AliasOptions, context: DriverContext) -> None:
         super().__init__(options, context)
         self._sources: dict[str, list[TreePath]] = {}
+        self._range_plan = concurrent_reads.make_plan(
+            options.download_concurrency, options.download_part_size, context.proxy_range
+        )
 
     async def start(self) -> None:
+        self._sources = await asyncio.to_thread(self._read_sources)  # there may be very many
+
+    def _read_sources(self) -> dict[str, list[TreePath]]:
         sources = parse(self.options.paths)
         if not sources:
             raise StorageProblem("paths is required")
@@ -114,25 +87,18 @@ class Alias(Driver):
             here = self.context.mount_path
             if path == here or (here != "/" and path.within(here)):
                 raise StorageProblem(f"{path} lies in the alias itself")
-        self._sources = sources
+        return sources
 
     @property
     def _is_flat(self) -> bool:
         """Whether there is one name only, whose content is then the root's."""
         return len(self._sources) == 1
 
-    def _find_folders(self, path: TreePath) -> list[TreePath]:
-        """The tree paths that `path` stands for; NotFound for an unknown name, empty for the list of names."""
+    def _find_folders(self, path: TreePath) -> Sequence[TreePath]:
+        """As `find_folders`, of the sources it started with."""
         if not self._sources:
             raise StorageProblem("storage not init")
-        if self._is_flat:
-            return [source / path for source in next(iter(self._sources.values()))]
-        if path == "/":
-            return []
-        first, _, rest = path[1:].partition("/")
-        if first not in self._sources:
-            raise NotFound
-        return [source / rest for source in self._sources[first]]
+        return find_folders(self._sources, path)
 
     async def _find_locations(self, path: TreePath) -> list[Location]:
         """Every storage that may hold `path`, in the order of the lines; those that are not mounted are left out."""
@@ -152,7 +118,7 @@ class Alias(Driver):
         """The locations that exist, with their entries; NotFound when there is none."""
         found: list[tuple[Location, Entry]] = []
         problem: StorageProblem = NotFound()
-        with _limit_depth():
+        with limit_depth():
             for location in await self._find_locations(path):
                 try:
                     found.append((location, await location.driver.stat(location.path)))
@@ -166,9 +132,15 @@ class Alias(Driver):
 
     async def identify(self, path: TreePath) -> set[str]:
         locations = [location for location, _ in await self._find_existing(path)]
-        with _limit_depth():
+        with limit_depth():
             known = [await one.driver.identify(one.path) for one in locations if isinstance(one.driver, base.SameFile)]
         return {name for names in known for name in names}
+
+    def find_others(self, path: TreePath) -> Sequence[TreePath]:
+        return self._find_folders(path)
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        return find_sources(index_folders(self._sources), target, below)
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
@@ -192,11 +164,12 @@ class Alias(Driver):
                 union.setdefault(name, Entry(name, 0, self.context.modified, True))
         if problem is not None and not union:
             raise problem
-        yield [*union.values()]
+        async for batch in in_batches([*union.values()]):
+            yield batch
 
     async def _list_folder(self, folder: TreePath) -> Sequence[Entry]:
         assert self.context.resolver is not None
-        with _limit_depth():
+        with limit_depth():
             driver, inner = await self.context.resolver.resolve(folder)
             return [self._add_provider(entry, driver) for entry in await base.list_all(driver, inner)]
 
@@ -223,16 +196,22 @@ class Alias(Driver):
         chosen = random.choice(found) if self.options.read_conflict_policy in ("random", "all") else found[0]
         return chosen[0]
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         location = await self._choose_source(path)
-        with _limit_depth():
-            return await location.driver.read(location.path, offset, length)
+        with limit_depth():
+            if self._range_plan is not None and if_match is not None and if_match.size is not None:
+                return await concurrent_reads.read(
+                    location.driver, location.path, offset, length, if_match, self._range_plan
+                )
+            return await location.driver.read(location.path, offset, length, if_match)
 
     async def link(self, path: TreePath) -> Link:
         location = await self._choose_source(path)
         if not isinstance(location.driver, base.Links):
             raise NotSupported
-        with _limit_depth():
+        with limit_depth():
             return await location.driver.link(location.path)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
@@ -245,9 +224,31 @@ class Alias(Driver):
         if not self.options.details_pass_through:
             raise NotSupported
         location = (await self._find_locations(TreePath("/")))[0]
-        if not isinstance(location.driver, Space):
+        if not isinstance(location.driver, base.Space):
             raise NotSupported
         return await location.driver.get_space()
+
+    async def can_refuse_existing(self) -> bool:
+        """Only where each name stands for one folder: of several, each refuses for itself alone."""
+        if any(len(folders) > 1 for folders in self._sources.values()):
+            return False
+        return await self._ask_all(lambda driver: driver.can_refuse_existing())
+
+    async def proves_writes(self) -> bool:
+        return await self._ask_all(lambda driver: driver.proves_writes())
+
+    async def _ask_all(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
+        """Whether all storages behind this say yes; not when one does not run or others are mounted below."""
+        assert self.context.resolver is not None
+        folders = [folder for folders in self._sources.values() for folder in folders]
+        if any(self.context.resolver.folders(folder) for folder in folders):
+            return False
+        try:
+            with limit_depth():
+                drivers = [(await self.context.resolver.resolve(folder))[0] for folder in folders]
+                return all([await question(driver) for driver in drivers])
+        except StorageProblem:
+            return False
 
     def _is_locked(self, path: TreePath) -> bool:
         """Whether this is the root or one of the names, which only the options can change."""
@@ -268,10 +269,12 @@ class Alias(Driver):
         if policy == "random":
             return [random.choice(found)]
         if policy in ("quota", "quota_strict"):
-            return [await _choose_by_free_space(found, policy == "quota_strict")]
+            return [found[await choose_by_free_space([one.driver for one in found], policy == "quota_strict")]]
         return found[:1] if policy == "first" else found
 
     async def makedirs(self, path: TreePath) -> None:
+        if path == "/":
+            return
         if self._is_locked(path):
             raise Forbidden
         parent = path.parent
@@ -279,7 +282,7 @@ class Alias(Driver):
             parent = parent.parent
         rest = path.below(parent)
         for location in await self._choose_targets(parent, self.options.write_conflict_policy):
-            if not isinstance(location.driver, MakesDirectories):
+            if not isinstance(location.driver, base.MakesDirectories):
                 raise NotSupported
             await location.driver.makedirs(location.path / rest)
 
@@ -290,19 +293,29 @@ class Alias(Driver):
             return False
         return True
 
-    async def rename(self, path: TreePath, target: TreePath) -> None:
+    async def _check_free(self, path: TreePath, overwrite: bool) -> None:
+        """Exists when one of the storages has it, unless it may be replaced: then none is changed."""
+        if not overwrite and await self._exists(path):
+            raise Exists
+
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if self._is_locked(path):
             raise Forbidden
+        await self._check_free(target, overwrite)
         for location in await self._choose_targets(path, self.options.write_conflict_policy):
-            if not isinstance(location.driver, Renames):
+            if not isinstance(location.driver, base.Renames):
                 raise NotSupported
-            await location.driver.rename(location.path, location.path.parent / target.name)
+            await location.driver.rename(location.path, location.path.parent / target.name, overwrite=overwrite)
 
     async def remove(self, path: TreePath) -> None:
         if self._is_locked(path):
             raise Forbidden
-        for location in await self._choose_targets(path, self.options.write_conflict_policy):
-            if not isinstance(location.driver, Removes):
+        try:
+            locations = await self._choose_targets(path, self.options.write_conflict_policy)
+        except NotFound:
+            return
+        for location in locations:
+            if not isinstance(location.driver, base.Removes):
                 raise NotSupported
             await location.driver.remove(location.path)
 
@@ -310,22 +323,25 @@ class Alias(Driver):
         if self._is_locked(path):
             return False
         gone = [
-            isinstance(location.driver, RemovesEmpty) and await location.driver.remove_empty(location.path)
+            isinstance(location.driver, base.RemovesEmpty) and await location.driver.remove_empty(location.path)
             for location in await self._choose_targets(path, self.options.write_conflict_policy)
         ]
         return all(gone) and not await self._exists(path)
 
-    async def move(self, path: TreePath, target: TreePath) -> None:
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self._check_free(target, overwrite)
         for location, folder in await self._pair_with_targets(path, target.parent):
-            if not isinstance(location.driver, Moves):
+            if not isinstance(location.driver, base.Moves):
                 raise NotSupported
-            await location.driver.move(location.path, folder.path / target.name)
+            await location.driver.move(location.path, folder.path / target.name, overwrite=overwrite)
 
-    async def copy(self, path: TreePath, target: TreePath) -> None:
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        await self._check_free(target, overwrite)
         for location, folder in await self._pair_with_targets(path, target.parent):
-            if not isinstance(location.driver, Copies):
+            if not isinstance(location.driver, base.Copies):
                 raise NotSupported
-            await location.driver.copy(location.path, folder.path / target.name)
+            new = folder.path / target.name
+            await location.driver.copy(location.path, new, overwrite=overwrite, durable=durable)
 
     async def _pair_with_targets(self, path: TreePath, folder: TreePath) -> Sequence[tuple[Location, Location]]:
         """Each location of `path` with the one of `folder` in the same source folder.
@@ -344,6 +360,8 @@ class Alias(Driver):
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         locations = await self._choose_targets(path.parent, self.options.put_conflict_policy)
+        if not upload.overwrite:
+            body = self._check_at_end(body, path)
         targets: list[tuple[Writes, TreePath]] = []
         for location in locations:
             if not isinstance(location.driver, Writes):
@@ -352,44 +370,10 @@ class Alias(Driver):
         if len(targets) == 1:
             driver, inner = targets[0]
             return await driver.write(inner, body, upload)
-        return await _write_all(targets, body, upload)
+        return await tee.write_all(targets, body, upload)
 
-
-async def _choose_by_free_space(locations: Sequence[Location], strict: bool) -> Location:
-    """One of the locations at random, weighted by the bytes that are free there."""
-    free: list[int] = []
-    for location in locations:
-        try:
-            free.append((await location.driver.get_space()).free if isinstance(location.driver, Space) else 0)
-        except Problem:
-            free.append(0)
-    if not any(free) or (strict and not all(free)):
-        raise StorageProblem("none of same-name dirs has enough space")
-    return random.choices(locations, free)[0]
-
-
-async def _write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
-    """One body into several storages at once; when one refuses it, the others store nothing either."""
-    queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(WAITING) for _ in targets]
-
-    async def feed() -> None:
+    async def _check_at_end(self, body: AsyncIterator[bytes], path: TreePath) -> AsyncIterator[bytes]:
+        """The body; Exists at its end when one of the storages has the name by then, so that none stores it."""
         async for chunk in body:
-            for queue in queues:
-                await queue.put(chunk)
-        for queue in queues:
-            await queue.put(None)
-
-    async def drain(queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
-        while (chunk := await queue.get()) is not None:
             yield chunk
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(feed())
-            writes = [
-                group.create_task(driver.write(inner, drain(queue), upload))
-                for (driver, inner), queue in zip(targets, queues, strict=True)
-            ]
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
-    return writes[0].result()
+        await self._check_free(path, overwrite=False)

@@ -21,6 +21,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
 
 ROOT = TreePath("/")
+DEEPEST_REDIRECT = 8  # storages that lead to storages
 BLOCK = 1 << 20  # bytes: the unit in which drivers read and write
 
 
@@ -68,13 +69,15 @@ class Capacity:
 class Upload:
     """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
 
-    `exclusive`: a file that appears at the target meanwhile is kept and Exists raised, where the storage can do that.
+    `overwrite`: whether a file at the target may be replaced; else Exists, whatever appears there meanwhile (see
+    `Driver.can_refuse_existing`). `durable`: what is answered survives a power cut.
     """
 
     size: int | None
     modified: float
     mime: str = "application/octet-stream"
-    exclusive: bool = False
+    overwrite: bool = True
+    durable: bool = False
 
 
 class Resolver(Protocol):
@@ -92,12 +95,18 @@ class Resolver(Protocol):
 @dataclass(frozen=True, slots=True)
 class DriverContext:
     """What a driver needs to know of its mount: its path, the `modified` time of its record (seconds since the epoch),
-    the resolver of other paths, and how to store changed options."""
+    the resolver of other paths, how to store changed options; `report_status`: how to say what is wrong with a storage
+    that goes on serving ("": nothing, after all); `proxy_range` of its record: whether what passes through
+    the service is fetched in ranges of its own; `char_mapping`: what stands for text that a name of the storage may
+    hold and a path cannot."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0
     resolver: Resolver | None = None
+    report_status: Callable[[str], Awaitable[None]] | None = None
     save_options: Callable[[Options], Awaitable[None]] | None = None
+    proxy_range: bool = False
+    char_mapping: Mapping[str, str] = field(default_factory=dict)
 
 
 class Driver(ABC):
@@ -117,6 +126,20 @@ class Driver(ABC):
     async def stop(self) -> None:
         """Release connections; never raises."""
 
+    async def can_refuse_existing(self) -> bool:
+        """Whether `overwrite=False` is decided by the storage in one step with the change; else a check goes before it,
+        and the caller has to keep others from the name."""
+        return False
+
+    async def proves_writes(self) -> bool:
+        """Whether what was stored is known to be what was sent: compared with a checksum on its way, or kept on this
+        machine. Else only reading it again tells."""
+        return False
+
+    async def proves_reads(self) -> bool:
+        """Whether every range that is read is known to be what is stored: its bytes do not leave this machine."""
+        return False
+
     @abstractmethod
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         """The entries of a folder in batches, in the driver's own order; NotFound, or NotAFolder."""
@@ -126,10 +149,13 @@ class Driver(ABC):
         """One entry; NotFound when there is none. The root's name is ""."""
 
     @abstractmethod
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         """Open a file, then stream `length` bytes from `offset` in blocks of at most BLOCK bytes.
 
-        Opening fails here, not at the first block. Closing the iterator early frees what it holds.
+        `if_match`: what `stat` or a listing showed; Changed when the file opened here is another one, as far as the
+        storage can tell. Opening fails here, not at the first block. Closing the iterator early frees what it holds.
         """
 
 
@@ -153,22 +179,25 @@ class MakesDirectories(Protocol):
 
 @runtime_checkable
 class Renames(Protocol):
-    async def rename(self, path: TreePath, target: TreePath) -> None:
-        """Give a file or folder another name in the same folder, replacing a file of that name."""
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        """Give a file or folder another name in the same folder. Exists when something has it and `overwrite` is
+        false, or a folder is concerned; else a file of that name is replaced."""
         ...
 
 
 @runtime_checkable
 class Moves(Protocol):
-    async def move(self, path: TreePath, target: TreePath) -> None:
-        """Move a file or folder to `target` (its full new path) inside this storage. NotSupported: needs a task."""
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        """Move a file or folder to `target` (its full new path) inside this storage; Exists as for `rename`.
+        NotSupported: needs a task."""
         ...
 
 
 @runtime_checkable
 class Copies(Protocol):
-    async def copy(self, path: TreePath, target: TreePath) -> None:
-        """Copy a file or folder to `target` by the storage itself. NotSupported: needs a task."""
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        """Copy a file or folder to `target` by the storage itself; Exists as for `rename`, `durable` as in Upload.
+        NotSupported: needs a task."""
         ...
 
 
@@ -180,13 +209,33 @@ class Removes(Protocol):
 
 
 @runtime_checkable
+class RemovesUnchanged(Protocol):
+    async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
+        """Remove a file that is still what `stat` answered before; no error if it is not there.
+
+        Changed, and what is there stays, when it is another file by now: decided in one step with the removal.
+        """
+        ...
+
+
+@runtime_checkable
+class Syncs(Protocol):
+    """A storage whose files are not all durable when they are there: without `durable`, or a part without `finish`."""
+
+    async def sync(self, path: TreePath) -> None:
+        """Make a file, or a folder with all it holds, survive a power cut; NotFound."""
+        ...
+
+
+@runtime_checkable
 class Parts(Protocol):
     """A file that is stored part by part, over any time and by any process; it is not visible until `finish`."""
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
         """Begin a file whose folder exists; a token for the other calls, fit for a record.
 
-        `key` (of `make_parts_key`, recorded before this call) names the attempt for `abort_by_key`.
+        `key` (of `make_parts_key`, recorded before this call) names the attempt for `abort_by_key`. NotSupported, and
+        nothing is begun, where this server takes a file in one go only.
         """
         ...
 
@@ -211,14 +260,16 @@ class Parts(Protocol):
 
 
 class CopyRequest(NamedTuple):
-    """A small file of another storage to be copied: the size and time it must still have, and whether it may replace
-    a file at `target`."""
+    """A small file of another storage to be copied: the size and time it must still have, and the etag if one is
+    known; whether it may replace a file at `target`, and whether it is to survive a power cut."""
 
     source: TreePath
     target: TreePath
     size: int
     modified: float
     overwrite: bool
+    etag: str = ""
+    durable: bool = False
 
 
 @runtime_checkable
@@ -259,7 +310,7 @@ class Links(Protocol):
 @runtime_checkable
 class StoresUrls(Protocol):
     async def put_url(self, path: TreePath, url: str) -> None:
-        """Store a reference to `url` as the file `path`."""
+        """Store a reference to `url` as the file `path`, replacing a file there; Exists for a folder."""
         ...
 
 
@@ -288,6 +339,41 @@ class ChangeToken(Protocol):
 class SameFile(Protocol):
     async def identify(self, path: TreePath) -> Set[str]:
         """Names of what holds the file or folder, equal through whichever storage it is reached."""
+        ...
+
+
+@runtime_checkable
+class ShowsOthers(Protocol):
+    """A storage that holds nothing itself: what changes in it changes in other parts of the tree."""
+
+    def find_others(self, path: TreePath) -> Sequence[TreePath]:
+        """The paths of the tree that hold, or would hold, a folder of this storage."""
+        ...
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        """As `Redirects.find_sources`."""
+        ...
+
+
+@runtime_checkable
+class ReadsRedirects(Protocol):
+    """Options of a driver that shows other parts of the tree: the rules of those count, too."""
+
+    def read_redirects(self) -> Redirects:
+        """Which parts; in a thread, since there may be very many."""
+        ...
+
+
+class Redirects(Protocol):
+    """Which parts of the tree a storage shows."""
+
+    def find_targets(self, path: TreePath) -> Sequence[TreePath]:
+        """The paths of the tree that a path of the storage stands for; none for one that stands for itself."""
+        ...
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        """The paths of the storage at which a folder of the tree is shown; with `below` also those at which only
+        something below it is."""
         ...
 
 

@@ -31,6 +31,7 @@ class DriverConfig:
     proxy_range: bool = False
     check_status: bool = False
     direct_lookup: bool = False  # `stat` is its own question, not a look into the parent's listing
+    is_indexed: bool = True  # its names stay what they are, and end somewhere
 
 
 class FormItem(NamedTuple):

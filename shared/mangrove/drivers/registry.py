@@ -6,34 +6,68 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from mangrove.drivers import unavailable
-from mangrove.drivers.base import Driver
+from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
 from mangrove.drivers.options import list_common_items
-from mangrove.problems import Missing
+from mangrove.problems import Missing, Problem
 
 MODULES = {
     "Alias": "alias",
+    "AliyunDrive": "clouds.aliyun_drive",
+    "AzureBlob": "clouds.azblob",
+    "B2": "clouds.b2",
+    "COS": "clouds.cos",
+    "Crypt": "crypt.driver",
+    "Dropbox": "clouds.dropbox",
+    "FTP": "ftp.driver",
+    "GCS": "clouds.gcs",
+    "GoogleDrive": "clouds.gdrive",
     "Local": "local.driver",
+    "OBS": "clouds.obs",
+    "OSS": "clouds.oss",
+    "OneDrive": "clouds.onedrive",
     "S3": "s3.driver",
+    "SFTP": "sftp.driver",
+    "SMB": "smb.driver",
+    "Seafile": "clouds.seafile",
+    "Swift": "clouds.swift",
+    "TOS": "clouds.tos",
     "UrlTree": "urltree",
     "Virtual": "virtual",
+    "WebDav": "webdav.driver",
+    "YandexDisk": "clouds.yandex_disk",
 }
-_INTERNAL = ("proxy_range", "check_status", "direct_lookup")  # fields of a config that its form does not show
+_REDIRECTING = frozenset({"Alias"})  # drivers whose options are ReadsRedirects
+_SHOWING = _REDIRECTING | {"Crypt"}  # drivers that are ShowsOthers
+_INTERNAL = ("proxy_range", "check_status", "direct_lookup", "is_indexed")  # what a form does not show
 
 
 def list_names() -> list[str]:
     """All driver names, sorted."""
-    return sorted([*MODULES, *unavailable.DRIVERS])
+    return sorted(MODULES)
 
 
 def load(name: str) -> type[Driver]:
     """The class of a driver; Missing when there is none of that name."""
-    if name in unavailable.DRIVERS:
-        return unavailable.DRIVERS[name]
     if name not in MODULES:
         raise Missing(f"driver [{name}] not found")
     kind: type[Driver] = getattr(import_module(f"mangrove.drivers.{MODULES[name]}"), name)
     return kind
+
+
+def shows_others(name: str) -> bool:
+    """Whether storages of that driver hold nothing themselves."""
+    return name in _SHOWING
+
+
+def find_redirects(name: str, addition: str) -> Redirects | None:
+    """What the paths of a storage stand for; None for one with files of its own, or whose options cannot be read."""
+    if name not in _REDIRECTING:
+        return None
+    try:
+        options = load(name).Options.parse(addition)
+    except Problem:
+        return None  # it does not start either
+    return options.read_redirects() if isinstance(options, ReadsRedirects) else None
 
 
 def build_template(name: str) -> dict[str, Any]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 import httpx
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
+from mangrove.drivers.refusals import refuse_inside_itself
+from mangrove.forwarding import get_forwarded_headers
 from mangrove.integers import parse_integer
-from mangrove.paths import TreePath
+from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
+from mangrove.net.client import make_client, open_response, translate_errors
+from mangrove.paths import TreePath, map_characters
 from mangrove.problems import (
     Exists,
     Forbidden,
@@ -21,13 +25,15 @@ from mangrove.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    Problem,
     StorageProblem,
     Unreachable,
 )
+from mangrove.slices import in_batches
 
 STEP = "  "  # one level of indentation
 HEADS = 8  # sizes requested at once
-SECONDS = 15.0
+SECONDS = 15.0  # for the size of one file
 DEEPEST = 100  # levels: trees are walked by recursion
 SAMPLE = """https://www.rfc-editor.org/rfc/rfc9110.txt
 https://www.rfc-editor.org/rfc/rfc9112.txt
@@ -43,6 +49,11 @@ class UrlTreeOptions(Options):
     )
     head_size: bool = option(False, help="Use head method to get file size, but it may be failed.")
     writable: bool = option(False)
+    allowed_hosts: str = option(
+        "",
+        help="host names, addresses and networks outside the public internet that the addresses may lead to; "
+        "separated by commas or spaces",
+    )
 
 
 @dataclass(slots=True)
@@ -67,8 +78,8 @@ class Node:
         return Entry(self.name, self.total(), self.modified or 1e-9, self.is_dir, url=self.url)
 
 
-def parse(text: str) -> Node:
-    """The tree that `text` describes; StorageProblem names the line that does not fit."""
+def parse(text: str, char_mapping: Mapping[str, str] | None = None) -> Node:
+    """The tree of `text`, its names shown by the mapping; StorageProblem names the line that does not fit."""
     root = Node("")
     ancestors = [root]
     for line in text.splitlines():
@@ -84,6 +95,7 @@ def parse(text: str) -> Node:
             raise StorageProblem(f"invalid line: {line}, because it is indented too deep")
         del ancestors[level + 1 :]
         node = _parse_folder(line) or _parse_file(line)
+        node.name = _check_name(map_characters(node.name, char_mapping or {}), line)
         ancestors[-1].children[node.name] = node
         if node.is_dir:
             ancestors.append(node)
@@ -94,7 +106,7 @@ def _parse_folder(line: str) -> Node | None:
     text = line.strip()
     if not text.endswith(":") or _ADDRESS.search(text):
         return None
-    return Node(_check_name(text[:-1], line))
+    return Node(text[:-1])
 
 
 def _parse_file(line: str) -> Node:
@@ -104,12 +116,12 @@ def _parse_file(line: str) -> Node:
         raise StorageProblem(f"invalid line: {line}, because url is required for file")
     info, url = text[: found.start()], text[found.start() :]
     if not info:
-        return Node(_check_name(_get_last_segment(url), line), url)
+        return Node(_get_last_segment(url), url)
     if not info.endswith(":"):
         raise StorageProblem(f"invalid line: {line}, because file info must end with ':'")
     name, size, modified = [*info[:-1].split(":"), "", ""][:3]
     return Node(
-        _check_name(name, line),
+        name,
         url,
         _parse_number(size, line, "file size must be an integer") or None,
         _parse_number(modified, line, "file modified must be an unix timestamp"),
@@ -166,12 +178,15 @@ def format_checked(root: Node) -> str:
 
 
 @contextmanager
-def translate_errors() -> Iterator[None]:
-    """Raise errors of the other server as Unreachable."""
+def explain_refusal() -> Iterator[None]:
+    """Forbidden, with the way out, for an address that the storage may not reach."""
     try:
         yield
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Unreachable(f"the address does not answer: {type(error).__name__}") from error
+    except ForbiddenAddress:  # its message would name a host of the administrator's network to a visitor
+        raise Forbidden(
+            "this address leads outside the public internet: an administrator can name its host in the option "
+            "allowed_hosts of the storage"
+        ) from None
 
 
 class UrlTree(Driver):
@@ -186,28 +201,35 @@ class UrlTree(Driver):
         self.lock = asyncio.Lock()  # held while the tree changes
 
     async def start(self) -> None:
-        self.root = parse(self.options.url_structure)
+        try:
+            check_policy_text(self.options.allowed_hosts)
+        except ValueError as error:
+            raise StorageProblem(f"allowed_hosts: {error}") from None
+        parsed = asyncio.to_thread(parse, self.options.url_structure, self.context.char_mapping)  # it may be very long
+        self.root = await parsed
         if self.options.head_size:
             await self._request_sizes()
 
+    def _make_client(self) -> httpx.AsyncClient:
+        """A client that connects to the public internet and to what the administrator allows, at every redirect."""
+        return make_client(AddressPolicy.parse(self.options.allowed_hosts))
+
     async def _request_sizes(self) -> None:
         limit = asyncio.Semaphore(HEADS)
-        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True) as client:
+        async with self._make_client() as client:
 
             async def request_size(node: Node) -> None:
                 async with limit:
                     try:
-                        answer = await client.head(node.url)
-                        if answer.is_success:
-                            node.size = int(answer.headers.get("content-length", 0)) or None
-                    except (httpx.HTTPError, ValueError):
+                        node.size = await asyncio.wait_for(_fetch_size(client, node.url), SECONDS)
+                    except (Problem, TimeoutError):
                         pass  # the size stays unknown, as the option's help says
 
             await asyncio.gather(*(request_size(node) for node in _walk_files(self.root) if node.size is None))
 
     def _find(self, path: TreePath) -> Node:
         node = self.root
-        for name in path.split("/")[1:] if path != "/" else []:
+        for name in _split(path):
             found = node.children.get(name)
             if found is None:
                 raise NotFound
@@ -221,7 +243,8 @@ class UrlTree(Driver):
         node = self._find(path)
         if not node.is_dir:
             raise NotAFolder
-        yield [child.make_entry() for child in node.children.values()]
+        async for batch in in_batches([*node.children.values()]):
+            yield [child.make_entry() for child in batch]
 
     async def stat(self, path: TreePath) -> Entry:
         return self._find(path).make_entry()
@@ -235,62 +258,78 @@ class UrlTree(Driver):
     async def link(self, path: TreePath) -> Link:
         return Link(self._find_file(path).url)
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         url = self._find_file(path).url
         last = "" if length is None else str(offset + length - 1)
-        headers = {"range": f"bytes={offset}-{last}"} if offset or length is not None else {}
-        client = httpx.AsyncClient(timeout=SECONDS, follow_redirects=True)
-        with translate_errors():
-            try:
-                answer = await client.send(client.build_request("GET", url, headers=headers), stream=True)
-                if not answer.is_success:
-                    raise Unreachable(f"the address answers {answer.status_code}")
-            except BaseException:
-                await client.aclose()
-                raise
+        headers = get_forwarded_headers()
+        if offset or length is not None:
+            headers["range"] = f"bytes={offset}-{last}"
+        client = self._make_client()
+        try:
+            with explain_refusal(), translate_errors():
+                answer = await open_response(client, client.build_request("GET", url, headers=headers))
+            if not answer.is_success:
+                await answer.aclose()
+                raise Unreachable(f"the address answers {answer.status_code}")
+        except BaseException:
+            await client.aclose()
+            raise
         return _stream_range(client, answer, 0 if answer.status_code == 206 else offset, length)
+
+    async def can_refuse_existing(self) -> bool:
+        return True  # a change that another process made meanwhile keeps this one from being stored
 
     async def makedirs(self, path: TreePath) -> None:
         async with self._change():
             node = self.root
-            for name in path.split("/")[1:]:
+            for name in _split(path):
                 node = node.children.setdefault(name, Node(name))
                 if not node.is_dir:
                     raise Exists
 
-    async def rename(self, path: TreePath, target: TreePath) -> None:
-        await self.move(path, target)
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self.move(path, target, overwrite=overwrite)
 
-    async def move(self, path: TreePath, target: TreePath) -> None:
-        if target.within(path) and target != path:
-            raise StorageProblem("the destination folder is a subfolder of the source folder")
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        if target != path:
+            refuse_inside_itself(path, target)
         async with self._change():
-            node, folder = self._find(path), self._find_folder(target.parent)
+            node = self._find(path)
             del self._find(path.parent).children[path.name]
             node.name = target.name
-            folder.children[target.name] = node
+            self._add(target, node, overwrite)
 
-    async def copy(self, path: TreePath, target: TreePath) -> None:
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        refuse_inside_itself(path, target)
         async with self._change():
             copied = parse(format(Node("", children={path.name: self._find(path)}))).children[path.name]
             copied.name = target.name
-            self._find_folder(target.parent).children[target.name] = copied
+            self._add(target, copied, overwrite)
 
     async def remove(self, path: TreePath) -> None:
+        if path == "/":
+            raise Forbidden("delete root folder is not allowed")
         async with self._change():
-            self._find(path.parent).children.pop(path.name, None)
+            with suppress(NotFound):
+                del self._find(path.parent).children[self._find(path).name]
 
     async def put_url(self, path: TreePath, url: str) -> None:
         async with self._change():
             if not _ADDRESS.match(url) or any(letter in url for letter in "\r\n"):
                 raise NotSupported("only http and https addresses can be stored")
-            self._find_folder(path.parent).children[path.name] = Node(path.name, url)
+            self._add(path, Node(path.name, url), overwrite=True)
 
-    def _find_folder(self, path: TreePath) -> Node:
-        node = self._find(path)
-        if not node.is_dir:
+    def _add(self, path: TreePath, node: Node, overwrite: bool) -> None:
+        """Give a node its place; Exists unless that is free or a file replaces a file."""
+        folder = self._find(path.parent)
+        if not folder.is_dir:
             raise NotAFolder
-        return node
+        taken = folder.children.get(path.name)
+        if taken is not None and (taken.is_dir or node.is_dir or not overwrite):
+            raise Exists
+        folder.children[path.name] = node
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
@@ -305,8 +344,13 @@ class UrlTree(Driver):
                     await self.context.save_options(options)
                 self.options = options
             except BaseException:
-                self.root = parse(self.options.url_structure)
+                self.root = parse(self.options.url_structure, self.context.char_mapping)
                 raise
+
+
+def _split(path: TreePath) -> Sequence[str]:
+    """The names of a path; none of the root."""
+    return path.split("/")[1:] if path != "/" else ()
 
 
 def _walk_files(node: Node) -> Iterator[Node]:
@@ -315,6 +359,14 @@ def _walk_files(node: Node) -> Iterator[Node]:
             yield from _walk_files(child)
         else:
             yield child
+
+
+async def _fetch_size(client: httpx.AsyncClient, url: str) -> int | None:
+    """The size that the server tells of a file, in bytes; None when it does not."""
+    with translate_errors():
+        answer = await open_response(client, client.build_request("HEAD", url))
+        await answer.aclose()
+    return (parse_integer(answer.headers.get("content-length", "")) or None) if answer.is_success else None
 
 
 async def _stream_range(

@@ -9,10 +9,13 @@ import string
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Options, Upload, option
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotAFile, NotAFolder, NotFound
+from mangrove.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound
+from mangrove.slices import in_batches
 
 KEPT = 256  # folders whose random content is kept
 MOST = 10_000  # files and folders in one
@@ -29,12 +32,12 @@ class VirtualOptions(Options):
 class Virtual(Driver):
     name = "Virtual"
     Options = VirtualOptions
-    config = DriverConfig(only_proxy=True, need_ms=True)
+    config = DriverConfig(only_proxy=True, need_ms=True, is_indexed=False)
     options: VirtualOptions
 
     def __init__(self, options: VirtualOptions, context: DriverContext) -> None:
         super().__init__(options, context)
-        self._folders: OrderedDict[str, dict[str, Entry]] = OrderedDict()
+        self._folders: OrderedDict[TreePath, dict[str, Entry]] = OrderedDict()
 
     def _get_folder(self, path: TreePath) -> dict[str, Entry]:
         folder = self._folders.get(path)
@@ -61,7 +64,8 @@ class Virtual(Driver):
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         if path != "/" and not (await self.stat(path)).is_dir:
             raise NotAFolder
-        yield [*self._get_folder(path).values()]
+        async for batch in in_batches([*self._get_folder(path).values()]):
+            yield batch
 
     async def stat(self, path: TreePath) -> Entry:
         found = Entry("", 0, self.context.modified, True)
@@ -72,46 +76,68 @@ class Virtual(Driver):
             found = below
         return found
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         entry = await self.stat(path)
         if entry.is_dir:
             raise NotAFile
         left = max((entry.size or 0) - offset, 0)
         return _generate_bytes(left if length is None else min(length, left))
 
+    async def can_refuse_existing(self) -> bool:
+        return True  # between the look and the change nothing else runs
+
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         size = 0
         async for chunk in body:
             size += len(chunk)
-        if upload.size is not None and size != upload.size:
-            raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
+        refuse_other_size(size, upload.size)
         entry = Entry(path.name, size, upload.modified, False)
-        self._get_folder(path.parent)[path.name] = entry
+        await self._add(path, entry, upload.overwrite)
         return entry
+
+    async def _add(self, path: TreePath, entry: Entry, overwrite: bool) -> None:
+        """Give an entry its name; Exists unless that is free or a file replaces a file."""
+        if not (await self.stat(path.parent)).is_dir:
+            raise NotAFolder
+        folder = self._get_folder(path.parent)
+        taken = folder.get(path.name)
+        if path == "/" or (taken is not None and (taken.is_dir or entry.is_dir or not overwrite)):
+            raise Exists
+        folder[path.name] = entry._replace(name=path.name)
 
     async def makedirs(self, path: TreePath) -> None:
         for step in reversed(path.ancestors()[:-1]):
-            folder = self._get_folder(step.parent)
-            if step.name not in folder:
-                folder[step.name] = Entry(step.name, 0, time.time(), True)
+            found = self._get_folder(step.parent).get(step.name)
+            if found is None:
+                await self._add(step, Entry(step.name, 0, time.time(), True), False)
                 self._folders[step] = {}
+            elif not found.is_dir:
+                raise Exists
 
-    async def rename(self, path: TreePath, target: TreePath) -> None:
-        await self.move(path, target)
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self.move(path, target, overwrite=overwrite)
 
-    async def move(self, path: TreePath, target: TreePath) -> None:
-        await self.copy(path, target)
-        await self.remove(path)
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        if path != target:
+            await self.copy(path, target, overwrite=overwrite)
+            await self.remove(path)
 
-    async def copy(self, path: TreePath, target: TreePath) -> None:
-        entry = await self.stat(path)
-        if entry.is_dir:
-            self._folders[target] = dict(self._get_folder(path))
-        self._get_folder(target.parent)[target.name] = entry._replace(name=target.name)
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        refuse_inside_itself(path, target)
+        await self._add(target, await self.stat(path), overwrite)
+        for below in [folder for folder in self._folders if folder.within(path)]:
+            self._folders[target / below.below(path)] = dict(self._folders[below])
 
     async def remove(self, path: TreePath) -> None:
-        self._get_folder(path.parent).pop(path.name, None)
-        self._folders.pop(path, None)
+        if path == "/":
+            raise Forbidden("delete root folder is not allowed")
+        with suppress(NotFound):
+            await self.stat(path)
+            del self._get_folder(path.parent)[path.name]
+        for below in [folder for folder in self._folders if folder.within(path)]:
+            del self._folders[below]
 
 
 def _make_name() -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from secrets import token_urlsafe
 from typing import Any
 
-from mangrove.identity import lockout, otp, passwords, tokens
+from mangrove.identity import lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Denied, Problem, SecondFactorRequired, Unauthorized
-from mangrove.records import users
+from mangrove.problems import BadRequest, Denied, PresentCodeRequired, Problem, SecondFactorRequired, Unauthorized
+from mangrove.records import settings, users
 from mangrove.records.base import RecordMissing
-from mangrove.records.users import User
+from mangrove.records.users import SHORT_PASSWORD, User
+from mangrove.telemetry import log_event
 
 MAX_PERMISSION = 0xFFFF
-MAX_USERNAME_LENGTH = 255  # characters
+MIN_LENGTH = "min_password_length"  # the setting
+MADE_UP_BYTES = 48  # of a password that nobody knows: as long as any that the setting can ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +48,55 @@ def login(username: str, static_hash: str, otp_code: str, source: str, users_by_
         lockout.record_failure(username, source)
         raise Unauthorized("Invalid username or password")
     if user.otp_secret:
-        _check_second_factor(user, otp_code, source)
+        _check_second_factor(user, otp_code, source, SecondFactorRequired())
     lockout.record_success(username, source)
     return tokens.issue(user)
 
 
-def _check_second_factor(user: User, code: str, source: str) -> None:
+def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -> None:
     key = f"otp\n{user.username}"  # a name that no account can have
     lockout.check(key, source)
     if not code:
-        raise SecondFactorRequired
+        raise refusal
     if not otp.use_code(user, code):
         lockout.record_failure(key, source)
-        raise SecondFactorRequired
+        raise refusal
     lockout.record_success(key, source)
+
+
+def set_second_factor(id: int, session: str, code: str, secret: str, present_code: str, source: str) -> None:
+    """Switch a user's second factor on, or replace it, which takes a code of the one that is on.
+
+    BadRequest unless `code` fits `secret`, Unauthorized, TooMany. The user's sessions end but for `session`, the text
+    of a token.
+    """
+    user = get(id)
+    otp.check_enrolment(code, secret)
+    if user.otp_secret:
+        _check_second_factor(user, present_code, source, PresentCodeRequired())
+    otp.use_enrolment(id, code, secret)
+    _change_second_factor(user, secret, session)
+
+
+def cancel_second_factor(id: int, own_session: str, present_code: str, source: str) -> None:
+    """Switch a user's second factor off; the user's sessions end.
+
+    `own_session`: the text of the token with which users ask for themselves. It goes on, and a code of the factor is
+    needed: Unauthorized, TooMany.
+    """
+    user = get(id)
+    if not user.otp_secret:
+        return
+    if own_session:
+        _check_second_factor(user, present_code, source, PresentCodeRequired())
+    _change_second_factor(user, "", own_session)
+
+
+def _change_second_factor(user: User, secret: str, kept_session: str) -> None:
+    pwd_ts = _make_pwd_ts()
+    tokens.keep(kept_session, pwd_ts)
+    users.change(user.id, otp_secret=secret, pwd_ts=pwd_ts)
+    log_event("the other sessions of a user ended", user=user.username, reason="another second factor")
 
 
 def get(id: int) -> User:
@@ -70,32 +107,38 @@ def get(id: int) -> User:
         raise Problem("failed get old user: record not found") from None
 
 
-def create(fields: UserFields, password: str) -> User:
+def create(fields: UserFields, password: str, names_in_use: Iterable[str]) -> User:
     """A new normal user. Without a password no one can sign in with the account until one is set."""
     if fields.role in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
     if fields.role != NORMAL:
         raise BadRequest("there is no such role")
-    return users.create(**_clean(fields), **_make_password_fields(password or token_urlsafe()))
+    names.check_new(fields.username, names_in_use)
+    return users.create(**_clean(fields), **_make_password_fields(password or token_urlsafe(MADE_UP_BYTES), NORMAL))
 
 
-def update(id: int, fields: UserFields, password: str) -> User:
+def update(id: int, fields: UserFields, password: str, names_in_use: Iterable[str]) -> User:
     """Replace all of a user; an empty password keeps the old one and its sessions."""
     user = get(id)
     if fields.role != user.role:
         raise BadRequest("role can not be changed")
     if user.role == ADMIN and fields.disabled:
         raise BadRequest("admin user can not be disabled")
-    return users.change(id, **_clean(fields), **(_make_password_fields(password) if password else {}))
+    _check_username(user, fields.username, names_in_use)
+    changed = users.change(id, **_clean(fields), **(_make_password_fields(password, user.role) if password else {}))
+    _log_new_password(changed, password)
+    return changed
 
 
-def update_me(user: User, username: str, password: str, sso_id: str) -> User:
-    """Change the user's own name, password and single sign-on id."""
+def update_me(user: User, username: str, password: str, sso_id: str, names_in_use: Iterable[str]) -> User:
+    """Change the user's own name, password and single sign-on id; with a new password all sessions end."""
     if user.role == GUEST:
         raise Denied("Guest user can not update profile")
-    _check_username(username)
-    changes = _make_password_fields(password) if password else {}
-    return users.change(user.id, username=username, sso_id=sso_id, **changes)
+    _check_username(user, username, names_in_use)
+    changes = _make_password_fields(password, user.role) if password else {}
+    changed = users.change(user.id, username=username, sso_id=sso_id, **changes)
+    _log_new_password(changed, password)
+    return changed
 
 
 def delete(id: int) -> None:
@@ -110,21 +153,37 @@ def set_password(username: str, password: str) -> None:
     user = next((one for one in users.all() if one.username == username), None)
     if user is None:
         raise Problem(f"there is no user {username}")
-    users.change(user.id, **_make_password_fields(password))
+    users.change(user.id, **_make_password_fields(password, user.role))
 
 
-def _make_password_fields(password: str) -> dict[str, Any]:
-    return {"password_hash": passwords.hash_password(password), "pwd_ts": time.time_ns() // 1000}
+def _make_password_fields(password: str, role: int) -> dict[str, Any]:
+    """What is stored of a new password; BadRequest when it is shorter than the settings want it."""
+    shortest = int(settings.get_many([MIN_LENGTH]).get(MIN_LENGTH) or 0)
+    if len(password) < shortest:
+        raise BadRequest(f"a password must have at least {shortest} characters")
+    is_noted = role == ADMIN and len(password) < SHORT_PASSWORD
+    hashed = passwords.hash_password(password)
+    return {"password_hash": hashed, "pwd_ts": _make_pwd_ts(), "has_short_password": is_noted}
+
+
+def _make_pwd_ts() -> int:
+    return time.time_ns() // 1000
+
+
+def _log_new_password(user: User, password: str) -> None:
+    if password:
+        log_event("the sessions of a user ended", user=user.username, reason="another password")
 
 
 def _clean(fields: UserFields) -> dict[str, Any]:
     """The fields of the record, with a clean base path; BadRequest."""
-    _check_username(fields.username)
+    names.check_length(fields.username)
     if not 0 <= fields.permission <= MAX_PERMISSION:
         raise BadRequest("permission is out of range")
     return asdict(fields) | {"base_path": str(TreePath(fields.base_path))}
 
 
-def _check_username(username: str) -> None:
-    if len(username) > MAX_USERNAME_LENGTH or any(ord(letter) < 32 for letter in username):
-        raise BadRequest("username is too long or has control characters")
+def _check_username(user: User, username: str, names_in_use: Iterable[str]) -> None:
+    """BadRequest when a user may not be called so from now on; the name they have stays theirs."""
+    if username != user.username:
+        names.check_new(username, (name for name in names_in_use if name != user.username))

@@ -1,34 +1,41 @@
 """Failed sign-ins, counted in a table with expiry: restarts and other instances see the same numbers.
 
-A pair of account and source is locked after MAX_OF_PAIR failures. The wider counts stop floods: of one source over many
-accounts, and of many sources over one account, which is then closed until SECONDS after the last of them.
+A pair of account and source is locked after MAX_OF_PAIR failures. The wider counts bound what an attacker may try: of
+one source over many accounts, and of many sources over one account. They close the door for strangers alone: a source
+that has signed in to the account before is judged by its own pair, so that nobody is locked out of where they work.
 """
 
 from __future__ import annotations
 
 from mangrove.problems import TooMany
 from mangrove.records import counters
+from mangrove.sources import find_source
 
 SECONDS = 300
 MAX_OF_PAIR = 5
 MAX_OF_SOURCE = 50
 MAX_OF_ACCOUNT = 500
+KNOWN_SECONDS = 90 * 86_400  # for which a source is remembered that signed in
 MAX_LENGTH = 256  # characters of a name that are counted; no account has so many, and a key may have 2,048 bytes
 
 
 def _make_keys(username: str, source: str) -> dict[str, int]:
-    username = username[:MAX_LENGTH]
-    return {
-        f"pair#{username}#{source}": MAX_OF_PAIR,
-        f"source#{source}": MAX_OF_SOURCE,
-        f"account#{username}": MAX_OF_ACCOUNT,
-    }
+    """The counts of an attempt, and how many failures lock each."""
+    username, place = username[:MAX_LENGTH], find_source(source)
+    pair = {f"pair#{username}#{place}": MAX_OF_PAIR}
+    if counters.is_marked(_make_known_key(username, place)):
+        return pair
+    return pair | {f"source#{place}": MAX_OF_SOURCE, f"account#{username}": MAX_OF_ACCOUNT}
+
+
+def _make_known_key(username: str, place: str) -> str:
+    return f"known#{username}#{place}"
 
 
 def check(username: str, source: str) -> None:
     """TooMany while locked; asking while locked starts the time anew for this pair."""
     for key, most in _make_keys(username, source).items():
-        if counters.count_failures(key) >= most:
+        if counters.count_failures(key, SECONDS) >= most:
             if most == MAX_OF_PAIR:
                 counters.add_failure(key, SECONDS)
             raise TooMany
@@ -42,6 +49,9 @@ def record_failure(username: str, source: str) -> None:
 
 
 def record_success(username: str, source: str) -> None:
-    """Forget the pair's failures; TooMany when attempts at the same time had used up its tries."""
+    """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used up
+    its tries."""
     check(username, source)
-    counters.clear_failures(f"pair#{username}#{source}")
+    username, place = username[:MAX_LENGTH], find_source(source)
+    counters.clear_failures(f"pair#{username}#{place}")
+    counters.mark(_make_known_key(username, place), KNOWN_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 
 from argon2 import PasswordHasher
@@ -13,7 +14,7 @@ from mangrove.problems import BadRequest
 
 HASH_SUFFIX = "https://github.com/alist-org/alist"  # part of the wire format, fixed by existing clients
 MAX_LENGTH = 1024  # characters
-MAX_CONCURRENT = 4  # each hash takes 19 MiB and a core for a while
+MAX_CONCURRENT = max(2, (os.cpu_count() or 2) // 2)  # each hash takes 19 MiB and a core for some 30 ms
 
 
 class Hasher:

@@ -20,13 +20,15 @@ from mangrove.records.crypto import derive
 from mangrove.records.users import User
 
 ALGORITHM = "HS256"
+SKEW_SECONDS = 300  # that the clock of who issued a token may be ahead, or ours was set back
 MAX_VERIFIED = 4096  # tokens in memory
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
 
 @dataclass(slots=True)
 class VerifiedToken:
-    """A token with a right signature. `looked_up`: when its revocation was last asked for (monotonic), 0 for never."""
+    """A token with a right signature. `pwd_ts`: of its user when it was issued, or when it was last kept.
+    `looked_up`: when its revocation was last asked for (monotonic), 0 for never."""
 
     username: str
     pwd_ts: int
@@ -92,7 +94,14 @@ async def user_of(text: str, users: Mapping[str, User]) -> User:
             tokens.remove(text)
             raise Unauthorized("token is invalidated")
         token.looked_up = time.monotonic()
-    return _find_user(token, users)
+    user = _find_user(token, users)
+    if user.pwd_ts != token.pwd_ts:
+        if not await asyncio.to_thread(sessions.is_kept, token.jti, user.pwd_ts):
+            raise Unauthorized("Password has been changed, login please")
+        token.pwd_ts = user.pwd_ts
+    if user.disabled:
+        raise Unauthorized("Current user is disabled, replace please")
+    return user
 
 
 def _verify(text: str) -> VerifiedToken:
@@ -116,25 +125,39 @@ def _decode(text: str) -> dict[str, Any]:
 
 def _find_user(token: VerifiedToken, users: Mapping[str, User]) -> User:
     now = time.time()
-    if now >= token.exp:
+    if now >= token.exp:  # without tolerance: a token must not live longer than it says
         raise Unauthorized("token is expired")
-    if now < token.nbf - 5:
+    if now < token.nbf - SKEW_SECONDS:
         raise Unauthorized("token not active yet")
     user = users.get(token.username)
     if user is None:
         raise Unauthorized("failed find user: record not found")
-    if user.pwd_ts != token.pwd_ts:
-        raise Unauthorized("Password has been changed, login please")
-    if user.disabled:
-        raise Unauthorized("Current user is disabled, replace please")
     return user
+
+
+def is_session(text: str) -> bool:
+    """Whether a text that a gate accepted is a session token, and not the permanent one."""
+    return _find_session(text) is not None
+
+
+def _find_session(text: str) -> VerifiedToken | None:
+    try:
+        return _verify(text)
+    except Unauthorized:
+        return None
+
+
+def keep(text: str, pwd_ts: int) -> None:
+    """Let a session token go on when its user's `pwd_ts` becomes this one; anything else is left alone."""
+    token = _find_session(text)
+    if token is not None:
+        sessions.keep(token.jti, pwd_ts, token.exp)
 
 
 def revoke(text: str) -> None:
     """End a session token before its time; anything else is left alone."""
-    try:
-        token = _verify(text)
-    except Unauthorized:
+    token = _find_session(text)
+    if token is None:
         return
     sessions.revoke(token.jti, token.exp)
     runtime.get(VerifiedTokens).remove_session(token.jti)

@@ -14,12 +14,19 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mangrove.local import docs, scheduler
-from mangrove.local.machines import Runner
+from mangrove import runtime
+from mangrove.config import config
+from mangrove.local import docs, health, scheduler
+from mangrove.local.memory import limit_arenas, trim_regularly
+from mangrove.local.runner import Runner
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, read_routes
+from mangrove.net.client import TlsContext
+from mangrove.search.corrections import Corrections
 from mangrove.site import snapshot
+from mangrove.tasks import indexing
 from mangrove.telemetry import log_exception
 from mangrove.tree import mounts
+from mangrove.web.page import FrontEnd, Page
 
 THREADS = 32  # for blocking work of drivers and records
 
@@ -35,7 +42,8 @@ class Gateway:
     """Routes a request as API Gateway does: the exact path first, then one with parameters, the longest greedy
     one, the default."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: Page | None = None) -> None:
+        runtime.get(FrontEnd).page = page
         specs = read_routes()
         self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
         self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
@@ -53,9 +61,10 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._find_app(scope["method"], scope["path"])(scope, receive, send)
+            await self._find_app(scope)(scope, receive, send)
 
-    def _find_app(self, method: str, path: str) -> ASGIApp:
+    def _find_app(self, scope: Scope) -> ASGIApp:
+        method, path = scope["method"], scope["path"]
         found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
         if found is not None:
             return found
@@ -69,11 +78,14 @@ class Gateway:
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        limit_arenas()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        work = (_load_storages(), Runner().run(), scheduler.run())
+        work = (Runner().run(), scheduler.run(), _load_storages(), trim_regularly(), Corrections().run())
         self._background = [asyncio.create_task(_log_failure(one)) for one in work]
+        runner, schedule, *_ = self._background
+        self._add_health_checks({"tasks are not run": runner, "the schedule is not run": schedule})
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -81,6 +93,11 @@ class Gateway:
             task.cancel()
         await mounts.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _add_health_checks(self, background: dict[str, asyncio.Task[None]]) -> None:
+        data = config().data
+        if data is not None:
+            health.add_checks(data, background)
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
@@ -93,5 +110,8 @@ async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
 
 async def _load_storages() -> None:
     """Start the storages; in the background, since one that does not answer must not delay the service."""
+    await asyncio.to_thread(runtime.get, TlsContext)  # here, as it takes longer than a turn of the event loop may
     await asyncio.to_thread(snapshot.refresh)  # a change may have come before SIGHUP was handled
     await mounts.load()
+    await indexing.repair()
+    await indexing.refresh()

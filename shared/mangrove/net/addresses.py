@@ -11,7 +11,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mangrove.problems import Denied, Unreachable
 
@@ -69,6 +69,15 @@ def is_public(address: Address) -> bool:
     return address in _GLOBAL_UNICAST_V6 and not _is_in(address, _SPECIAL_V6)
 
 
+def check_policy_text(text: str) -> None:
+    """ValueError unless every part of a text for `AddressPolicy.parse` is an address, a network or a host name."""
+    for part in filter(None, re.split(r"[\s,]+", text)):
+        if ":" in part or "/" in part:
+            ipaddress.ip_network(part.strip("[]"), strict=False)
+        elif not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", part):
+            raise ValueError(f"not a host: {part[:40]}")
+
+
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
     """What may be reached besides the public internet: host names in lower case, networks. `blocked` wins over both."""
@@ -89,12 +98,23 @@ class AddressPolicy:
                 names.add(part.lower().rstrip("."))
         return cls(frozenset(names - {""}), tuple(networks))
 
+    @classmethod
+    def for_host(cls, host: str) -> AddressPolicy:
+        """For one server that the administrator named: wherever its name leads, but to no metadata service."""
+        return replace(cls.parse(host), blocked=_METADATA)
+
     def permits(self, host: str, address: Address) -> bool:
-        """Whether a connection to `host` may be made at `address`."""
+        """Whether a connection to `host` may be made at `address`.
+
+        A name that is allowed may lead to any address but those of metadata services: who answers for the name decides
+        where it leads.
+        """
         address = _unmap(address)
         if _is_in(address, self.blocked):
             return False
-        return host.lower().rstrip(".") in self.names or _is_in(address, self.networks) or is_public(address)
+        if _is_in(address, self.networks) or is_public(address):
+            return True
+        return host.lower().rstrip(".") in self.names and not _is_in(address, _METADATA)
 
 
 # For programs that the administrator runs: this machine and private networks too, but never a metadata service.
@@ -113,10 +133,10 @@ async def resolve_host(host: str, port: int) -> list[Address]:
         raise Unreachable(f"the host {host[:100]} was not found") from None
 
 
-async def check_host(host: str, port: int, policy: AddressPolicy) -> None:
+async def check_host(host: str, port: int, policy: AddressPolicy, timeout: float = RESOLVE_TIMEOUT) -> None:
     """ForbiddenAddress unless every address of the host is permitted: for connections that another program makes."""
     try:
-        addresses = await asyncio.wait_for(resolve_host(host, port), RESOLVE_TIMEOUT)
+        addresses = await asyncio.wait_for(resolve_host(host, port), timeout)
     except TimeoutError:
         raise Unreachable(f"the host {host[:100]} was not found in time") from None
     if not all(policy.permits(host, address) for address in addresses):

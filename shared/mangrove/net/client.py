@@ -15,6 +15,7 @@ from typing import Any
 
 import httpcore
 import httpx
+import idna
 
 from mangrove import runtime
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, resolve_host
@@ -23,9 +24,12 @@ from mangrove.problems import Problem, Unreachable
 CONNECT_TIMEOUT = 10.0  # seconds, with the resolving of the name
 READ_TIMEOUT = 60.0  # seconds between two pieces of a response
 MAX_RESPONSE = 16 << 20  # bytes that `request` reads
+MAX_REDIRECTS = 10
+CONNECTIONS = 10  # of one client at once, unless it says otherwise
 NETWORK_ERRORS = (
     httpx.HTTPError,
     httpx.InvalidURL,
+    idna.IDNAError,
     httpcore.NetworkError,
     httpcore.TimeoutException,
     httpcore.ProtocolError,
@@ -40,7 +44,15 @@ class TlsContext:
         self.context = httpx.create_ssl_context()
 
 
-class _GuardedBackend(httpcore.AsyncNetworkBackend):
+def _make_unverified_context() -> ssl.SSLContext:
+    """For a server whose certificate the administrator does not want to be looked at."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Resolves names itself and connects only to addresses that the policy permits."""
 
     def __init__(self, policy: AddressPolicy) -> None:
@@ -95,11 +107,23 @@ class _Body(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """An httpx transport whose every connection is checked. It uses no proxy and raises httpcore's exceptions."""
+    """An httpx transport whose every connection is checked. It uses no proxy and raises httpcore's exceptions.
 
-    def __init__(self, policy: AddressPolicy) -> None:
-        context = runtime.get(TlsContext).context
-        self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=_GuardedBackend(policy))
+    With `idle`, connections that nobody uses are closed after so many seconds, whether or not there are requests.
+    """
+
+    def __init__(
+        self, policy: AddressPolicy, *, verify: bool = True, connections: int = CONNECTIONS, idle: float | None = None
+    ) -> None:
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=runtime.get(TlsContext).context if verify else _make_unverified_context(),
+            max_connections=connections,
+            keepalive_expiry=idle,
+            network_backend=GuardedBackend(policy),
+        )
+        self._idle = idle
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = httpcore.URL(
@@ -110,22 +134,44 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 request.method, url, headers=request.headers.raw, content=request.stream, extensions=request.extensions
             )
         )
+        self._watch()
         return httpx.Response(
             response.status, headers=response.headers, stream=_Body(response), extensions=response.extensions
         )
 
+    def _watch(self) -> None:
+        if self._idle is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self._close_later)
+
+    def _close_later(self) -> None:
+        self._timer = None
+        self._closing = asyncio.create_task(self._close_expired())
+
+    async def _close_expired(self) -> None:
+        for connection in self._pool.connections:
+            if connection.has_expired():
+                await connection.aclose()
+        if any(not connection.is_closed() for connection in self._pool.connections):
+            self._watch()
+
     async def aclose(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         await self._pool.aclose()
 
 
-def make_client(policy: AddressPolicy) -> httpx.AsyncClient:
+def make_client(
+    policy: AddressPolicy, *, verify: bool = True, connections: int = CONNECTIONS, idle: float | None = None
+) -> httpx.AsyncClient:
     """A client whose every connection is checked, that follows no redirect and reads nothing from the environment.
 
-    Only the trusted certificates may come from SSL_CERT_FILE.
+    Only the trusted certificates may come from SSL_CERT_FILE; none is needed without `verify`. `connections`: how many
+    at once, others wait; `idle`: seconds after which one that was not used is not used again.
     """
+    transport = GuardedTransport(policy, verify=verify, connections=connections, idle=idle)
     timeout = httpx.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
     headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "Mangrove"}
-    return httpx.AsyncClient(transport=GuardedTransport(policy), timeout=timeout, trust_env=False, headers=headers)
+    return httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, headers=headers)
 
 
 async def request(client: httpx.AsyncClient, method: str, url: str, **options: Any) -> httpx.Response:
@@ -143,6 +189,18 @@ async def request(client: httpx.AsyncClient, method: str, url: str, **options: A
             return httpx.Response(response.status_code, content=bytes(body))
 
 
+async def open_response(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """The response behind all redirects, its body unread. Every hop is a connection of its own to `client`."""
+    for _ in range(MAX_REDIRECTS + 1):
+        client.cookies.clear()
+        response = await client.send(request, stream=True)
+        if response.next_request is None:
+            return response
+        await response.aclose()
+        request = response.next_request
+    raise Unreachable(f"more than {MAX_REDIRECTS} redirects")
+
+
 @contextmanager
 def translate_errors(host: str = "") -> Iterator[None]:
     """Unreachable instead of the exceptions of httpx and httpcore; the message names `host`, if given."""
@@ -157,6 +215,8 @@ def describe_failure(error: Exception) -> str:
     """A network failure in words for the user, without internals of this service."""
     if isinstance(error, httpcore.ConnectTimeout | httpx.ConnectTimeout):
         return "no connection within the time allowed"
+    if isinstance(error, httpcore.PoolTimeout | httpx.PoolTimeout):
+        return "all connections are in use"
     if isinstance(error, httpcore.TimeoutException | httpx.TimeoutException):
         return "no answer within the time allowed"
     cause = error.__cause__ or error.__context__
@@ -166,6 +226,6 @@ def describe_failure(error: Exception) -> str:
         return "no secure connection"
     if isinstance(error, httpcore.ConnectError | httpx.ConnectError):
         return "no connection"
-    if isinstance(error, httpcore.UnsupportedProtocol | httpx.InvalidURL | httpx.UnsupportedProtocol):
+    if isinstance(error, httpcore.UnsupportedProtocol | httpx.InvalidURL | httpx.UnsupportedProtocol | idna.IDNAError):
         return "not an address that can be asked"
     return "the connection broke off"

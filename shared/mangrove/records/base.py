@@ -9,17 +9,31 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from pynamodb.attributes import Attribute, VersionAttribute
 from pynamodb.connection import Connection, TableConnection
 from pynamodb.constants import BINARY
 from pynamodb.exceptions import PynamoDBException
+from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Problem, RecordsUnavailable
-from mangrove.records.crypto import seal, unseal
+from mangrove.records.endpoints import use_socket
+from mangrove.records.integrity import (
+    MAC,
+    Item,
+    Sealed,
+    accept,
+    check_numbers,
+    compute_mac,
+    describe_key,
+    is_authentic,
+    refuse,
+)
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -42,20 +56,14 @@ class Conflict(Problem):
         self.failed = failed
 
 
+class RecordRefused(Problem):
+    """The engine takes no such record, however often it is asked."""
+
+    text = "the record is too large or not well-formed"
+
+
 class NameTaken(Problem):
     """Another record has the unique name; the message is the one clients know."""
-
-
-class Sealed(Attribute[str]):
-    """Text that is encrypted before it leaves the process."""
-
-    attr_type = BINARY
-
-    def serialize(self, value: str) -> bytes:
-        return seal(value)
-
-    def deserialize(self, value: bytes) -> str:
-        return unseal(value)
 
 
 class TableMeta:
@@ -63,7 +71,7 @@ class TableMeta:
 
     connect_timeout_seconds = 2
     read_timeout_seconds = 5
-    max_retry_attempts = 3
+    max_retry_attempts = 7  # botocore waits 25 ms, then twice as long each time: an engine is started again meanwhile
     max_pool_connections = 40
 
 
@@ -96,8 +104,11 @@ class Connections:
         table = model.make_connection()
         if self._shared is None:
             self._shared = table.connection
+            use_socket(table.connection.client, config().records_socket)
+            _refuse_short_answers(table.connection)
         else:
-            self._shared.add_meta_table(table.get_meta_table())
+            if all(known.Meta.table_name != model.Meta.table_name for known in self._tables):
+                self._shared.add_meta_table(table.get_meta_table())
             table.connection = self._shared
         self._tables[model] = table
         return table
@@ -106,6 +117,20 @@ class Connections:
         """One more call."""
         with self._lock:
             self.calls += 1
+
+
+def _refuse_short_answers(connection: Connection) -> None:
+    """Have an answer that broke off sent again: botocore takes it for a whole one, in which there are no records."""
+    session = connection.client._endpoint.http_session
+
+    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        answer: AWSResponse = session.send(request)
+        length = answer.headers.get("content-length")
+        if length is not None and int(length) != len(answer.content):
+            raise ConnectionClosedError(endpoint_url=request.url)
+        return answer
+
+    connection.client.meta.events.register("before-send.dynamodb", send)
 
 
 def count_calls() -> int:
@@ -128,8 +153,98 @@ class Record(Model):
         cls._connection = None
         return table
 
+    @classmethod
+    def get_kind(cls) -> str:
+        """The name of the table without that of the deployment."""
+        return cls.Meta.table_name.rpartition("-")[2]
 
-class Versioned(Record):
+    @classmethod
+    def get_key_name(cls) -> str:
+        """The attribute that is the key."""
+        return cls._get_key_attribute().attr_name
+
+    @classmethod
+    def _get_key_attribute(cls) -> Attribute[Any]:
+        return cls.get_attributes()[str(cls._hash_keyname)]
+
+    @classmethod
+    def find_sealed(cls, item: Item) -> list[Sealed]:
+        """The attributes of a record that are sealed, as far as it has them."""
+        return [one for one in cls.get_attributes().values() if isinstance(one, Sealed) and one.attr_name in item]
+
+    def serialize(self, null_check: bool = True) -> dict[str, dict[str, Any]]:
+        """The record as the engine has it, its secrets sealed."""
+        item, kind, key = super().serialize(null_check), self.get_kind(), self.get_key_name()
+        return item | {one.attr_name: one.seal(kind, key, item) for one in self.find_sealed(item)}
+
+    def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
+        """Take over what the engine answered; Problem for a secret that was sealed for another place."""
+        super().deserialize(self._open(attribute_values))
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Any:
+        """The record that the engine answered; Problem for a secret that was sealed for another place."""
+        return super().from_raw_data(cls._open(data))
+
+    @classmethod
+    def _open(cls, item: dict[str, Any]) -> dict[str, Any]:
+        kind, key = cls.get_kind(), cls.get_key_name()
+        return item | {one.attr_name: one.open(kind, key, item) for one in cls.find_sealed(item)}
+
+
+class Protected(Record):
+    """A record that grants something: it carries a MAC.
+
+    One that is not as it was saved counts as missing wherever it is read, and the log names it. It is saved as a whole:
+    an update of some attributes would leave the MAC as it was.
+    """
+
+    def _get_save_args(
+        self, condition: Condition | None = None, *, add_version_condition: bool = True
+    ) -> tuple[Any, dict[str, Any]]:
+        keys, options = super()._get_save_args(condition, add_version_condition=add_version_condition)
+        key = self._get_key_attribute()
+        item = {**options["attributes"], key.attr_name: {key.attr_type: next(iter(keys))}}
+        check_numbers(item)
+        options["attributes"][MAC] = {BINARY: compute_mac(self.get_kind(), item)}
+        return keys, options
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Any:
+        """The record that the engine answered, None when it is refused."""
+        kind, key = cls.get_kind(), describe_key(data[cls.get_key_name()])
+        if not is_authentic(kind, data):
+            refuse(kind, key)
+            return None
+        accept(kind, key)
+        return super().from_raw_data(data)
+
+    @classmethod
+    def get(cls, *args: Any, **options: Any) -> Any:
+        record = super().get(*args, **options)
+        if record is None:
+            raise cls.DoesNotExist
+        return record
+
+    @classmethod
+    def scan(cls, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]  # no counts of pages
+        return (record for record in super().scan(*args, **options) if record is not None)
+
+    @classmethod
+    def batch_get(cls, *args: Any, **options: Any) -> Iterator[Any]:
+        return (record for record in super().batch_get(*args, **options) if record is not None)
+
+    def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
+        raise TypeError("a protected record is read anew")
+
+    def update(self, *args: Any, **options: Any) -> Any:
+        raise TypeError("a protected record is saved as a whole")
+
+    def get_update_kwargs_from_instance(self, *args: Any, **options: Any) -> Any:
+        raise TypeError("a protected record is saved as a whole")
+
+
+class Versioned(Protected):
     """A mutable record under optimistic locking."""
 
     version = VersionAttribute()
@@ -137,18 +252,34 @@ class Versioned(Record):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Count a call; raise Conflict for a failed condition, RecordsUnavailable for any other failure of the engine."""
+    """Count a call; raise Conflict for a failed condition, RecordRefused for what the engine never takes, and
+    RecordsUnavailable for any other failure of it."""
     runtime.get(Connections).count_call()
     try:
         yield
+    except (BotoCoreError, ClientError) as error:  # before the library wraps it
+        raise RecordsUnavailable from error
     except PynamoDBException as error:
-        code = error.cause_response_code or ""
+        code = _find_code(error)
         if code == "TransactionCanceledException":
             reasons = getattr(error, "cancellation_reasons", ())
+            if any(one and one.code == "ValidationError" for one in reasons):
+                raise RecordRefused from error
             raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
         if "ConditionalCheckFailed" in code:
             raise Conflict from error
+        if code == "ValidationException":
+            raise RecordRefused from error
         raise RecordsUnavailable from error
+
+
+def _find_code(error: PynamoDBException) -> str:
+    """The engine's word for a failure; "" when it gave none.
+
+    Not the library's own `cause_response_code`, which takes it for granted that there was an answer.
+    """
+    response = getattr(error.cause, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
 
 
 def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

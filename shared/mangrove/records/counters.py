@@ -1,21 +1,23 @@
-"""Numbers that many processes raise together: ids, the configuration's version, failures that expire."""
+"""Numbers that many processes raise together: ids, failures that expire."""
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import UTC, datetime
 
-from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import JSONAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from mangrove import runtime
 from mangrove.records.base import Conflict, Record, TableMeta, table_name, translate_errors
+
+CLOCKS_DIFFER = 60.0  # seconds, at most, between two instances; what ends later was counted before a step back
 
 
 class Counter(Record):
-    """`expires` ends a counter; one without it stays."""
+    """`expires` ends a counter; one without it stays. `holder`: of a hold (`records.holds`). `changes`: of a note of
+    `records.configuration`, kind → ids."""
 
     class Meta(TableMeta):
         table_name = table_name("counters")
@@ -23,61 +25,28 @@ class Counter(Record):
     key = UnicodeAttribute(hash_key=True)
     value = NumberAttribute(default=0)
     until = NumberAttribute(null=True)
+    holder = UnicodeAttribute(null=True)
+    changes = JSONAttribute(null=True)
     expires = TTLAttribute(null=True)
+    program = UnicodeAttribute(null=True)  # the oldest version of it that knows the schema, see `records.schema`
 
 
-class ConfigurationWrites:
-    """How many writes of the configuration this process has made."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = threading.Lock()
-
-    def add(self) -> None:
-        """One more, which is stored by now."""
-        with self._lock:
-            self.count += 1
-
-
-def _increment(key: str) -> int:
-    counter = Counter(key)
+def next_id(kind: str) -> int:
+    """An id no other caller gets, rising from 1."""
+    counter = Counter(f"id#{kind}")
     with translate_errors():
         counter.update(actions=[Counter.value.add(1)])
     return int(counter.value)
 
 
-def next_id(kind: str) -> int:
-    """An id no other caller gets, rising from 1."""
-    return _increment(f"id#{kind}")
-
-
-def get_configuration_version() -> int:
-    """The version of the configuration; 0 before the first change."""
-    with translate_errors():
-        try:
-            return int(Counter.get("configuration", consistent_read=True).value)
-        except DoesNotExist:
-            return 0
-
-
-def bump_configuration() -> int:
-    """Raise the version of the configuration after a write to it; the new version.
-
-    Other processes see it when they next ask, `site.snapshot` of this one at once.
-    """
-    version = _increment("configuration")
-    runtime.get(ConfigurationWrites).add()
-    return version
-
-
-def count_failures(key: str) -> int:
-    """Failures counted under `key` that have not expired."""
+def count_failures(key: str, seconds: int) -> int:
+    """Failures counted under `key`, `seconds` each, that have not expired."""
     with translate_errors():
         try:
             counter = Counter.get(f"failure#{key}", consistent_read=True)
         except DoesNotExist:
             return 0
-    return int(counter.value) if (counter.until or 0) > time.time() else 0
+    return int(counter.value) if 0 < (counter.until or 0) - time.time() <= seconds + CLOCKS_DIFFER else 0
 
 
 def add_failure(key: str, seconds: int) -> int:
@@ -86,15 +55,28 @@ def add_failure(key: str, seconds: int) -> int:
     counter = Counter(f"failure#{key}")
     try:
         with translate_errors():
-            counter.update(actions=[Counter.value.add(1), *_make_end(now, seconds)], condition=Counter.until > now)
+            counter.update(
+                actions=[Counter.value.add(1), *_make_end(now, seconds)],
+                condition=Counter.until.between(now, now + seconds + CLOCKS_DIFFER),
+            )
     except Conflict:
         try:
             with translate_errors():
-                ended = Counter.until.does_not_exist() | (Counter.until <= now)
-                counter.update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=ended)
+                counter.update(
+                    actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=_is_over(now, seconds)
+                )
         except Conflict:
             return add_failure(key, seconds)  # another process began the count at this moment
     return int(counter.value)
+
+
+def _is_over(now: float, seconds: int) -> Condition:
+    """That a count has ended, or would end later than any that began by now: it was counted by a clock that was ahead,
+    and must not last longer than one of today."""
+    over: Condition = (
+        Counter.until.does_not_exist() | (Counter.until < now) | (Counter.until > now + seconds + CLOCKS_DIFFER)
+    )
+    return over
 
 
 def _make_end(now: float, seconds: int) -> list[Action]:
@@ -105,6 +87,22 @@ def clear_failures(key: str) -> None:
     """Forget what was counted under `key`."""
     with translate_errors():
         Counter(f"failure#{key}").delete()
+
+
+def mark(key: str, seconds: int) -> None:
+    """Remember `key` for `seconds` from now on."""
+    with translate_errors():
+        Counter(f"mark#{key}").update(actions=[Counter.value.set(1), *_make_end(time.time(), seconds)])
+
+
+def is_marked(key: str) -> bool:
+    """Whether `key` is remembered."""
+    with translate_errors():
+        try:
+            counter = Counter.get(f"mark#{key}", consistent_read=True)
+        except DoesNotExist:
+            return False
+    return (counter.until or 0) > time.time()
 
 
 def sweep() -> None:
@@ -122,7 +120,7 @@ def sweep() -> None:
 def claim_once(key: str, seconds: int) -> bool:
     """Whether this is the first call for `key` within `seconds`."""
     now = time.time()
-    free = Counter.key.does_not_exist() | (Counter.until < now)
+    free = Counter.key.does_not_exist() | (Counter.until < now)  # after a step of the clock rather never than twice
     try:
         with translate_errors():
             Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)

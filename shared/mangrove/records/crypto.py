@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -33,6 +34,11 @@ class Keyring:
             key = self._derived[purpose] = hkdf.derive(self._master)
         return key
 
+    @cached_property
+    def cipher(self) -> AESGCM:
+        """What seals secrets at rest."""
+        return AESGCM(self.derive("records"))
+
 
 def _read_master_key() -> bytes:
     """From the 0600 file on a machine, from Secrets Manager in the cloud."""
@@ -52,15 +58,19 @@ def derive(purpose: str) -> bytes:
     return runtime.get(Keyring).derive(purpose)
 
 
-def seal(text: str) -> bytes:
-    """`text`, encrypted and authenticated: nonce, then AES-GCM."""
+def seal(text: str, place: bytes) -> bytes:
+    """`text`, encrypted and authenticated together with the place it is kept in: nonce, then AES-GCM."""
     nonce = secrets.token_bytes(NONCE_BYTES)
-    return nonce + AESGCM(derive("records")).encrypt(nonce, text.encode(), None)
+    return nonce + _get_cipher().encrypt(nonce, text.encode(), place)
 
 
-def unseal(sealed: bytes) -> str:
-    """The text that was sealed; Problem when the key is another one."""
+def unseal(sealed: bytes, place: bytes) -> str:
+    """The text that was sealed; Problem when the key or the place is another one."""
     try:
-        return AESGCM(derive("records")).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None).decode()
-    except InvalidTag:
-        raise Problem("a stored secret cannot be read: it was sealed with another key") from None
+        return _get_cipher().decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place).decode()
+    except (InvalidTag, ValueError):  # ValueError: too short for a nonce
+        raise Problem("a stored secret cannot be read: it was sealed with another key, or elsewhere") from None
+
+
+def _get_cipher() -> AESGCM:
+    return runtime.get(Keyring).cipher

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
 
-from mangrove.records.base import Sealed, TableMeta, Versioned, table_name
+from mangrove.problems import Problem
+from mangrove.records.base import TableMeta, Versioned, table_name
+from mangrove.records.integrity import Sealed
 from mangrove.records.repository import ConfigurationRepository
 
 
@@ -32,7 +35,13 @@ class Meta:
     header_sub: bool
 
 
+NOBODY = [0]  # an id that no user has
+
+
 class MetaRecord(Versioned):
+    """A rule that is refused still locks its folder, as far as it tells which one that was: without it, the folder
+    would be open."""
+
     class Meta(TableMeta):
         table_name = table_name("metas")
 
@@ -52,9 +61,32 @@ class MetaRecord(Versioned):
     r_sub = BooleanAttribute(default=False)
     header = UnicodeAttribute(default="")
     header_sub = BooleanAttribute(default=False)
+    sealed_path = Sealed(default="")
+
+    def _get_save_args(self, *args: Any, **options: Any) -> Any:
+        self.sealed_path = self.path
+        return super()._get_save_args(*args, **options)
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Any:
+        return super().from_raw_data(data) or cls._lock(data)
+
+    @classmethod
+    def _lock(cls, data: dict[str, Any]) -> MetaRecord | None:
+        """What stands for a refused rule: nobody reads or writes there until an administrator saves or deletes it."""
+        try:
+            (opened,) = cls._open({name: data[name] for name in ("id", "sealed_path")})["sealed_path"].values()
+            version = int(data["version"]["N"])
+        except (KeyError, ValueError, Problem):
+            return None
+        record = cls(int(data["id"]["N"]), path=opened.text, read_users=NOBODY, write_users=NOBODY)
+        record.read_users_sub = record.write_users_sub = True
+        record.version = version
+        return record
 
 
-TAKEN = "constraint failed: UNIQUE constraint failed: x_meta.path (2067)"
-_repository = ConfigurationRepository("metas", MetaRecord, Meta, "path", TAKEN)
-all, get, create = _repository.all, _repository.get, _repository.create
-change, delete = _repository.change, _repository.delete
+TAKEN = "the path has a rule already"
+KIND = "metas"
+_repository = ConfigurationRepository(KIND, MetaRecord, Meta, "path", TAKEN)
+all, get, get_many = _repository.all, _repository.get, _repository.get_many
+create, change, delete = _repository.create, _repository.change, _repository.delete

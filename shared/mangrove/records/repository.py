@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.transactions import TransactWrite
 
-from mangrove.records import counters
+from mangrove.records import configuration, counters
 from mangrove.records.base import (
     Conflict,
     NameTaken,
@@ -58,6 +59,13 @@ class Repository(Generic[Value]):
         """One record; RecordMissing."""
         return self.to_value(self.get_record(id))
 
+    def get_many(self, ids: Collection[int]) -> dict[int, Value]:
+        """The records of these ids, as far as there are such."""
+        with translate_errors():
+            return {
+                _get_id(record): self.to_value(record) for record in self.model.batch_get(ids, consistent_read=True)
+            }
+
     @retry_on_conflict
     def create(self, **fields: Any) -> Value:
         """A new record with the next id; NameTaken."""
@@ -74,24 +82,30 @@ class Repository(Generic[Value]):
             setattr(record, name, value)
         after = getattr(record, self.unique)
         if before == after:
-            with translate_errors():
-                record.save()
+            self.save(record)
         else:
             self._rename(record, before, after)
         return self.to_value(record)
 
+    def save(self, record: Any) -> None:
+        """Write a record whose name is as it was; Conflict when it changed since it was read."""
+        with translate_errors():
+            record.save()
+
     def _rename(self, record: Any, before: str, after: str) -> None:
-        def replace_name(write: Any) -> None:
+        def replace_name(write: TransactWrite) -> None:
             release(write, self.name, before)
             claim(write, self.name, after, _get_id(record))
 
         self._save_with_name(record, replace_name)
 
-    def _save_with_name(self, record: Any, write_names: Callable[[Any], None]) -> None:
+    def _save_with_name(self, record: Any, write_names: Callable[[TransactWrite], None]) -> None:
+        def add(write: TransactWrite) -> None:
+            write_names(write)
+            write.save(record)
+
         try:
-            with translate_errors(), transaction(self.model) as write:
-                write_names(write)
-                write.save(record)
+            self._transact(record, add)
         except Conflict as conflict:
             others = any(conflict.failed[:-1]) and not conflict.failed[-1]  # the record is written after its name
             if others or not conflict.failed:
@@ -102,30 +116,28 @@ class Repository(Generic[Value]):
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
         record = self.get_record(id)
-        with translate_errors(), transaction(self.model) as write:
+
+        def remove(write: TransactWrite) -> None:
             release(write, self.name, getattr(record, self.unique))
             write.delete(record)
+
+        self._transact(record, remove)
+
+    def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
+        """Make the writes that `add` adds, which concern a record and its name; Conflict."""
+        with translate_errors(), transaction(self.model) as write:
+            add(write)
 
 
 class ConfigurationRepository(Repository[Value]):
     """Records that belong to the configuration: every write of one raises its version, so that snapshots follow."""
 
-    def create(self, **fields: Any) -> Value:
+    def save(self, record: Any) -> None:
         """As Repository; raises the configuration's version."""
-        value = super().create(**fields)
-        counters.bump_configuration()
-        return value
+        self._transact(record, lambda write: write.save(record))
 
-    def change(self, id: int, **fields: Any) -> Value:
-        """As Repository; raises the configuration's version."""
-        value = super().change(id, **fields)
-        counters.bump_configuration()
-        return value
-
-    def delete(self, id: int) -> None:
-        """As Repository; raises the configuration's version."""
-        super().delete(id)
-        counters.bump_configuration()
+    def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
+        configuration.write(self.model, self.name, [_get_id(record)], add)
 
 
 def _get_id(record: Any) -> int:

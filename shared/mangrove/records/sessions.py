@@ -1,4 +1,4 @@
-"""Tokens that were logged out before their end."""
+"""Tokens that were logged out before their end, and those that outlive what ended the others of their user."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ class SessionRecord(Record):
 
 def revoke(jti: str, expires: int) -> None:
     """No longer accept the token `jti`, which would end at `expires` (unix seconds)."""
+    _note(jti, expires)
+
+
+def _note(key: str, expires: int) -> None:
     with translate_errors():
-        SessionRecord(jti, expires=datetime.fromtimestamp(expires, UTC)).save()
+        SessionRecord(key, expires=datetime.fromtimestamp(expires, UTC)).save()
 
 
 def sweep() -> None:
@@ -34,9 +38,27 @@ def sweep() -> None:
 
 def is_revoked(jti: str) -> bool:
     """Whether the token was logged out."""
+    return _is_noted(jti)
+
+
+def _is_noted(key: str) -> bool:
     with translate_errors():
         try:
-            record = SessionRecord.get(jti, consistent_read=True)
+            record = SessionRecord.get(key, consistent_read=True)
         except DoesNotExist:
             return False
     return record.expires.timestamp() > time.time()
+
+
+def keep(jti: str, pwd_ts: int, expires: int) -> None:
+    """Let the token `jti` go on when its user's `pwd_ts` becomes this one, which ends all others."""
+    _note(_make_kept_key(jti, pwd_ts), expires)
+
+
+def is_kept(jti: str, pwd_ts: int) -> bool:
+    """Whether the token goes on under this `pwd_ts`."""
+    return _is_noted(_make_kept_key(jti, pwd_ts))
+
+
+def _make_kept_key(jti: str, pwd_ts: int) -> str:
+    return f"kept#{jti}#{pwd_ts}"

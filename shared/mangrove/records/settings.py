@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pynamodb.attributes import UnicodeAttribute
+from pynamodb.transactions import TransactWrite
 
-from mangrove.records import counters
-from mangrove.records.base import Record, Sealed, TableMeta, table_name, transaction, translate_errors
+from mangrove.records import configuration
+from mangrove.records.base import Protected, TableMeta, table_name, translate_errors
+from mangrove.records.integrity import Sealed, accept
 
+KIND = "settings"
 MAX_WRITES = 50  # in one transaction; DynamoDB allows 100
 
 
-class SettingRecord(Record):
+class SettingRecord(Protected):
     class Meta(TableMeta):
         table_name = table_name("settings")
 
@@ -26,19 +29,28 @@ def all() -> dict[str, str]:
         return {record.key: record.value for record in SettingRecord.scan(consistent_read=True)}
 
 
+def get_many(keys: Collection[str]) -> dict[str, str]:
+    """The stored values of these keys, as far as there are such."""
+    with translate_errors():
+        return {record.key: record.value for record in SettingRecord.batch_get(keys, consistent_read=True)}
+
+
 def save(values: Mapping[str, str]) -> None:
     """Store values; up to MAX_WRITES of them at once or not at all."""
     rows = list(values.items())
     for start in range(0, len(rows), MAX_WRITES):
-        with translate_errors(), transaction(SettingRecord) as write:
-            for key, value in rows[start : start + MAX_WRITES]:
-                write.save(SettingRecord(key, value=value))
-    if rows:
-        counters.bump_configuration()
+        _save_together(dict(rows[start : start + MAX_WRITES]))
+
+
+def _save_together(values: Mapping[str, str]) -> None:
+    def add(write: TransactWrite) -> None:
+        for key, value in values.items():
+            write.save(SettingRecord(key, value=value))
+
+    configuration.write(SettingRecord, KIND, list(values), add)
 
 
 def delete(key: str) -> None:
     """Forget a key."""
-    with translate_errors():
-        SettingRecord(key).delete()
-    counters.bump_configuration()
+    configuration.write(SettingRecord, KIND, [key], lambda write: write.delete(SettingRecord(key)))
+    accept(KIND, key)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records import counters
 from mangrove.records.base import (
     Conflict,
-    Sealed,
     TableMeta,
     Versioned,
     retry_on_conflict,
     table_name,
     translate_errors,
 )
+from mangrove.records.integrity import Sealed
 from mangrove.records.repository import ConfigurationRepository
 
 
@@ -74,9 +74,11 @@ class StorageRecord(Versioned):
     disable_proxy_sign = BooleanAttribute(default=False)
 
 
-TAKEN = "constraint failed: UNIQUE constraint failed: x_storages.mount_path (2067)"
-_repository = ConfigurationRepository("storages", StorageRecord, Storage, "mount_path", TAKEN)
-get, create, change, delete = _repository.get, _repository.create, _repository.change, _repository.delete
+TAKEN = "the mount path is taken"
+KIND = "storages"
+_repository = ConfigurationRepository(KIND, StorageRecord, Storage, "mount_path", TAKEN)
+get, get_many, create = _repository.get, _repository.get_many, _repository.create
+change, delete = _repository.change, _repository.delete
 
 
 @retry_on_conflict
@@ -86,9 +88,7 @@ def replace_addition(id: int, old: str, new: str) -> Storage:
     if record.addition != old:
         raise Conflict
     record.addition = new
-    with translate_errors():
-        record.save()
-    counters.bump_configuration()
+    _repository.save(record)
     return _repository.to_value(record)
 
 
@@ -104,4 +104,9 @@ def set_status(id: int, status: str) -> Storage:
 
 def all() -> list[Storage]:
     """Every storage, by order, then id."""
-    return sorted(_repository.all(), key=lambda storage: (storage.order, storage.id))
+    return sort(_repository.all())
+
+
+def sort(storages: Iterable[Storage]) -> list[Storage]:
+    """By order, then id."""
+    return sorted(storages, key=lambda storage: (storage.order, storage.id))

@@ -1,34 +1,32 @@
 """Task records: what a piece of long work is, how far it came, and which worker holds it.
 
 A worker holds a lease under a token of its own; every write of progress names the token, so that a worker whose lease
-went to another one changes nothing.
+went to another one changes nothing. Whether a lease is over is nowhere decided by comparing clocks: see `Lease`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 
 from mangrove.records.base import (
-    Conflict,
     Record,
     RecordMissing,
-    Sealed,
     TableMeta,
-    get_connection,
     table_name,
     translate_errors,
 )
-
-CLOCKS_DIFFER = 5.0  # seconds, at most, between two workers' machines
+from mangrove.records.integrity import Sealed
+from mangrove.records.task_marks import get_marks
 
 
 @dataclass(slots=True)
@@ -49,7 +47,7 @@ class TaskView:
     error: str
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The JSON object; progress is an integer where it is whole."""
         return {
             "id": self.id,
             "name": self.name,
@@ -57,12 +55,23 @@ class TaskView:
             "creator_role": self.creator_role,
             "state": self.state,
             "status": self.status,
-            "progress": self.progress,
+            "progress": self.progress if self.progress % 1 else int(self.progress),
             "start_time": self.start_time,
             "end_time": self.end_time,
             "total_bytes": self.total_bytes,
             "error": self.error,
         }
+
+
+class Lease(NamedTuple):
+    """Who held a task last, and until when by its own clock (seconds since the epoch).
+
+    Every renewal writes another `until`: to everybody else it is a mark that changes as long as the holder lives, and
+    not a time. It is negative, the time of that, after the holder let go; 0 before the first one.
+    """
+
+    token: str = ""
+    until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Task:
     stored, see `tasks.specs`).
 
     `attempt` counts the runs: 0 for the first, one more for each retry. `removed`: it is shown no more, its machine is
-    to clean up. `created`, and `touched` (the end of the last lease), are seconds since the epoch.
+    to clean up. `created` is in seconds since the epoch.
     """
 
     id: str
@@ -85,17 +94,12 @@ class Task:
     removed: bool
     attempt: int
     created: float
-    touched: float
+    lease: Lease
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A task as lists need it."""
-
-    id: str
-    owner: int
-    view: TaskView
-    cancel: bool
+    @property
+    def touched(self) -> float:
+        """About when a worker last held it, in seconds since the epoch: a hint, as clocks are."""
+        return max(abs(self.lease.until), self.created)
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
@@ -119,7 +123,7 @@ class TaskRecord(Record):
     kind = UnicodeAttribute()
     owner = NumberAttribute()
     view = UnicodeAttribute(attr_name="shown")
-    spec = Sealed(attr_name="facts")
+    spec = Sealed(attr_name="facts", beside=("kind", "owner"))
     cursor = UnicodeAttribute(default="{}")
     cancel = BooleanAttribute(default=False)
     attempt = NumberAttribute(default=0, attr_name="turn")
@@ -130,11 +134,12 @@ class TaskRecord(Record):
     by_status = StatusIndex()
 
 
-def _make_status_key(kind: str, done: bool) -> str:
+def make_status_key(kind: str, done: bool) -> str:
+    """The status of tasks that are done, or that are not."""
     return f"{kind}#{'done' if done else 'undone'}"
 
 
-def _make_removed_key(kind: str) -> str:
+def make_removed_key(kind: str) -> str:
     """The status of tasks that were removed while a worker held them."""
     return f"{kind}#gone"
 
@@ -143,79 +148,96 @@ def _dump(value: Mapping[str, Any] | TaskView) -> str:
     return orjson.dumps(value).decode()
 
 
-def _load_view(text: str) -> TaskView:
+def load_view(text: str) -> TaskView:
+    """The view of its stored JSON object."""
     return TaskView(**orjson.loads(text))
 
 
-def _make_task(record: TaskRecord) -> Task:
+def make_task(record: TaskRecord) -> Task:
+    """The task of a record."""
     return Task(
         id=record.id,
         kind=record.kind,
         owner=int(record.owner),
-        view=_load_view(record.view),
+        view=load_view(record.view),
         spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=record.status_key == _make_status_key(record.kind, True),
-        removed=record.status_key == _make_removed_key(record.kind),
+        done=record.status_key == make_status_key(record.kind, True),
+        removed=record.status_key == make_removed_key(record.kind),
         attempt=int(record.attempt),
         created=float(record.created),
-        touched=max(float(record.until), float(record.created)),
+        lease=Lease(record.lease, float(record.until)),
     )
 
 
-def create(kind: str, owner: int, view: TaskView, spec: Mapping[str, Any]) -> Task:
+class NewTask(NamedTuple):
+    """What a task is made of; see `Task`."""
+
+    kind: str
+    owner: int
+    view: TaskView
+    spec: Mapping[str, Any]
+
+
+def create(new: NewTask) -> Task:
     """Store a new task that no worker holds; Conflict when its id is taken."""
-    created = time.time()
-    record = TaskRecord(
-        view.id, status_key=_make_status_key(kind, False), ordered=f"{int(created * 1000):015d}#{view.id}",
-        kind=kind, owner=owner, view=_dump(view), spec=_dump(spec), created=created,
-    )  # fmt: skip
+    record = make_record(new)
     with translate_errors():
-        record.save(condition=TaskRecord.id.does_not_exist())
-    return _make_task(record)
+        record.save(condition=is_free_or_same(record))
+    get_marks().move(record.status_key, new.owner, record.ordered, 1)
+    return make_new_task(new, record)
+
+
+def is_free_or_same(record: TaskRecord) -> Condition:
+    """That the id is free, or taken by this very write, whose answer was lost."""
+    free: Condition = TaskRecord.id.does_not_exist() | (TaskRecord.ordered == record.ordered)
+    return free
+
+
+def make_record(new: NewTask) -> TaskRecord:
+    """The record of a new task, which is not stored yet."""
+    created = time.time()
+    return TaskRecord(
+        new.view.id, status_key=make_status_key(new.kind, False), kind=new.kind, owner=new.owner,
+        ordered=f"{int(created * 1000):015d}#{new.view.id}", view=_dump(new.view), spec=_dump(new.spec),
+        created=created,
+    )  # fmt: skip
+
+
+def make_new_task(new: NewTask, record: TaskRecord) -> Task:
+    """The task of a record that was just made of `new`."""
+    return Task(
+        id=new.view.id, kind=new.kind, owner=new.owner, view=new.view, spec=new.spec, cursor={}, cancel=False,
+        done=False, removed=False, attempt=0, created=record.created, lease=Lease(),
+    )  # fmt: skip
 
 
 def get(id: str) -> Task:
     """One task; RecordMissing."""
     with translate_errors():
         try:
-            return _make_task(TaskRecord.get(id, consistent_read=True))
+            return make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
             raise RecordMissing from None
 
 
-def list_rows(kind: str, done: bool, page_size: int | None = None) -> Iterator[Row]:
-    """The tasks of a kind that are done, or that are not, oldest first; read `page_size` at a time."""
-    yield from _query(_make_status_key(kind, done), page_size)
-
-
-def _query(status_key: str, page_size: int | None = None) -> Iterator[Row]:
-    """Without models: those of thousands of rows that are only shown cost more than the rows."""
-    table, connection = TaskRecord.Meta.table_name, get_connection(TaskRecord)
-    attributes, start = ["owner", "shown", "cancel"], None
-    while True:
-        with translate_errors():
-            page = connection.query(
-                table, status_key, index_name="shelf", attributes_to_get=attributes, exclusive_start_key=start,
-                limit=page_size,
-            )  # fmt: skip
-        for item in page["Items"]:
-            view = _load_view(item["shown"]["S"])
-            yield Row(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
-
-
-def acquire_lease(id: str, token: str, seconds: float) -> Task:
-    """Hold the task under `token` for the next `seconds`; Conflict while another worker does, or there is no task."""
-    now = time.time()
+def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:
+    """Hold the task under `token`, for `seconds` without a sign of life; Conflict when there is none, or when another
+    worker holds it, unless that is by the lease `over`, which the caller knows to be at its end."""
     record = TaskRecord(id)
-    free = TaskRecord.id.exists() & ((TaskRecord.until < now) | (TaskRecord.lease == token))
+    free = (TaskRecord.until <= 0) | (TaskRecord.lease == token)
+    if over is not None:
+        free |= _is_lease(over)
+    actions: list[Action] = [TaskRecord.lease.set(token), TaskRecord.until.set(time.time() + seconds)]
     with translate_errors():
-        record.update(actions=[TaskRecord.lease.set(token), TaskRecord.until.set(now + seconds)], condition=free)
-    return _make_task(record)
+        record.update(actions=actions, condition=TaskRecord.id.exists() & free)
+    return make_task(record)
+
+
+def _is_lease(lease: Lease) -> Condition:
+    same: Condition = (TaskRecord.lease == lease.token) & (TaskRecord.until == lease.until)
+    return same
 
 
 def save(
@@ -227,23 +249,27 @@ def save(
     cursor: Mapping[str, Any] | None = None,
     done: bool | None = None,
 ) -> Task:
-    """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it.
+    """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it. It may be the
+    first write of a worker that found the lease of `task` to be over.
 
     Conflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes the
     status, unless the task was removed: a Conflict, too.
     """
-    record = TaskRecord(task.id)
-    actions: list[Action] = [TaskRecord.until.set(time.time() + (seconds or -CLOCKS_DIFFER))]
+    record, now = TaskRecord(task.id), time.time()
+    actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
     for attribute, value in ((TaskRecord.view, view), (TaskRecord.cursor, cursor)):
         if value is not None:
             actions.append(attribute.set(_dump(value)))
-    condition = TaskRecord.lease == token
+    condition = (TaskRecord.attempt == task.attempt) & ((TaskRecord.lease == token) | _is_lease(task.lease))
     if done is not None:
-        actions.append(TaskRecord.status_key.set(_make_status_key(task.kind, done)))
-        condition &= TaskRecord.status_key != _make_removed_key(task.kind)
+        actions.append(TaskRecord.status_key.set(make_status_key(task.kind, done)))
+        condition &= TaskRecord.status_key != make_removed_key(task.kind)
     with translate_errors():
         record.update(actions=actions, condition=condition)
-    return _make_task(record)
+    if done is not None:
+        for status, rows in ((done, 1), (not done, -1)):
+            get_marks().move(make_status_key(task.kind, status), task.owner, record.ordered, rows)
+    return make_task(record)
 
 
 def mark_cancelled(id: str) -> None:
@@ -252,82 +278,62 @@ def mark_cancelled(id: str) -> None:
         TaskRecord(id).update(actions=[TaskRecord.cancel.set(True)], condition=TaskRecord.id.exists())
 
 
-def list_unfinished(kind: str) -> Iterator[Row]:
-    """The tasks of a kind that are to be worked on, also those that were removed."""
-    yield from _query(_make_status_key(kind, False))
-    yield from _query(_make_removed_key(kind))
-
-
-def reopen(task: Task, view: TaskView, *, removed: bool = False) -> Task:
-    """Make a task undone once more, as its next run; a worker that holds it loses its lease.
-
-    `removed`: it is shown no more, and all that this run does is to clean up. Conflict when that run was opened before.
-    """
+def reopen(task: Task, view: TaskView) -> Task:
+    """Make a task undone once more, as its next run; a worker that holds it loses its lease. Conflict when that run was
+    opened before."""
     record = TaskRecord(task.id)
+    with translate_errors():
+        record.update(actions=make_reopening(task, view), condition=TaskRecord.attempt == task.attempt)
+    get_marks().forget()
+    return make_task(record)
+
+
+def renew(task: Task, new: NewTask) -> Task:
+    """Put a new task in the place of one of the same id that is done, as its next run, which may go on from its cursor.
+    Conflict when another one was put there before."""
+    record = make_record(new)
+    record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
+    done = TaskRecord.status_key == make_status_key(task.kind, True)
+    with translate_errors():
+        record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.ordered == record.ordered))
+    get_marks().forget()
+    return make_task(record)
+
+
+def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
+    """What opens the next run; without a `view` it only cleans up, and the task is shown no more."""
+    status_key = make_removed_key(task.kind) if view is None else make_status_key(task.kind, False)
     actions: list[Action] = [
-        TaskRecord.view.set(_dump(view)),
-        TaskRecord.status_key.set(_make_removed_key(task.kind) if removed else _make_status_key(task.kind, False)),
-        TaskRecord.cancel.set(removed),
+        TaskRecord.status_key.set(status_key),
+        TaskRecord.cancel.set(view is None),
         TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
         TaskRecord.until.set(0),
     ]
-    with translate_errors():
-        record.update(actions=actions, condition=TaskRecord.attempt == task.attempt)
-    return _make_task(record)
-
-
-def release_leases(kind: str) -> list[Row]:
-    """End every lease of a kind; the tasks that are unfinished. For the only process that works on them."""
-    found: list[Row] = []
-    for row in list(list_unfinished(kind)):
-        try:
-            with translate_errors():
-                TaskRecord(row.id).update(actions=[TaskRecord.until.set(0)], condition=TaskRecord.id.exists())
-        except Conflict:
-            continue  # removed meanwhile
-        found.append(row)
-    return found
+    return actions if view is None else [*actions, TaskRecord.view.set(_dump(view))]
 
 
 def mark_removed(task: Task) -> None:
     """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(_make_removed_key(task.kind))]
+    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(make_removed_key(task.kind))]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
+    get_marks().forget()
 
 
 def mark_done(task: Task, view: TaskView) -> None:
     """Count a task whose machine could not be started as done."""
     actions: list[Action] = [
         TaskRecord.view.set(_dump(view)),
-        TaskRecord.status_key.set(_make_status_key(task.kind, True)),
+        TaskRecord.status_key.set(make_status_key(task.kind, True)),
     ]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
-
-
-def delete_removed(id: str) -> None:
-    """Delete a task if it was removed."""
-    with translate_errors():
-        try:
-            record = TaskRecord.get(id, consistent_read=True)
-        except DoesNotExist:
-            return
-        if record.status_key == _make_removed_key(record.kind):
-            record.delete()
-
-
-def delete_done(kind: str, id: str) -> None:
-    """Delete a task that is done; one that was just reopened stays."""
-    try:
-        with translate_errors():
-            TaskRecord(id).delete(condition=TaskRecord.status_key == _make_status_key(kind, True))
-    except Conflict:
-        pass  # reopened, or deleted
+    get_marks().forget()
 
 
 def delete(id: str) -> None:
     """Delete a task."""
     with translate_errors():
         TaskRecord(id).delete()
+    get_marks().forget()

@@ -14,7 +14,7 @@ from typing import Any
 from mangrove.records import settings, storages, users
 from mangrove.records.base import NameTaken
 from mangrove.site import snapshot
-from mangrove.site.values import make_token
+from mangrove.site.values import make_link_salt, make_token
 
 PASSWORD_LETTERS = 16
 _LETTERS = string.ascii_letters + string.digits
@@ -34,15 +34,22 @@ def run(data: Path | None, given: str, hash_password: Callable[[str], str], perm
         guest = {"username": "guest", "password_hash": hash_password("guest"), "role": 1, "disabled": True}
         _create_unless_taken(users.create, guest)
     if not settings.all().get("token"):
-        settings.save({"token": make_token()})
+        index = {} if data is None else {"search_index": "database", "auto_update_index": "true"}
+        settings.save({"token": make_token(), "link_salt": make_link_salt()} | index)
     snapshot.latest()
     return password
+
+
+def find_short_password() -> str | None:
+    """The name of an administrator whose password is short."""
+    return next((user.username for user in users.all() if user.has_short_password), None)
 
 
 def _create_administrator(given: str, hash_password: Callable[[str], str], permission: int) -> str | None:
     password = given or "".join(secrets.choice(_LETTERS) for _ in range(PASSWORD_LETTERS))
     admin = {"username": "admin", "password_hash": hash_password(password), "role": 2, "permission": permission}
-    created = _create_unless_taken(users.create, admin)
+    is_short = len(password) < users.SHORT_PASSWORD
+    created = _create_unless_taken(users.create, admin | {"has_short_password": is_short})
     return password if created and not given else None
 
 
@@ -60,7 +67,7 @@ def _create_files_storage(data: Path | None) -> None:
     addition: dict[str, Any]
     if data is not None:
         folder = data / "files"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         driver = "Local"
         addition = {"root_folder_path": str(folder.resolve()), "show_hidden": True, "mkdir_perm": "777"}
     elif bucket:

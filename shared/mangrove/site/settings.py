@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import re
 from collections.abc import Callable, Mapping
 
+from mangrove.net.addresses import check_policy_text
+from mangrove.paths import TreePath
 from mangrove.patterns import compile_pattern
 from mangrove.problems import BadRequest, Problem
 from mangrove.records import settings as records
 from mangrove.site import snapshot
-from mangrove.site.table import BY_KEY, READONLY
-from mangrove.site.values import make_token
+from mangrove.site.table import BY_KEY, READONLY, Setting
+from mangrove.site.values import make_link_salt, make_token
 
 MAX_LINK_HOURS = 876_000  # a hundred years
+MIN_TOKEN_LENGTH = 32  # characters; a shorter one that is stored already goes on
+LONGEST_MINIMUM = 64  # characters that a password can be asked to have
+OLDER_TOKEN_LENGTH = 16  # that was enough before; backups may carry such a token
 
 
 def save(values: Mapping[str, str]) -> None:
@@ -23,12 +26,22 @@ def save(values: Mapping[str, str]) -> None:
     Type, group, flag and options are the table's, never the client's.
     """
     if not values:
-        raise Problem("failed save setting: empty slice found")
+        raise Problem("there is no setting to save")
     kept = {key: value for key, value in values.items() if key not in BY_KEY or BY_KEY[key].flag != READONLY}
+    is_backup = "version" in values  # all that a list of the settings told, and not those of one form
     for key, value in kept.items():
-        _check(key, value)
+        if not (is_backup and key == "token" and len(value) >= OLDER_TOKEN_LENGTH):
+            _check(key, value)
+    _renew_salt(kept)
     if kept:
         records.save(kept)
+
+
+def _renew_salt(values: dict[str, str]) -> None:
+    """Have the salt of links stored with a new token alone: the one that a backup brings with it, or another."""
+    salt, now = values.pop("link_salt", ""), snapshot.latest().settings
+    if values.get("token", now.token) != now.token:
+        values["link_salt"] = make_link_salt() if salt in ("", now.link_salt) else salt
 
 
 def _check(key: str, value: str) -> None:
@@ -40,19 +53,33 @@ def _check(key: str, value: str) -> None:
             if key in HOOKS:
                 HOOKS[key](value)
             check_type(setting.type, setting.options, value)
+            _check_presence(setting, value)
     except (ValueError, RecursionError) as error:
         text = error.args[0] if error.args else error
-        raise Problem(f"failed to execute hook on {key}: {text}") from None
+        raise Problem(f"setting [{key}]: {text}") from None
+
+
+def _check_presence(setting: Setting, value: str) -> None:
+    if setting.asks_for_absent(value):
+        raise ValueError(f'this version has no {setting.absent}: only "{setting.default}" can be saved')
 
 
 def check_type(kind: str, options: str, value: str) -> None:
     """ValueError unless `value` is one of a setting's type; `options` are those of a select."""
     if kind == "bool" and value not in ("true", "false", "1", "0", ""):
         raise ValueError(f'"{value[:40]}" is neither true nor false')
-    if kind == "number" and value:
-        int(value)
+    if kind == "number" and value and not _is_integer(value):
+        raise ValueError(f'"{value[:40]}" is no integer')
     if kind == "select" and value and value not in options.split(","):
-        raise ValueError(f"not support: {value[:40]}")
+        raise ValueError(f'"{value[:40]}" is none of {options}')
+
+
+def _is_integer(value: str) -> bool:
+    try:
+        int(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_patterns(value: str) -> None:
@@ -60,9 +87,16 @@ def _check_patterns(value: str) -> None:
         compile_pattern(line)
 
 
-def _check_json_object(value: str) -> None:
-    if not isinstance(json.loads(value), dict):
-        raise ValueError("not a JSON object")
+def _check_char_mapping(value: str) -> None:
+    try:
+        mapping = json.loads(value)
+    except ValueError:
+        mapping = None
+    if not isinstance(mapping, dict):
+        raise ValueError('not a JSON object such as {"/": "|"}')
+    for old, new in mapping.items():
+        if not (old and isinstance(new, str)) or any(letter in "/\\\x7f" or letter < " " for letter in new):
+            raise ValueError(f'"{old[:40]}" needs a text to stand for it that a name may hold')
 
 
 def _check_link_hours(value: str) -> None:
@@ -80,6 +114,11 @@ def _check_whole_number(value: str) -> None:
         raise ValueError(f'a whole number from 0 on, got "{value[:40]}"')
 
 
+def _check_password_length(value: str) -> None:
+    if not (value.isascii() and value.isdecimal() and int(value) <= LONGEST_MINIMUM):
+        raise ValueError(f'a whole number from 0 to {LONGEST_MINIMUM}, got "{value[:40]}"')
+
+
 def _check_text_encoding(value: str) -> None:
     try:
         is_text = b"a".decode(value, errors="replace") != ""
@@ -89,37 +128,39 @@ def _check_text_encoding(value: str) -> None:
         raise ValueError(f"not an encoding: {value[:40]}")
 
 
+def _check_paths(value: str) -> None:
+    try:
+        for line in filter(str.strip, value.splitlines()):
+            TreePath(line.strip())
+    except Problem as problem:
+        raise ValueError(problem.message) from None
+
+
 def _check_search_index(value: str) -> None:
     if value not in BY_KEY["search_index"].options.split(","):
         raise ValueError(f"not support index: {value[:40]}")
 
 
-def _check_hosts(value: str) -> None:
-    """Every part is an address, a network or the name of a host."""
-    for part in filter(None, re.split(r"[\s,]+", value)):
-        if ":" in part or "/" in part:
-            ipaddress.ip_network(part.strip("[]"), strict=False)
-        elif not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", part):
-            raise ValueError(f"not a host: {part[:40]}")
-
-
 def _check_token(value: str) -> None:
-    if value and len(value) < 16:
-        raise ValueError("a token needs at least 16 characters")
+    if value and len(value) < MIN_TOKEN_LENGTH and value != snapshot.latest().settings.token:
+        raise ValueError(f"a token needs at least {MIN_TOKEN_LENGTH} characters, a shorter one can be guessed")
 
 
 # what a key demands beside its type; each raises ValueError
 HOOKS: Mapping[str, Callable[[str], None]] = {
     "privacy_regs": _check_patterns,
-    "filename_char_mapping": _check_json_object,
+    "filename_char_mapping": _check_char_mapping,
     "link_expiration": _check_link_hours,
+    "min_password_length": _check_password_length,
     "multipart_chunk_size": _check_chunk_size,
     "archive_max_members": _check_whole_number,
     "archive_max_size": _check_whole_number,
     "archive_max_ratio": _check_whole_number,
     "non_efs_zip_encoding": _check_text_encoding,
     "search_index": _check_search_index,
-    "offline_download_allowed_hosts": _check_hosts,
+    "ignore_paths": _check_paths,
+    "max_index_depth": _check_whole_number,
+    "offline_download_allowed_hosts": check_policy_text,
     "token": _check_token,
 }
 

@@ -1,7 +1,8 @@
 """The configuration in memory: users, storages, rules and settings as of one version.
 
 A file request asks here and makes no call to the records engine. A write to the configuration raises its version in
-the records; this process loads it anew with the next question, others within `config().snapshot_seconds`.
+the records; this process follows with the next question, others within `config().snapshot_seconds`. Only what changed
+is read anew, and what did not change is the same object in the next snapshot.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Problem
-from mangrove.records import counters, metas, settings, storages, users
-from mangrove.records.counters import ConfigurationWrites
+from mangrove.records import configuration, metas, settings, storages, users
+from mangrove.records.configuration import ConfigurationWrites
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.records.users import User
@@ -57,11 +59,7 @@ class SnapshotStore:
             found = self.find_fresh()
             if found is not None:
                 return found
-            compared, writes = time.monotonic(), runtime.get(ConfigurationWrites).count  # both before the records
-            if self.snapshot is not None and counters.get_configuration_version() == self.snapshot.version:
-                self._compared, self._writes = compared, writes
-                return self.snapshot
-            return self._load()
+            return self._follow() if self.snapshot is not None else self._load()
 
     def load(self) -> Snapshot:
         """Read everything anew."""
@@ -69,17 +67,80 @@ class SnapshotStore:
             return self._load()
 
     def _load(self) -> Snapshot:
+        return self._keep(_read_all)
+
+    def _follow(self) -> Snapshot:
+        return self._keep(lambda: _read_changes(current()))
+
+    def _keep(self, read: Callable[[], Snapshot]) -> Snapshot:
         compared, writes = time.monotonic(), runtime.get(ConfigurationWrites).count  # both before the records
-        snapshot = Snapshot(
-            counters.get_configuration_version(),
-            {user.username: user for user in users.all()},
-            tuple(storages.all()),
-            {meta.path: meta for meta in metas.all()},
-            Settings(settings.all()),
-        )
-        self.snapshot = snapshot  # before the two that call it fresh
+        self.snapshot = read()  # before the two that call it fresh
         self._compared, self._writes = compared, writes
-        return snapshot
+        return self.snapshot
+
+
+def _read_all() -> Snapshot:
+    return Snapshot(
+        configuration.get_version(),
+        {user.username: user for user in users.all()},
+        tuple(storages.all()),
+        {meta.path: meta for meta in metas.all()},
+        Settings(settings.all()),
+    )
+
+
+def _read_changes(old: Snapshot) -> Snapshot:
+    """The present configuration, from an old one and what changed since."""
+    version = configuration.get_version()
+    if version == old.version:
+        return old
+    changes = configuration.read_changes(old.version, version)
+    if changes is None:
+        return _read_all()
+    new = replace(old, version=version)
+    for kind, ids in changes.items():
+        new = _FOLLOWERS[kind](new, ids)
+    return new
+
+
+class _Numbered(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+Numbered = TypeVar("Numbered", bound=_Numbered)
+
+
+def _merge(old: Iterable[Numbered], ids: Collection[Any], present: dict[int, Numbered]) -> list[Numbered]:
+    """The old records with those of `ids` as they are at present, if they still are."""
+    kept = [present.pop(one.id, None) if one.id in ids else one for one in old]
+    return [one for one in (*kept, *present.values()) if one is not None]
+
+
+def _follow_users(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+    found = _merge(old.users.values(), ids, users.get_many(ids))
+    return replace(old, users={user.username: user for user in found})
+
+
+def _follow_storages(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+    return replace(old, storages=tuple(storages.sort(_merge(old.storages, ids, storages.get_many(ids)))))
+
+
+def _follow_metas(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+    found = _merge(old.metas.values(), ids, metas.get_many(ids))
+    return replace(old, metas={meta.path: meta for meta in found})
+
+
+def _follow_settings(old: Snapshot, keys: Collection[Any]) -> Snapshot:
+    return replace(old, settings=old.settings.replace(keys, settings.get_many(keys)))
+
+
+_FOLLOWERS: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
+    users.KIND: _follow_users,
+    storages.KIND: _follow_storages,
+    metas.KIND: _follow_metas,
+    settings.KIND: _follow_settings,
+}
 
 
 def is_loaded() -> bool:

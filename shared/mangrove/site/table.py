@@ -8,6 +8,9 @@ from mangrove import __version__
 
 SINGLE, SITE, STYLE, PREVIEW, GLOBAL, OFFLINE, INDEX, SSO, LDAP, S3, FTP, TRAFFIC = range(12)
 PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
+SHARING, MULTIPART, WEBAUTHN = "sharing", "upload in parts", "WebAuthn"
+SINGLE_SIGN_ON, LDAP_LOGIN, TRANSMISSION = "single sign-on", "LDAP", "Transmission"
+S3_SERVER, FTP_SERVER, SFTP_SERVER = "S3 server", "FTP server", "SFTP server"
 
 LOGO = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%232e7d5b' "
@@ -33,7 +36,10 @@ NO_INDEX = '{"obj_count":0,"is_done":true,"last_done_time":null,"error":""}'
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a key is; `default` as text, `options` comma-separated for a select."""
+    """What a key is; `default` as text, `options` comma-separated for a select.
+
+    `absent`: the feature it would switch on, when this version does not have it: only what leaves it off can be saved.
+    """
 
     key: str
     type: str
@@ -42,6 +48,13 @@ class Setting:
     flag: int
     options: str = ""
     help: str = ""
+    absent: str = ""
+
+    def asks_for_absent(self, value: str) -> bool:
+        """Whether `value` would switch on what is not there."""
+        if not self.absent:
+            return False
+        return value in ("true", "1") if self.type == "bool" else value not in ("", self.default)
 
 
 TABLE = (
@@ -93,14 +106,15 @@ TABLE = (
     Setting("customize_body", "text", "", GLOBAL, PRIVATE),
     Setting("link_expiration", "number", "0", GLOBAL, PRIVATE),
     Setting("sign_all", "bool", "true", GLOBAL, PRIVATE),
+    Setting("link_follows_user", "bool", "true", GLOBAL, PRIVATE, help="a link ends when its user may no longer read"),
     Setting("privacy_regs", "text", PRIVACY, GLOBAL, PRIVATE),
     Setting("ocr_api", "string", "", GLOBAL, PUBLIC),
     Setting("filename_char_mapping", "text", '{"/": "|"}', GLOBAL, PUBLIC),
     Setting("forward_direct_link_params", "bool", "false", GLOBAL, PUBLIC),
     Setting("ignore_direct_link_params", "string", "sign,mangrove_ts,openlist_ts,raw", GLOBAL, PUBLIC),
-    Setting("webauthn_login_enabled", "bool", "false", GLOBAL, PUBLIC),
-    Setting("share_preview", "bool", "false", GLOBAL, PUBLIC),
-    Setting("share_archive_preview", "bool", "false", GLOBAL, PUBLIC),
+    Setting("webauthn_login_enabled", "bool", "false", GLOBAL, PUBLIC, absent=WEBAUTHN),
+    Setting("share_preview", "bool", "false", GLOBAL, PUBLIC, absent=SHARING),
+    Setting("share_archive_preview", "bool", "false", GLOBAL, PUBLIC, absent=SHARING),
     Setting("share_force_proxy", "bool", "true", GLOBAL, PRIVATE),
     Setting("share_summary_content", "text", SHARE_TEXT, GLOBAL, PUBLIC),
     Setting("handle_hook_after_writing", "bool", "false", GLOBAL, PRIVATE),
@@ -113,7 +127,9 @@ TABLE = (
         PRIVATE,
         help="refuse uploads of .DS_Store, desktop.ini, Thumbs.db, @eaDir and names that begin with ._",
     ),
+    Setting("min_password_length", "number", "0", GLOBAL, PUBLIC),
     Setting("token", "string", "", SINGLE, PRIVATE),
+    Setting("link_salt", "string", "", SINGLE, PRIVATE, help="made anew with the token, which ends all links"),
     Setting(
         "search_index",
         "select",
@@ -126,7 +142,7 @@ TABLE = (
     Setting("ignore_paths", "text", "", INDEX, PRIVATE, help="one path per line"),
     Setting("max_index_depth", "number", "20", INDEX, PRIVATE, help="max depth of index"),
     Setting("index_progress", "text", NO_INDEX, SINGLE, PRIVATE),
-    Setting("sso_login_enabled", "bool", "false", SSO, PUBLIC),
+    Setting("sso_login_enabled", "bool", "false", SSO, PUBLIC, absent=SINGLE_SIGN_ON),
     Setting("sso_login_platform", "select", "", SSO, PUBLIC, options="Casdoor,Github,Microsoft,Google,Dingtalk,OIDC"),
     Setting("sso_client_id", "string", "", SSO, PRIVATE),
     Setting("sso_client_secret", "string", "", SSO, PRIVATE),
@@ -136,11 +152,11 @@ TABLE = (
     Setting("sso_endpoint_name", "string", "", SSO, PRIVATE),
     Setting("sso_jwt_public_key", "string", "", SSO, PRIVATE),
     Setting("sso_extra_scopes", "string", "", SSO, PRIVATE),
-    Setting("sso_auto_register", "bool", "false", SSO, PRIVATE),
+    Setting("sso_auto_register", "bool", "false", SSO, PRIVATE, absent=SINGLE_SIGN_ON),
     Setting("sso_default_dir", "string", "/", SSO, PRIVATE),
     Setting("sso_default_permission", "number", "0", SSO, PRIVATE),
-    Setting("sso_compatibility_mode", "bool", "false", SSO, PUBLIC),
-    Setting("ldap_login_enabled", "bool", "false", LDAP, PUBLIC),
+    Setting("sso_compatibility_mode", "bool", "false", SSO, PUBLIC, absent=SINGLE_SIGN_ON),
+    Setting("ldap_login_enabled", "bool", "false", LDAP, PUBLIC, absent=LDAP_LOGIN),
     Setting("ldap_server", "string", "", LDAP, PRIVATE),
     Setting("ldap_skip_tls_verify", "bool", "false", LDAP, PRIVATE),
     Setting("ldap_manager_dn", "string", "", LDAP, PRIVATE),
@@ -150,16 +166,16 @@ TABLE = (
     Setting("ldap_default_dir", "string", "/", LDAP, PRIVATE),
     Setting("ldap_default_permission", "number", "0", LDAP, PRIVATE),
     Setting("ldap_login_tips", "string", "login with ldap", LDAP, PUBLIC),
-    Setting("s3_access_key_id", "string", "", S3, PRIVATE),
-    Setting("s3_secret_access_key", "string", "", S3, PRIVATE),
-    Setting("s3_buckets", "string", "[]", S3, PRIVATE),
-    Setting("ftp_public_host", "string", "127.0.0.1", FTP, PRIVATE),
-    Setting("ftp_pasv_port_map", "text", "", FTP, PRIVATE),
-    Setting("ftp_mandatory_tls", "bool", "false", FTP, PRIVATE),
-    Setting("ftp_implicit_tls", "bool", "false", FTP, PRIVATE),
-    Setting("ftp_tls_private_key_path", "string", "", FTP, PRIVATE),
-    Setting("ftp_tls_public_cert_path", "string", "", FTP, PRIVATE),
-    Setting("sftp_disable_password_login", "bool", "false", FTP, PRIVATE),
+    Setting("s3_access_key_id", "string", "", S3, PRIVATE, absent=S3_SERVER),
+    Setting("s3_secret_access_key", "string", "", S3, PRIVATE, absent=S3_SERVER),
+    Setting("s3_buckets", "string", "[]", S3, PRIVATE, absent=S3_SERVER),
+    Setting("ftp_public_host", "string", "127.0.0.1", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("ftp_pasv_port_map", "text", "", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("ftp_mandatory_tls", "bool", "false", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("ftp_implicit_tls", "bool", "false", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("ftp_tls_private_key_path", "string", "", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("ftp_tls_public_cert_path", "string", "", FTP, PRIVATE, absent=FTP_SERVER),
+    Setting("sftp_disable_password_login", "bool", "false", FTP, PRIVATE, absent=SFTP_SERVER),
     Setting("offline_download_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("offline_download_transfer_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("upload_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
@@ -191,16 +207,41 @@ TABLE = (
         PRIVATE,
         help="times its packed size to which an archive, or a file in it, may unpack; 0 is no bound",
     ),
+    Setting(
+        "durability",
+        "select",
+        "file",
+        TRAFFIC,
+        PRIVATE,
+        options="process,file",
+        help="what a stored file survives once that is said: the end of the process, or a power cut",
+    ),
+    Setting(
+        "verify_moves",
+        "bool",
+        "true",
+        TRAFFIC,
+        PRIVATE,
+        help="read a moved file once more at its target before the source is removed, where no checksum proves it",
+    ),
     Setting("task_retention_days", "number", "7", TRAFFIC, PRIVATE, help="Days for which finished tasks are kept"),
     Setting("max_client_download_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_client_upload_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_server_download_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_server_upload_speed", "number", "-1", TRAFFIC, PRIVATE),
-    Setting("multipart_enabled", "bool", "false", TRAFFIC, PUBLIC),
+    Setting("multipart_enabled", "bool", "false", TRAFFIC, PUBLIC, absent=MULTIPART),
     Setting(
         "multipart_chunk_size", "number", "10", TRAFFIC, PUBLIC, help="size in MB of one part of an upload in parts"
     ),
     Setting("aria2_secret", "string", "", OFFLINE, PRIVATE),
+    Setting(
+        "aria2_http",
+        "bool",
+        "false",
+        OFFLINE,
+        PRIVATE,
+        help="give addresses of http and https to aria2 where it is chosen; else this service fetches them itself",
+    ),
     Setting("aria2_uri", "string", "http://localhost:6800/jsonrpc", OFFLINE, PRIVATE),
     Setting(
         "offline_download_max_size",
@@ -222,7 +263,9 @@ TABLE = (
     Setting("offline_download_ready", "string", "", SINGLE, PRIVATE, help="download tools that answered when set up"),
     Setting("qbittorrent_seedtime", "number", "0", OFFLINE, PRIVATE),
     Setting("qbittorrent_url", "string", "http://localhost:8080/", OFFLINE, PRIVATE),
-    Setting("transmission_seedtime", "number", "0", OFFLINE, PRIVATE),
-    Setting("transmission_uri", "string", "http://localhost:9091/transmission/rpc", OFFLINE, PRIVATE),
+    Setting("transmission_seedtime", "number", "0", OFFLINE, PRIVATE, absent=TRANSMISSION),
+    Setting(
+        "transmission_uri", "string", "http://localhost:9091/transmission/rpc", OFFLINE, PRIVATE, absent=TRANSMISSION
+    ),
 )
 BY_KEY = {setting.key: setting for setting in TABLE}

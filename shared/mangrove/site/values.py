@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import string
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from mangrove.paths import TreePath
 from mangrove.problems import BadRequest
-from mangrove.site.table import BY_KEY, DEPRECATED, PUBLIC, READONLY, TABLE
+from mangrove.site import setting_texts
+from mangrove.site.table import BY_KEY, DEPRECATED, PUBLIC, READONLY, TABLE, Setting
 
 _LETTERS = string.ascii_letters + string.digits
 
 
+def _asks_for_absent(key: str, value: str) -> bool:
+    setting = BY_KEY.get(key)
+    return setting is not None and setting.asks_for_absent(value)
+
+
 class Settings(Mapping[str, str]):
-    """All values of one snapshot, defaults filled in; typed properties for what the service itself reads."""
+    """All values of one snapshot, defaults filled in; typed properties for what the service itself reads.
+
+    What an older version stored to switch on what is not there counts as not stored: nobody is told that it is.
+    """
 
     def __init__(self, stored: Mapping[str, str]) -> None:
-        self._values = {setting.key: setting.default for setting in TABLE} | dict(stored)
+        self._stored = dict(stored)
+        shown = {key: value for key, value in stored.items() if not _asks_for_absent(key, value)}
+        self._values = {setting.key: setting.default for setting in TABLE} | shown
         self._values["version"] = BY_KEY["version"].default
 
     def __getitem__(self, key: str) -> str:
@@ -31,6 +44,10 @@ class Settings(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def replace(self, keys: Collection[str], stored: Mapping[str, str]) -> Settings:
+        """These values, with those of `keys` as they are stored now, or no more."""
+        return Settings({key: value for key, value in self._stored.items() if key not in keys} | dict(stored))
+
     def _is_on(self, key: str) -> bool:
         """A bool setting."""
         return self._values[key] in ("true", "1")
@@ -39,18 +56,33 @@ class Settings(Mapping[str, str]):
         """A number setting; 0 for an empty one."""
         return int(self._values[key] or 0)
 
-    def _parse_extensions(self, key: str) -> frozenset[str]:
-        """A comma-separated list of file name extensions, lower-case."""
+    def _parse_speed(self, key: str) -> int | None:
+        """Bytes a second, of a setting in KiB; None when that is negative, 0 or empty."""
+        kibibytes = self._parse_number(key)
+        return kibibytes << 10 if kibibytes > 0 else None
+
+    def _parse_words(self, key: str) -> frozenset[str]:
+        """A comma-separated list, lower-case."""
         return frozenset(part.strip().lower() for part in self._values[key].split(",") if part.strip())
 
     @cached_property
     def token(self) -> str:
-        """The permanent token; also the key of link signatures. `""` means there is none."""
+        """The permanent token; `""` means there is none."""
         return self._values["token"]
+
+    @cached_property
+    def link_salt(self) -> str:
+        """Part of the key of links; `""` while the token is one from before links had a key of their own."""
+        return self._values["link_salt"]
 
     @cached_property
     def sign_all(self) -> bool:
         return self._is_on("sign_all")
+
+    @cached_property
+    def link_follows_user(self) -> bool:
+        """Whether a link is good only as long as the user it was made for may read what it opens."""
+        return self._is_on("link_follows_user")
 
     @cached_property
     def link_expiration(self) -> int:
@@ -70,21 +102,32 @@ class Settings(Mapping[str, str]):
         """Type code by extension; of two settings that name one, the first of audio, video, image, text wins."""
         found: dict[str, int] = {}
         for code, key in ((3, "audio_types"), (2, "video_types"), (5, "image_types"), (4, "text_types")):
-            for extension in self._parse_extensions(key):
+            for extension in self._parse_words(key):
                 found.setdefault(extension, code)
         return found
 
     @cached_property
     def text_types(self) -> frozenset[str]:
-        return self._parse_extensions("text_types")
+        return self._parse_words("text_types")
 
     @cached_property
     def proxy_types(self) -> frozenset[str]:
-        return self._parse_extensions("proxy_types")
+        return self._parse_words("proxy_types")
+
+    @cached_property
+    def proxy_ignore_headers(self) -> frozenset[str]:
+        """Names of request headers that no upstream server is sent, in lower case."""
+        return self._parse_words("proxy_ignore_headers")
 
     @cached_property
     def hide_storage_details_in_manage_page(self) -> bool:
         return self._is_on("hide_storage_details_in_manage_page")
+
+    @cached_property
+    def filename_char_mapping(self) -> Mapping[str, str]:
+        """What a name of a storage may hold and no path can: what stands for it where the name is shown."""
+        mapping: dict[str, Any] = json.loads(self._values["filename_char_mapping"] or "{}")
+        return {old: new for old, new in mapping.items() if old and isinstance(new, str)}
 
     @cached_property
     def forward_direct_link_params(self) -> bool:
@@ -138,6 +181,32 @@ class Settings(Mapping[str, str]):
         return self._parse_number("archive_max_ratio")
 
     @cached_property
+    def is_durable(self) -> bool:
+        """Whether what is stored has to survive a power cut before that is said."""
+        return self._values["durability"] == "file"
+
+    @cached_property
+    def verify_moves(self) -> bool:
+        return self._is_on("verify_moves")
+
+    @cached_property
+    def max_client_download_speed(self) -> int | None:
+        """Bytes a second to all HTTP clients; None for no limit. The other three are of the same kind."""
+        return self._parse_speed("max_client_download_speed")
+
+    @cached_property
+    def max_client_upload_speed(self) -> int | None:
+        return self._parse_speed("max_client_upload_speed")
+
+    @cached_property
+    def max_server_download_speed(self) -> int | None:
+        return self._parse_speed("max_server_download_speed")
+
+    @cached_property
+    def max_server_upload_speed(self) -> int | None:
+        return self._parse_speed("max_server_upload_speed")
+
+    @cached_property
     def task_retention_days(self) -> int:
         return self._parse_number("task_retention_days")
 
@@ -165,6 +234,10 @@ class Settings(Mapping[str, str]):
         return self._values["aria2_secret"]
 
     @cached_property
+    def aria2_http(self) -> bool:
+        return self._is_on("aria2_http")
+
+    @cached_property
     def qbittorrent_url(self) -> str:
         return self._values["qbittorrent_url"]
 
@@ -172,6 +245,31 @@ class Settings(Mapping[str, str]):
     def qbittorrent_seedtime(self) -> int:
         """Minutes; negative for ever."""
         return self._parse_number("qbittorrent_seedtime")
+
+    @cached_property
+    def has_search_index(self) -> bool:
+        """Whether names are found by an index; whichever of the known engines is chosen, it is ours."""
+        return self._values["search_index"] not in ("", "none")
+
+    @cached_property
+    def corrects_index(self) -> bool:
+        """Whether a listing that is read anyway corrects the index."""
+        return self.has_search_index and self._is_on("auto_update_index")
+
+    @cached_property
+    def marks_changes(self) -> bool:
+        """Whether what this service changes itself is found from then on."""
+        return self.has_search_index and (self._is_on("auto_update_index") or self._is_on("handle_hook_after_writing"))
+
+    @cached_property
+    def ignore_paths(self) -> tuple[TreePath, ...]:
+        """Folders of the tree that are not indexed, nor what is below them."""
+        return tuple(map(TreePath, filter(None, map(str.strip, self._values["ignore_paths"].splitlines()))))
+
+    @cached_property
+    def max_index_depth(self) -> int:
+        """How deep in the tree names are indexed, 1 for those right below its root; 0 for no bound."""
+        return self._parse_number("max_index_depth")
 
     def task_workers(self, setting: str) -> int:
         """How many tasks run at once, by the key of a `…_task_threads_num` setting; 0 pauses."""
@@ -206,7 +304,7 @@ def make_record(key: str, value: str) -> dict[str, Any]:
             "flag": DEPRECATED, "index": 0,
         }  # fmt: skip
     return {
-        "key": key, "value": value, "help": setting.help, "type": setting.type, "options": setting.options,
+        "key": key, "value": value, "help": _make_help(setting), "type": setting.type, "options": setting.options,
         "group": setting.group, "flag": setting.flag, "index": _POSITIONS[key],
     }  # fmt: skip
 
@@ -220,3 +318,14 @@ def make_default_records(groups: frozenset[int] | None = None) -> list[dict[str,
 def make_token() -> str:
     """A permanent token: `mangrove-`, a UUID, 64 letters and digits."""
     return f"mangrove-{uuid.uuid4()}{''.join(secrets.choice(_LETTERS) for _ in range(64))}"
+
+
+def make_link_salt() -> str:
+    """A salt for the key of links."""
+    return secrets.token_urlsafe(16)
+
+
+def _make_help(setting: Setting) -> str:
+    """What a setting is for, and that this version does not have it."""
+    text = setting.help or setting_texts.TEXTS[setting.key]
+    return f"{text} This version has no {setting.absent}." if setting.absent else text

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mangrove.drivers.base import MakesDirectories
 from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath, check_name
-from mangrove.problems import Denied, Forbidden, NotSupported, StorageProblem
+from mangrove.problems import Denied, Forbidden, StorageProblem
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
-from mangrove.tree.changes import forget_upwards
 from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.names import makedirs
 from mangrove.tree.rules import Rule
 
 
@@ -43,7 +43,7 @@ class Target:
     name: str
     endpoint: Endpoint
     mount: Mount
-    _folders: dict[str | None, tuple[bool, Rule | None]] = field(default_factory=dict)
+    _folders: dict[str | None, tuple[bool, Sequence[Rule]]] = field(default_factory=dict)
 
     @property
     def located(self) -> Located:
@@ -56,28 +56,37 @@ class Target:
         if parent not in self._folders:
             self._folders[parent] = self._find_rules(parent)
         may, hiding = self._folders[parent]
-        if may and not (hiding is not None and hiding.hides_name(name)):
+        if may and not any(rule.hides_name(name) for rule in hiding):
             return None
         return Forbidden("permission denied")
 
-    def _find_rules(self, parent: str | None) -> tuple[bool, Rule | None]:
-        """Whether new things may be put into a folder (None: the target's own), and the rule that hides names in it."""
-        path, user, rules = self.folder.path, self.folder.caller.user, self.folder.rules
-        if parent is not None:
-            path = TreePath(f"{path}/{self.name}/{parent}")
-        there, _ = self.folder.with_path(path).find_mount()
-        may = rules.may_write(user, path) and rules.is_reader(user, path) and there.path == self.mount.path
-        return may, rules.find_hide_rule(user, path)  # what is put below another mount would be seen nowhere
+    def may_replace(self) -> bool:
+        """Whether what is at the target may be replaced."""
+        if self.name:
+            return self.folder.may_replace(self.folder.child(self.name))
+        return self.folder.can_write() and self.folder.may_read()
+
+    def _find_rules(self, parent: str | None) -> tuple[bool, Sequence[Rule]]:
+        """Whether things may be put into a folder (None: the target's own), and the rules that hide names in it.
+
+        Into the target's own also where the caller may not read: nothing is replaced there (see `may_replace`).
+        """
+        if parent is None:
+            return self.folder.may_write(), ()
+        access = self.folder.with_path(TreePath(f"{self.folder.path}/{self.name}/{parent}"))
+        may = access.may_write() and access.may_read()
+        there, _ = access.find_mount()  # what is put below another mount would be seen nowhere
+        return may and there.path == self.mount.path, access.find_hide_rules()
 
 
-async def resolve_target(caller: Caller, folder: str, name: str) -> Target:
+async def resolve_target(caller: Caller, folder: str, name: str, password: str = "") -> Target:
     """Where a task's bytes go, as the caller may put them there; Denied when that is not allowed."""
-    into = await access_path(caller, folder)
+    into = await access_path(caller, folder, password)
     into.require(caller.declared_right)
     located = await into.locate()
     if name:
         located = located.child(name)
-    return Target(into, name, Endpoint(located.driver, located.path), located.mount)
+    return Target(into, name, Endpoint(located.driver, located.path, located.mount), located.mount)
 
 
 async def make_target_folder(target: Target) -> None:
@@ -89,8 +98,5 @@ async def make_target_folder(target: Target) -> None:
             break
         check_name(ancestor.name)
         folder.with_path(path.parent).require(folder.caller.declared_right)
-    if not isinstance(driver, MakesDirectories):
-        raise NotSupported
-    if inner != "/":
-        await driver.makedirs(inner)
-    forget_upwards(Located(driver, inner, target.mount))
+    located = Located(driver, inner, target.mount)
+    await makedirs(located)

@@ -23,7 +23,9 @@ from mangrove.problems import ArchiveTooLarge, BadRequest, BrokenArchive, Denied
 from mangrove.site import snapshot
 from mangrove.tasks import authorization, file_copy, kinds, queue, staging
 from mangrove.tasks.endpoints import Endpoint, TargetListing
+from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import State
+from mangrove.tasks.partials import OutOfTime, drop_partial
 from mangrove.tasks.specs import DecompressCursor, DecompressSpec, SourceVersion, TransferSpec
 from mangrove.tasks.steps import Run
 from mangrove.tree import archives as tree_archives
@@ -48,7 +50,7 @@ async def plan(run: DecompressRun) -> bool:
     if run.spec.cache_full and not run.cursor.cached:
         try:
             await _cache(run, source, entry)
-        except file_copy.OutOfTime:
+        except OutOfTime:
             return True
     total, found = 0, False
     async with _open_archive(run) as archive:
@@ -96,8 +98,7 @@ async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
         Endpoint(storage, path),
         SourceVersion.of(entry),
         TargetListing(storage),
-        overwrite=True,
-        keep_existing=False,
+        CopyMode(overwrite=True, durable=snapshot.current().settings.is_durable),
     )
     pass_checkpoint("extract.cached")
     run.cursor.cached = True
@@ -137,8 +138,12 @@ async def extract(run: DecompressRun) -> bool:
     cursor = run.cursor
     run.view.status = "walking and decompressing"
     if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could say so
+        if cursor.boot not in ("", staging.find_boot()):  # members that were brought may have lost their bytes
+            cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
+        cursor.boot = staging.find_boot()
         if await _extract_members(run):
             return True
+        await staging.sync(_get_path(run, staging.BODY))
         await _find_source(run)  # a mixture of what it was and what it is must go nowhere
         await run.save()
         await _chain_transfer(run)
@@ -167,12 +172,12 @@ async def _extract_members(run: DecompressRun) -> bool:
             if time.monotonic() - saved > SAVE_SECONDS:
                 await run.save()
                 saved = time.monotonic()
-            if not run.has_time() and _is_enough(first - began, time.monotonic() - first):
+            if not run.has_time() and is_enough(first - began, time.monotonic() - first):
                 return True
     return False
 
 
-def _is_enough(skipping: float, work: float) -> bool:
+def is_enough(skipping: float, work: float) -> bool:
     """Whether a slice has done so much (seconds) that the next one may skip all members before the next again. Else an
     archive with much before many small members would never end."""
     return work >= skipping or not config().on_one_machine
@@ -257,8 +262,9 @@ async def _chain_transfer(run: DecompressRun) -> None:
 async def clean(run: DecompressRun, state: State) -> None:
     """Drop what no transfer goes on with."""
     stage = queue.get_stage(run.task)
+    await run.write_kept()
     if run.cursor.partial is not None:
-        await file_copy.drop_partial(run, await staging.driver())
+        await drop_partial(run)
     if not run.cursor.chained and not await asyncio.to_thread(queue.is_chained, run.task):
         await staging.clear(stage)
     elif run.cursor.cached:

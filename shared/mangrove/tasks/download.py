@@ -17,12 +17,13 @@ from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, Problem, StorageProblem, Unreachable
-from mangrove.site import snapshot
+from mangrove.site import snapshot, throttle
 from mangrove.streams import split_chunks, stream
-from mangrove.tasks import authorization, file_copy, kinds, queue, staging
+from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.file_copy import MOST_PARTS
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.partials import drop_partial, is_torn
 from mangrove.tasks.specs import DownloadCursor, DownloadSpec, PartialFile, TransferSpec
 from mangrove.tasks.steps import Run
 from mangrove.tools import http, registry
@@ -43,13 +44,22 @@ async def begin(run: DownloadRun) -> bool:
     await _resolve_target(run)
     if run.cursor.attempt != run.task.attempt:
         run.cursor = DownloadCursor(attempt=run.task.attempt, started=time.time())
-    name = run.spec.tool
-    if name != SIMPLE_HTTP and run.cursor.token is None:
-        tool = await _get_tool(name)
-        folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
-        run.cursor.token = await tool.add(run.spec.url, folder, f"{run.task.id}-{run.task.attempt}")
-        pass_checkpoint("download.submitted")
+    if run.spec.tool != SIMPLE_HTTP:
+        await _give_to_tool(run)
     return True
+
+
+async def _give_to_tool(run: DownloadRun) -> None:
+    """Let the tool begin, or go on with what it began for another process."""
+    tool = await _get_tool(run.spec.tool)
+    folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
+    url, key, token = run.spec.url, f"{run.task.id}-{run.task.attempt}", run.cursor.token
+    if token is None:
+        registry.require_offered(run.spec.tool, snapshot.current().settings)
+        run.cursor.token = await tool.add(url, folder, key)
+        pass_checkpoint("download.submitted")
+    else:
+        run.cursor.token = await tool.resume(token, url, folder, key)
 
 
 async def poll(run: DownloadRun) -> bool:
@@ -128,6 +138,7 @@ async def _finish_tool(run: DownloadRun, tool: Tool, status: Status) -> bool:
     if status.seeds_forever:
         await staging.pin(_get_stage(run))
     shared = status.seeding or status.seeds_forever or cursor.shared
+    await staging.sync(staging.get_path(_get_stage(run), staging.BODY))
     await _chain_transfer(run, DELETE_NEVER if shared else run.spec.delete_policy)
     if status.seeding:
         cursor.shared = True
@@ -170,6 +181,8 @@ async def _fetch(run: DownloadRun) -> bool:
     """Fetch with SimpleHttp until the end of the slice, when the server lets us continue; whether there is more."""
     settings = (await snapshot.fresh()).settings
     allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
+    if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
+        await drop_partial(run)
     partial = run.cursor.partial
     offset = _count_parts(run) * partial.length if partial is not None else 0
     if partial is not None and offset > partial.size:  # the last part is shorter
@@ -178,11 +191,11 @@ async def _fetch(run: DownloadRun) -> bool:
     async with http.fetch(run.spec.url, allowed, offset, validator) as answer:
         _limit_size(answer.size or 0, most)
         if not answer.offset and partial is not None:
-            await _drop_partial(run)
+            await drop_partial(run)
             partial = None
         run.view.total_bytes = answer.size or 0
         length = partial.length if partial is not None else _plan_length(answer.size)
-        pieces = split_chunks(answer.iter_blocks(), length)
+        pieces = split_chunks(throttle.limit_server_download(answer.iter_blocks()), length)
         first = await anext(pieces, b"")
         _limit_size(len(first), most)
         if partial is None and len(first) < length:
@@ -255,7 +268,8 @@ async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile) -> boo
 
 
 async def _complete(run: DownloadRun) -> bool:
-    """Save that every byte is here, before it is taken away."""
+    """Save that every byte is here, and stays, before it is taken away."""
+    await staging.sync(staging.get_path(_get_stage(run), staging.BODY))
     run.cursor.complete = True
     await run.save()
     return False
@@ -264,12 +278,13 @@ async def _complete(run: DownloadRun) -> bool:
 async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchResponse, length: int) -> PartialFile:
     """The partial file of the record, begun in staging; its intent is saved before, its token after."""
     if run.cursor.partial is not None and not run.cursor.partial.token:
-        await _drop_partial(run)
+        await drop_partial(run)
     if run.cursor.partial is not None:
         return run.cursor.partial
     path = staging.get_path(_get_stage(run), staging.BODY) / answer.name
     validator = answer.validator if answer.resumable else ""
-    partial = PartialFile(path=path, key=make_parts_key(), length=length, validator=validator)
+    key, boot = make_parts_key(), staging.find_boot()
+    partial = PartialFile(path=path, key=key, length=length, validator=validator, boot=boot)
     run.cursor.partial = partial
     await staging.make_folder(path.parent)
     await run.save()
@@ -280,11 +295,6 @@ async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchRespo
     return partial
 
 
-async def _drop_partial(run: DownloadRun) -> None:
-    """Forget what was fetched of a file so far."""
-    await file_copy.drop_partial(run, await staging.driver())
-
-
 def _make_upload(size: int | None) -> Upload:
     return Upload(size, time.time())
 
@@ -292,8 +302,9 @@ def _make_upload(size: int | None) -> Upload:
 async def clean(run: DownloadRun, state: State) -> None:
     """End what the tool still does, and drop what no transfer goes on with."""
     shared, succeeded = run.cursor.shared, state is State.SUCCEEDED
+    await run.write_kept()
     if run.cursor.partial is not None:
-        await _drop_partial(run)
+        await drop_partial(run)
     if not succeeded or run.task.removed:
         await _stop_tool(run)
     if succeeded and not shared:

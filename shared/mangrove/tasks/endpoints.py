@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mangrove.drivers.base import Driver, Entry, SameFile
+from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
 from mangrove.paths import TreePath
-from mangrove.problems import NotFound
+from mangrove.problems import Changed, NotFound, NotSupported
 from mangrove.streams import split_chunks
+from mangrove.tasks.specs import SourceVersion
+from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.names import hold_name, makedirs
 
 COMPARE = 32 << 20  # bytes of two files that are compared at once
 KEPT_FOLDERS = 4
@@ -21,13 +24,32 @@ LARGEST_FOLDER = 20_000  # entries; beyond, each is asked for by itself
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A file or folder in a storage."""
+    """A file or folder in a storage. `mount`: where the tree shows it; None in staging, where nobody else writes."""
 
     driver: Driver
     path: TreePath
+    mount: Mount | None = None
 
     def __truediv__(self, name: str) -> Endpoint:
-        return Endpoint(self.driver, self.path / name) if name else self
+        return replace(self, path=self.path / name) if name else self
+
+    @asynccontextmanager
+    async def hold_name(self) -> AsyncIterator[None]:
+        """Keep others from the name, so that what is seen there holds until it is replaced."""
+        if self.mount is None:
+            yield
+            return
+        async with hold_name(Located(self.driver, self.path, self.mount)):
+            yield
+
+    async def makedirs(self) -> None:
+        """Make a folder here and those above it; NotSupported by a storage without folders."""
+        if self.mount is not None:
+            await makedirs(Located(self.driver, self.path, self.mount), in_bulk=True)
+        elif isinstance(self.driver, MakesDirectories):
+            await self.driver.makedirs(self.path)
+        else:
+            raise NotSupported
 
     async def find(self) -> Entry | None:
         """The entry at this path, asked of the storage itself; None for nothing."""
@@ -36,17 +58,51 @@ class Endpoint:
         except NotFound:
             return None
 
-    async def read_range(self, offset: int, length: int) -> bytes:
-        """A range of a file."""
-        blocks: Any = await self.driver.read(self.path, offset, length)
+    async def check_unchanged(self, version: Entry) -> None:
+        """Changed when the file is another one by now."""
+        if not _is_same(await self.driver.stat(self.path), version):
+            raise Changed
+
+    async def sync(self) -> None:
+        """Make what stands here, with all it holds, survive a power cut."""
+        if isinstance(self.driver, Syncs):
+            await self.driver.sync(self.path)
+
+    async def remove_unchanged(self, entry: Entry) -> None:
+        """Remove the file that `stat` answered `entry` for; Changed, and it stays, when it is another one by now. Where
+        the storage cannot decide that together with the removal, it is asked immediately before."""
+        if isinstance(self.driver, RemovesUnchanged):
+            try:
+                async with self.hold_name():
+                    await self.driver.remove_unchanged(self.path, entry)
+                return
+            except NotSupported:
+                pass  # the storage below cannot
+        if not isinstance(self.driver, Removes):
+            raise NotSupported
+        async with self.hold_name():
+            now = await self.find()
+            if now is not None and not _is_same(now, entry):
+                raise Changed
+            await self.driver.remove(self.path)
+
+    async def read_range(self, offset: int, length: int, if_match: Entry | None = None) -> bytes:
+        """A range of a file; Changed when it is another one than `if_match`."""
+        blocks: Any = await self.driver.read(self.path, offset, length, if_match)
         return b"".join([block async for block in blocks])
 
-    async def read_chunks(self, length: int) -> AsyncGenerator[bytes, None]:
+    async def read_chunks(self, length: int, if_match: Entry | None = None) -> AsyncGenerator[bytes, None]:
         """The whole file in chunks of `length` bytes, the last one shorter."""
-        body: Any = await self.driver.read(self.path)
+        body: Any = await self.driver.read(self.path, 0, None, if_match)
         async with aclosing(body):
             async for chunk in split_chunks(body, length):
                 yield chunk
+
+
+def _is_same(now: Entry, version: Entry) -> bool:
+    """Whether a file is what was shown before. One that was just stored may have no etag yet: Apache's is a weak one in
+    the second in which it changed."""
+    return not version.is_dir and SourceVersion.of(version).matches(now)
 
 
 class TargetListing:
@@ -86,19 +142,27 @@ async def have_same_bytes(one: Endpoint, other: Endpoint) -> bool:
     if first is None or second is None or first.is_dir or second.is_dir:
         return False
     if first.size is None or second.size is None:
-        return await _stream_same_bytes(one, other)
+        return await _stream_same_bytes(one, other, first, second)
     if first.size != second.size:
         return False
     for offset in range(0, first.size, COMPARE):
         length = min(COMPARE, first.size - offset)
-        if await one.read_range(offset, length) != await other.read_range(offset, length):
+        if not await is_same_range(one, other, first, second, offset, length):
             return False
     return True
 
 
-async def _stream_same_bytes(one: Endpoint, other: Endpoint) -> bool:
+async def is_same_range(one: Endpoint, other: Endpoint, first: Entry, second: Entry, offset: int, length: int) -> bool:
+    """Whether two files, which still are `first` and `second`, hold the same bytes there; Changed when one is not."""
+    return await one.read_range(offset, length, first) == await other.read_range(offset, length, second)
+
+
+async def _stream_same_bytes(one: Endpoint, other: Endpoint, first: Entry, second: Entry) -> bool:
     """The same of files whose size a storage does not know."""
-    async with aclosing(one.read_chunks(COMPARE)) as left, aclosing(other.read_chunks(COMPARE)) as right:
+    async with (
+        aclosing(one.read_chunks(COMPARE, first)) as left,
+        aclosing(other.read_chunks(COMPARE, second)) as right,
+    ):
         async for chunk in left:
             if chunk != await anext(right, b""):
                 return False

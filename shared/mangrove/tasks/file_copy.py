@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
-from mangrove.drivers.base import (
-    Checksums,
-    Copies,
-    CopiesFrom,
-    CopyRequest,
-    Driver,
-    Entry,
-    Parts,
-    Removes,
-    Upload,
-    Writes,
-    make_parts_key,
-)
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
+from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.site import throttle
 from mangrove.tasks.endpoints import Endpoint, TargetListing, have_same_bytes
-from mangrove.tasks.specs import CopyCursorT, CursorT, PartialFile, SourceVersion, SpecT
+from mangrove.tasks.partials import OutOfTime, begin_partial
+from mangrove.tasks.specs import CopyCursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.steps import Run
+from mangrove.tasks.verification import Stored, check_copy, look_at_copy
 
 PART = 32 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
 MOST_PARTS = 7_500  # the record names each, and holds 400 KB
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
+CHANGED = "the source changed while it was copied"
 
 Result = TypeVar("Result")
 
 
-class OutOfTime(Exception):
-    """The slice is over and the file is not: the next one goes on with it."""
+class CopyMode(NamedTuple):
+    """`keep_existing` leaves what is at the target; else, without `overwrite`, Exists. `durable`: what is copied
+    survives a power cut. `verify`: the target is read once more where nothing else proves that it holds the same bytes.
+    """
+
+    overwrite: bool
+    keep_existing: bool = False
+    durable: bool = False
+    verify: bool = False
+
+
+class Copied(NamedTuple):
+    """A file that is at the target. `version` is the source that was copied; `stored` what was made of it, None when it
+    was there before. Not `compared`: something else may be there, which was left."""
+
+    version: Entry
+    stored: Stored | None
+    compared: bool = True
 
 
 async def copy_file(
@@ -47,50 +55,54 @@ async def copy_file(
     target: Endpoint,
     file: SourceVersion,
     listing: TargetListing,
-    *,
-    overwrite: bool,
-    keep_existing: bool,
-) -> bool:
-    """Copy a file and verify it. `keep_existing` leaves what is at the target; else, without `overwrite`, Exists.
+    mode: CopyMode,
+) -> Copied:
+    """Copy a file and verify it; every byte is of the version that the source shows here.
 
-    What is there with the same bytes counts as copied: a worker that died may have stored it already. False: something
-    was left there and not compared with the source.
+    What is at the target with the same bytes counts as copied: a worker that died may have stored it already.
     """
-    if not file.matches(await source.driver.stat(source.path)):
-        raise StorageProblem("the source changed since the task began")
-    partial = run.cursor.partial
-    existing = await listing.find(target)
-    if existing is not None and not overwrite and (partial is None or partial.path != target.path):
-        if keep_existing:
-            return False
-        if await have_same_bytes(source, target):
-            return True
-        raise Exists
-    upload = Upload(file.size, file.modified, exclusive=not overwrite)
-    entry, size = await _store(run, source, target, file, upload)
-    if entry.size is not None and size is not None and entry.size != size:
-        raise StorageProblem(f"the target has {entry.size} bytes instead of {size}")
+    version = await source.driver.stat(source.path)
+    if not file.matches(version):
+        raise Changed("the source changed since the task began")
     try:
-        await _compare_checksums(source, target)
-    except StorageProblem:
-        await _withdraw(target, entry)
-        raise
-    return True
+        return await _copy_version(run, source, target, version, listing, mode)
+    except Changed:
+        raise Changed(CHANGED) from None
 
 
-async def _withdraw(target: Endpoint, entry: Entry) -> None:
-    """Remove what was stored and is not the source, unless it is another file by now."""
-    if SourceVersion.of(entry).matches(await target.find()) and isinstance(target.driver, Removes):
-        await target.driver.remove(target.path)
+async def _copy_version(
+    run: Run[SpecT, CopyCursorT],
+    source: Endpoint,
+    target: Endpoint,
+    version: Entry,
+    listing: TargetListing,
+    mode: CopyMode,
+) -> Copied:
+    partial = run.cursor.partial
+    if partial is not None and partial.path != target.path:
+        partial = None
+    if partial is not None and partial.stored is not None:
+        stored = Stored(partial.stored, version.size)
+    else:
+        if partial is None and not mode.overwrite and await listing.find(target) is not None:
+            if mode.keep_existing:
+                return Copied(version, None, False)
+            if await have_same_bytes(source, target):
+                await _sync(target, mode.durable)
+                return Copied(version, None)
+            raise Exists
+        upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable)
+        stored = await _store(run, source, target, version, upload, mode.verify)
+    await check_copy(run, source, version, target, stored, verify=mode.verify)
+    if run.cursor.partial is not None and run.cursor.partial.path == target.path:
+        run.cursor.partial = None
+    return Copied(version, stored)
 
 
-async def _compare_checksums(source: Endpoint, target: Endpoint) -> None:
-    """Refuse when both storages know checksums of the same kind and two of them differ."""
-    if not (isinstance(source.driver, Checksums) and isinstance(target.driver, Checksums)):
-        return
-    one, other = await source.driver.get_checksums(source.path), await target.driver.get_checksums(target.path)
-    if any(one[kind] != other[kind] for kind in one.keys() & other.keys()):
-        raise StorageProblem("the target's checksum differs from the source's")
+async def _sync(target: Endpoint, durable: bool) -> None:
+    """Make a file durable that another worker, or somebody else, has put there."""
+    if durable:
+        await target.sync()
 
 
 async def gather_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
@@ -98,13 +110,6 @@ async def gather_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
     running = [asyncio.ensure_future(work) for work in works]
     await asyncio.gather(*running, return_exceptions=True)
     return [one.result() for one in running]
-
-
-async def _check_unchanged(source: Endpoint, file: SourceVersion) -> None:
-    """Refuse a source that changed; after all bytes are read and before the target is seen: what is torn must not
-    replace what is whole."""
-    if not file.matches(await source.driver.stat(source.path)):
-        raise StorageProblem("the source changed while it was copied")
 
 
 def _plan_parts(source: Driver, target: Parts, size: int) -> tuple[int, int]:
@@ -116,59 +121,86 @@ def _plan_parts(source: Driver, target: Parts, size: int) -> tuple[int, int]:
 
 
 async def _store(
-    run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, file: SourceVersion, upload: Upload
-) -> tuple[Entry, int | None]:
-    """Store a file by the cheapest means that both storages have; its entry, and how many bytes it must have."""
-    if source.driver is target.driver and isinstance(source.driver, Copies):
+    run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, version: Entry, upload: Upload, verify: bool
+) -> Stored:
+    """Store a file by the cheapest means that both storages have."""
+    stored = await _copy_within(source, target, version, upload)
+    if stored is not None:
+        return stored
+    if version.size is not None and version.size > WHOLE and isinstance(target.driver, Parts):
+        stored = await _store_parts(run, source, target, target.driver, upload, version)
+        if stored is not None:
+            return stored
+    async with target.hold_name():
+        return await _copy_directly(source, target, version, upload) or await _store_whole(
+            source, target, version, upload, verify
+        )
+
+
+async def _copy_within(source: Endpoint, target: Endpoint, version: Entry, upload: Upload) -> Stored | None:
+    """Let a storage that holds both ends copy; None where it cannot: too large to be done at once, or not its own."""
+    if source.driver is not target.driver or not isinstance(source.driver, Copies):
+        return None
+    async with target.hold_name():
         try:
-            await source.driver.copy(source.path, target.path)
-            return await target.driver.stat(target.path), file.size
+            await source.driver.copy(source.path, target.path, overwrite=upload.overwrite, durable=upload.durable)
         except NotSupported:
-            pass  # too large to be done at once, or not within this storage
-    if file.size is not None:
-        if file.size > WHOLE and isinstance(target.driver, Parts):
-            return await _store_parts(run, source, target, target.driver, upload, file), file.size
-        if isinstance(target.driver, CopiesFrom):
-            request = CopyRequest(source.path, target.path, file.size, file.modified, not upload.exclusive)
-            results = await target.driver.copy_from(source.driver, [request])
-            if results is not None:
-                if results[0] is not None:
-                    raise results[0]
-                pass_checkpoint("copy.whole")
-                return await target.driver.stat(target.path), file.size
-    return await _store_whole(source, target, file, upload)
+            return None
+        await source.check_unchanged(version)
+        return await look_at_copy(target, version)
 
 
-async def _store_whole(
-    source: Endpoint, target: Endpoint, file: SourceVersion, upload: Upload
-) -> tuple[Entry, int | None]:
-    """Store a file in one go; its entry, and how many bytes were read."""
+async def _copy_directly(source: Endpoint, target: Endpoint, version: Entry, upload: Upload) -> Stored | None:
+    """Let the target copy a small file from another storage; None where it cannot."""
+    if version.size is None or not isinstance(target.driver, CopiesFrom):
+        return None
+    request = CopyRequest(
+        source.path, target.path, version.size, version.modified, upload.overwrite, version.etag, upload.durable
+    )
+    await throttle.wait_for_copy(version.size)
+    results = await target.driver.copy_from(source.driver, [request])
+    if results is None:
+        return None
+    if results[0] is not None:
+        raise results[0]
+    pass_checkpoint("copy.whole")
+    return await look_at_copy(target, version)
+
+
+async def _store_whole(source: Endpoint, target: Endpoint, version: Entry, upload: Upload, verify: bool) -> Stored:
+    """Store a file in one go."""
     if not isinstance(target.driver, Writes):
         raise NotSupported
-    size = 0
+    size, digest = 0, hashlib.md5(usedforsecurity=False)
 
-    async def verify(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def pass_on(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         nonlocal size
         async for block in body:
             size += len(block)
+            if verify:
+                digest.update(block)
             yield block
-        await _check_unchanged(source, file)
+        await source.check_unchanged(version)  # before the target is seen: what is torn must not replace what is whole
 
-    body: Any = await source.driver.read(source.path)
+    body: Any = throttle.limit_server_download(await source.driver.read(source.path, 0, None, version))
     async with aclosing(body):
-        entry = await target.driver.write(target.path, verify(body), upload)
+        entry = await target.driver.write(target.path, pass_on(throttle.limit_server_upload(body)), upload)
     pass_checkpoint("copy.whole")
-    return entry, size if file.size is None else file.size
+    expected = size if version.size is None else version.size
+    return Stored(SourceVersion.of(entry), expected, md5=digest.hexdigest() if verify else "")
 
 
 async def _store_parts(
-    run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, file: SourceVersion
-) -> Entry:
-    """Store part by part; the record knows each stored one, so that the next worker begins at the next."""
-    assert file.size is not None
-    size = file.size
+    run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, version: Entry
+) -> Stored | None:
+    """Store part by part; the record knows each stored one, so that the next worker begins at the next. None: this
+    server takes no parts."""
+    assert version.size is not None
+    size = version.size
     length, lanes = _plan_parts(source.driver, driver, size)
-    partial = await _begin_parts(run, target, driver, upload, length)
+    partial = await begin_partial(run, target, driver, upload, length, version)
+    if partial is None:
+        return None
     length, receipts = partial.length, partial.receipts
     before = run.cursor.bytes_done
     receipts += [""] * (-(-size // length) - len(receipts))
@@ -179,7 +211,7 @@ async def _store_parts(
         try:
             while missing:
                 index = missing.popleft()
-                receipts[index] = await _store_part(source, target, driver, partial, index, size)
+                receipts[index] = await _store_part(source, target, driver, partial, index, version)
                 pass_checkpoint("copy.part")
                 async with saving:
                     run.show_progress(before + min((len(receipts) - receipts.count("")) * length, size))
@@ -194,73 +226,48 @@ async def _store_parts(
     if missing:
         raise OutOfTime
     pass_checkpoint("copy.parts")
-    await _check_unchanged(source, file)
-    return await _finish_parts(run, source, target, driver, upload, partial)
+    await source.check_unchanged(version)
+    async with target.hold_name():
+        return await _finish_parts(source, target, driver, upload, partial)
 
 
 async def _finish_parts(
-    run: Run[SpecT, CopyCursorT],
-    source: Endpoint,
-    target: Endpoint,
-    driver: Parts,
-    upload: Upload,
-    partial: PartialFile,
-) -> Entry:
+    source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, partial: PartialFile
+) -> Stored:
     """Make the file of its parts, unless a worker did that and died before it could say so."""
+    by_storage = isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0] > 0
+    compared = False
     try:
         entry = await driver.finish(target.path, partial.token, partial.receipts, upload)
     except (NotFound, Exists) as problem:
         if not await have_same_bytes(source, target):
-            raise (
-                problem if isinstance(problem, Exists) else StorageProblem("the parts stored so far are gone")
-            ) from None
-        await drop_partial(run, target.driver)
-        entry = await target.driver.stat(target.path)
+            if isinstance(problem, Exists):
+                raise
+            raise StorageProblem("the parts stored so far are gone") from None
+        if isinstance(problem, Exists):
+            await driver.abort(target.path, partial.token)
+        await _sync(target, upload.durable)
+        entry, compared = await target.driver.stat(target.path), True
     pass_checkpoint("copy.finished")
-    run.cursor.partial = None
-    return entry
-
-
-async def _begin_parts(
-    run: Run[SpecT, CopyCursorT], target: Endpoint, driver: Parts, upload: Upload, length: int
-) -> PartialFile:
-    """The partial file of the record, begun at the storage; its intent is saved before, its token after."""
-    partial = run.cursor.partial
-    if partial is None or partial.path != target.path or not partial.token:
-        await drop_partial(run, target.driver)
-        partial = PartialFile(path=target.path, key=make_parts_key(), length=length)
-        run.cursor.partial = partial
-        await run.save()
-        pass_checkpoint("copy.intended")
-        partial.token = await driver.begin(target.path, upload, partial.key)
-        pass_checkpoint("copy.started")
-        await run.save()
-        pass_checkpoint("copy.ready")
-    return partial
+    stored = Stored(SourceVersion.of(entry), upload.size, by_storage, compared=compared)
+    partial.stored = stored.version
+    return stored
 
 
 async def _store_part(
-    source: Endpoint, target: Endpoint, driver: Parts, partial: PartialFile, index: int, size: int
+    source: Endpoint, target: Endpoint, driver: Parts, partial: PartialFile, index: int, version: Entry
 ) -> str:
     """Store one part; its receipt."""
     offset = index * partial.length
-    length, number = min(partial.length, size - offset), index + 1
+    length, number = min(partial.length, (version.size or 0) - offset), index + 1
+    await throttle.wait_for_copy(length)
     if isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0]:
-        return await driver.copy_part_from(
+        await source.check_unchanged(version)
+        receipt = await driver.copy_part_from(
             source.driver, source.path, target.path, partial.token, number, offset, length
         )
-    content = await source.read_range(offset, length)
+        await source.check_unchanged(version)
+        return receipt
+    content = await source.read_range(offset, length, version)
     # a part that arrives after all are dropped would stay for ever
     return await finish_despite_cancel(driver.write_part(target.path, partial.token, number, offset, content))
-
-
-async def drop_partial(run: Run[SpecT, CursorT], target: Driver, path: TreePath | None = None) -> None:
-    """Forget the parts of the file that was not finished, if there is one and, when `path` is given, it is that."""
-    partial = run.cursor.partial
-    if partial is None or path not in (None, partial.path):
-        return
-    if isinstance(target, Parts) and partial.token:
-        await target.abort(TreePath(partial.path), partial.token)
-    elif isinstance(target, Parts):
-        await target.abort_by_key(TreePath(partial.path), partial.key)
-    run.cursor.partial = None

@@ -25,11 +25,13 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """`machine` is the state machine that does it; `workers` the setting with how many run at once on one machine."""
+    """`machine` is the state machine that does it; `workers` the setting with how many run at once on one machine, or
+    that number. `is_listed`: it is what users ask for, and see."""
 
     name: str
     machine: str
-    workers: str
+    workers: str | int
+    is_listed: bool = True
 
 
 KINDS = {
@@ -42,6 +44,7 @@ KINDS = {
         TaskKind("offline_download_transfer", "transfer", "offline_download_transfer_task_threads_num"),
         TaskKind("decompress", "decompress", "decompress_download_task_threads_num"),
         TaskKind("decompress_upload", "transfer", "decompress_upload_task_threads_num"),
+        TaskKind("index", "index", 2, is_listed=False),
     )
 }
 
@@ -53,6 +56,7 @@ DELETE_POLICIES: dict[str, tuple[State, ...]] = {
     "delete_on_upload_failed": (State.FAILED,),
     DELETE_NEVER: (),
     "delete_always": (State.SUCCEEDED, State.FAILED),
+    "upload_download_stream": (State.SUCCEEDED, State.FAILED),  # asks for no file in between: nothing is left of ours
 }  # the states of a transfer in which the bytes that were brought into staging are removed: behaviour 5.16
 
 
@@ -78,6 +82,11 @@ def format_decompress_name(
     return (
         f"decompress [{mount}]({path})[{inner}] to [{to_mount}]({folder}) with password <{'***' if password else ''}>"
     )
+
+
+def format_index_name(mount: str) -> str:
+    """The walk of a storage."""
+    return f"index [{mount}]"
 
 
 def format_transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:

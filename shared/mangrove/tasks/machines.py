@@ -1,4 +1,9 @@
-"""Starting a state machine: Step Functions in the cloud, the runner of `mangrove.local` on one machine."""
+"""Starting a state machine: Step Functions in the cloud, the runner of `mangrove.local` on one machine.
+
+The runner shares its workers fairly between the owners of tasks. In the cloud there is no queue to be fair: every
+execution starts at once, and what they share is the concurrency of the account's functions. A slice that finds none
+free is tried again by its machine (`Lambda.TooManyRequestsException`), four times.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,9 @@ class MachineStarter:
     def expedite(self, task: Task) -> None:
         """Let a task that was cancelled end now, also where it still waits for a worker."""
 
+    def forget(self, task: Task) -> None:
+        """Note that a task was deleted before its first run."""
+
 
 def start(task: Task, suffix: str = "") -> None:
     """Start a task's machine; see `MachineStarter.start`."""
@@ -34,6 +42,11 @@ def start(task: Task, suffix: str = "") -> None:
 def expedite(task: Task) -> None:
     """Let a cancelled task end now; see `MachineStarter.expedite`."""
     runtime.get(MachineStarter).expedite(task)
+
+
+def forget(task: Task) -> None:
+    """Note that a task was deleted before its first run; see `MachineStarter.forget`."""
+    runtime.get(MachineStarter).forget(task)
 
 
 def _start_execution(task: Task, suffix: str) -> None:

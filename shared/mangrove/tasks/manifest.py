@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from mangrove.checkpoints import pass_checkpoint
-from mangrove.drivers.base import Entry, Upload
+from mangrove.drivers.base import Upload
+from mangrove.problems import NotFound, Problem
 from mangrove.streams import stream
 from mangrove.tasks import staging
-from mangrove.tasks.specs import SourceVersion
+from mangrove.tasks.specs import ManifestEntry
 
 CHUNK = 1000  # rows in one file
 
 
-class ManifestEntry(NamedTuple):
-    """One file or folder to be copied: its path below the source ("" for the source itself), and what it was when the
-    work was planned. `size` in bytes, None: unknown. Stored as a JSON list."""
+class ManifestLost(Problem):
+    """A chunk of a list is gone, empty or torn: what a power cut, or who cleared the folder, has left."""
 
-    path: str
-    size: int | None
-    modified: float
-    is_dir: bool
-    etag: str
-
-    @classmethod
-    def of(cls, path: str, entry: Entry) -> ManifestEntry:
-        """The row of what a storage lists."""
-        return cls(path, entry.size, entry.modified, entry.is_dir, entry.etag)
-
-    @property
-    def version(self) -> SourceVersion:
-        """What the file must still be."""
-        return SourceVersion(self.size, self.modified, self.etag)
+    text = "the list of what is to be copied is lost; a retry makes it anew"
 
 
 Row = TypeVar("Row")
@@ -67,7 +53,7 @@ class Manifest(Generic[Row]):
     async def _load(self) -> None:
         """Read the rows of the chunk that is not full back into memory."""
         begin = self._stored - self._stored % CHUNK
-        self._waiting = (await self._read_chunk(begin // CHUNK))[: self._stored - begin]
+        self._waiting = await self._read_chunk(begin // CHUNK)
         self._stored = begin
         self._loaded = True
 
@@ -84,13 +70,26 @@ class Manifest(Generic[Row]):
             self._waiting = []
 
     async def _read_chunk(self, number: int) -> list[Row]:
+        """The rows of a chunk that are stored and counted; ManifestLost when not all of them are there."""
         storage = await staging.driver()
         path = staging.get_path(self._task_id, f"{self._name}-{number:06}")
-        content = b"".join([block async for block in await storage.read(path)])
-        return [self._parse(orjson.loads(line)) for line in content.split(b"\n")]
+        wanted = min(CHUNK, self._stored - number * CHUNK)
+        try:
+            content = b"".join([block async for block in await storage.read(path)])
+            rows = [self._parse(orjson.loads(line)) for line in content.split(b"\n")[:wanted]]
+        except (NotFound, ValueError, TypeError) as error:  # ValueError: not JSON; TypeError: not a row
+            raise ManifestLost from error
+        if len(rows) < wanted:
+            raise ManifestLost
+        return rows
+
+    async def check(self, start: int) -> None:
+        """ManifestLost unless all rows from `start` on can be read."""
+        while rows := await self.read_rows(start):
+            start += len(rows)
 
     async def read_rows(self, start: int) -> list[Row]:
-        """The rows from `start` to the end of its chunk; empty at the end."""
+        """The rows from `start` to the end of its chunk; empty at the end. ManifestLost."""
         if start >= self.count:
             return []
         if start >= self._stored and self._waiting:
@@ -99,8 +98,23 @@ class Manifest(Generic[Row]):
         return (await self._read_chunk(start // CHUNK))[start - begin : self.count - begin]
 
 
-def open_entries(task_id: str, round: int, count: int) -> Manifest[ManifestEntry]:
+class OnlyEntry(Manifest[ManifestEntry]):
+    """The list of a transfer of one file, which its cursor holds: nothing is stored."""
+
+    def __init__(self, entry: ManifestEntry, count: int) -> None:
+        super().__init__("", "", 0, ManifestEntry._make)
+        self._waiting = [entry] * count
+
+    async def flush(self) -> None:
+        """It needs no other place."""
+
+
+def open_entries(
+    task_id: str, round: int, count: int, only_entry: ManifestEntry | None = None
+) -> Manifest[ManifestEntry]:
     """What a transfer is to copy: all entries in round 0, in the next ones what failed in the one before."""
+    if only_entry is not None:
+        return OnlyEntry(only_entry, count)
     return Manifest(task_id, f"entries-{round}", count, ManifestEntry._make)
 
 

@@ -5,30 +5,36 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-import string
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
+from mangrove.records import task_batches, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing
-from mangrove.records.tasks import Row, Task, TaskView
+from mangrove.records.task_lists import Row
+from mangrove.records.tasks import NewTask, Task, TaskView
 from mangrove.records.users import User
 from mangrove.tasks import machines
 from mangrove.tasks.kinds import State
+from mangrove.tasks.leases import get_held
 from mangrove.tasks.specs import Spec, TransferSpec
 
 NOT_FOUND = "task not found"
-ID_LETTERS = string.ascii_letters + string.digits + "_-"
+AT_ONCE = 2  # transactions under way for many tasks: one is prepared while the other one is written
 ID_LENGTH = 21
 CANCELED = "context canceled"
+Item = TypeVar("Item")
 
 
 def make_id() -> str:
     """An id for a task to be opened."""
-    return "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
+    return secrets.token_urlsafe(ID_LENGTH)[:ID_LENGTH]
 
 
 def get_stage(task: Task) -> str:
@@ -41,25 +47,70 @@ def get_chained_id(stage: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(stage.encode()).digest()).decode()[:ID_LENGTH]
 
 
-def open(kind: str, user: User, name: str, spec: Spec, size: int = 0, status: str = "", id: str = "") -> Task:
-    """Queue a new task and start it. `size` in bytes, 0 when it is not known."""
-    view = _make_view(id or make_id(), name, user.username, user.role, size, status)
-    task = records.create(kind, user.id, view, spec.dump())
-    pass_checkpoint("queue.opened")
-    try:
-        machines.start(task)
-    except Problem:
-        records.delete(task.id)  # no worker would ever come to it
-        raise
+class Opening(NamedTuple):
+    """A task to be opened. `size` in bytes, 0 when it is not known."""
+
+    name: str
+    spec: Spec
+    size: int = 0
+    status: str = ""
+    id: str = ""
+
+
+def open(kind: str, user: User, opening: Opening) -> Task:
+    """Queue a new task and start it."""
+    (task,) = open_many(kind, user, [opening])
     return task
+
+
+def open_many(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+    """The same for many tasks, in their order. When one cannot be stored or started, those before it stay, and the
+    others do not."""
+    tasks: list[Task] = []
+    with ThreadPoolExecutor(AT_ONCE, "open") as pool:
+        batches = [pool.submit(_create, kind, user, some) for some in task_batches.split(openings)]
+        try:
+            for batch in batches:
+                made = batch.result()
+                pass_checkpoint("queue.opened")
+                for task in made:
+                    machines.start(task)
+                    tasks.append(task)
+        except BaseException:
+            for batch in batches:
+                batch.cancel()
+            _delete_all(batches, {task.id for task in tasks})
+            raise
+    return tasks
+
+
+def _delete_all(batches: Sequence[Future[list[Task]]], kept: Container[str]) -> None:
+    """Delete what was stored of tasks that are to be opened, but for those that were started and are `kept`."""
+    for batch in batches:
+        if batch.cancelled() or batch.exception() is not None:
+            continue
+        task_batches.delete_new([task for task in batch.result() if task.id not in kept])
+
+
+def _create(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+    new = [
+        NewTask(
+            kind,
+            user.id,
+            make_view(one.id or make_id(), one.name, user.username, user.role, one.size, one.status),
+            one.spec.dump(),
+        )
+        for one in openings
+    ]
+    return [records.create(new[0])] if len(new) == 1 else task_batches.create(new)
 
 
 def chain(kind: str, task: Task, name: str, spec: TransferSpec, size: int, status: str = "") -> None:
     """Open the transfer that goes on with what this run of `task` has brought; once, however often it is called."""
     id = get_chained_id(get_stage(task))
-    view = _make_view(id, name, task.view.creator, task.view.creator_role, size, status)
+    view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
     try:
-        chained = records.create(kind, task.owner, view, spec.dump())
+        chained = records.create(NewTask(kind, task.owner, view, spec.dump()))
     except Conflict:
         try:
             chained = records.get(id)
@@ -91,7 +142,8 @@ def find_chained(task: Task) -> Task | None:
         return None
 
 
-def _make_view(id: str, name: str, creator: str, role: int, size: int, status: str) -> TaskView:
+def make_view(id: str, name: str, creator: str = "", role: int = 0, size: int = 0, status: str = "") -> TaskView:
+    """A new task as lists show it; without a creator it is the service's own."""
     return TaskView(
         id=id,
         name=name,
@@ -114,11 +166,14 @@ def view(row: Row | Task) -> TaskView:
     return row.view
 
 
-def list_views(kind: str, done: bool, caller: Caller, page_size: int | None = None) -> Iterator[TaskView]:
-    """The tasks of a kind that the caller may see, oldest first; read lazily, `page_size` at a time."""
-    for row in records.list_rows(kind, done, page_size):
-        if caller.is_admin or row.owner == caller.user.id:
-            yield view(row)
+def list_views(
+    kind: str, done: bool, caller: Caller, start: int = 0, page_size: int | None = None
+) -> Iterator[TaskView]:
+    """The tasks of a kind that the caller may see, oldest first, from the `start`-th one; read lazily, `page_size` at a
+    time."""
+    owner = None if caller.is_admin else caller.user.id
+    for row in task_lists.list_rows(kind, done, owner, start, page_size):
+        yield view(row)
 
 
 def get(kind: str, id: str, caller: Caller) -> Task:
@@ -129,9 +184,13 @@ def get(kind: str, id: str, caller: Caller) -> Task:
         task = records.get(id)
     except RecordMissing:
         raise Missing(NOT_FOUND) from None
-    if task.kind != kind or task.removed or not (caller.is_admin or task.owner == caller.user.id):
+    if not _may_see(task, kind, caller):
         raise Missing(NOT_FOUND)
     return task
+
+
+def _may_see(task: Task, kind: str, caller: Caller) -> bool:
+    return task.kind == kind and not task.removed and (caller.is_admin or task.owner == caller.user.id)
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:
@@ -150,8 +209,10 @@ def retry(kind: str, id: str, caller: Caller) -> None:
     waiting = replace(task.view, state=State.WAITING_RETRY, error="", end_time=None, status="")
     try:
         again = records.reopen(task, waiting)
-    except Conflict:
-        return  # another request retried it at the same time
+    except Conflict:  # another request retried it at the same time, or this one did and the answer was lost
+        again = records.get(id)
+        if again.done:
+            return
     try:
         machines.start(again)
     except Problem:
@@ -160,20 +221,75 @@ def retry(kind: str, id: str, caller: Caller) -> None:
 
 
 def delete(kind: str, id: str, caller: Caller) -> None:
-    """Remove a task; one that is under way is cancelled first and cleans up after itself."""
-    task = get(kind, id, caller)
-    if not task.done:
-        records.mark_removed(task)
-        machines.expedite(task)
-    elif task.view.state == State.SUCCEEDED:
-        records.delete_done(kind, task.id)
-    else:
-        _clean_up(task)
+    """Remove a task; one that is under way is cancelled first and cleans up after itself. Missing."""
+    if delete_many(kind, [id], caller):
+        raise Missing(NOT_FOUND)
 
 
-def _clean_up(task: Task) -> None:
-    """Run a task once more, only to remove what was kept for a retry."""
+def delete_many(kind: str, ids: Sequence[str], caller: Caller) -> list[str]:
+    """The same for many tasks; the ids of those that there are not, or that the caller may not see."""
+    missing: list[str] = []
+
+    def delete_some(ids: Sequence[str]) -> None:
+        found = task_batches.read([id for id in ids if len(id) == ID_LENGTH])
+        tasks = {task.id: task for task in found if _may_see(task, kind, caller)}
+        missing.extend(id for id in ids if id not in tasks)
+        remove(kind, list(tasks.values()))
+
+    _do_batches(delete_some, task_batches.split(dict.fromkeys(ids)))
+    return missing
+
+
+def _do_batches(work: Callable[[list[Item]], None], batches: Iterable[list[Item]]) -> None:
+    """Do the work on every batch, AT_ONCE of them at a time; the first failure ends it."""
+    under_way: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(AT_ONCE, "batches") as pool:
+        for batch in batches:
+            if len(under_way) == AT_ONCE:
+                under_way.popleft().result()
+            under_way.append(pool.submit(work, batch))
+        for one in under_way:
+            one.result()
+
+
+def clear(kind: str, states: Collection[int], caller: Caller) -> None:
+    """Remove all tasks that the caller may see, and that are done, in one of the `states`."""
+    views = list_views(kind, True, caller, page_size=task_lists.MOST_AT_ONCE)
+
+    def clear_some(views: Sequence[TaskView]) -> None:
+        task_batches.delete_done(kind, [view.id for view in views if view.state == State.SUCCEEDED])
+        rest = [view.id for view in views if view.state != State.SUCCEEDED]
+        if rest:
+            delete_many(kind, rest, caller)
+
+    _do_batches(clear_some, task_batches.split(view for view in views if view.state in states))
+
+
+def remove(kind: str, tasks: Sequence[Task]) -> None:
+    """Remove tasks of anybody; at most as many as one transaction takes."""
+    succeeded = [task.id for task in tasks if task.done and task.view.state == State.SUCCEEDED]
+    new = task_batches.delete_new([task for task in tasks if _is_new(task)])
+    kept = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
+    task_batches.delete_done(kind, succeeded)
+    for task in new:
+        machines.forget(task)
+    for task in task_batches.remove_done(kept):
+        machines.start(task)
+    deleted = {task.id for task in new}
+    for task in tasks:
+        if not task.done and task.id not in deleted:
+            _remove(task)
+
+
+def _is_new(task: Task) -> bool:
+    """Whether there is nothing of a task but its record: no worker has begun, and nothing was staged for it."""
+    is_touched = task.done or task.attempt or task.lease.token or get_held().has(task.id)
+    return not is_touched and not task.spec.get("staged")
+
+
+def _remove(task: Task) -> None:
     try:
-        machines.start(records.reopen(task, task.view, removed=True))
+        records.mark_removed(task)
     except Conflict:
-        pass  # another request deletes or retries it at the same time
+        return  # deleted meanwhile
+    machines.expedite(task)

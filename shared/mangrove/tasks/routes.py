@@ -26,20 +26,22 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class TransferRoute:
-    """`access` to the source in the tree; None when the source is staged."""
+    """`access` to the source in the tree; None when the source is staged. `overwrite`: files may be replaced."""
 
     source: Endpoint
     target: Target
     access: PathAccess | None
+    overwrite: bool
 
 
 async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     """The ends of a transfer; Denied and its like when its owner may not use them."""
     spec = run.spec
     caller = await authorization.authorize_caller(run.task, RIGHTS[run.task.kind])
-    target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
+    target = await authorization.resolve_target(caller, spec.target_dir, spec.name, spec.password)
+    overwrite = spec.overwrite and target.may_replace()
     if spec.staged:
-        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.staged)), target, None)
+        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.staged)), target, None, overwrite)
     source = await authorization.access_path(caller, spec.source, spec.password)
     if caller.declared_right is Right.MOVE:
         source.with_path(source.path.parent).require(Right.MOVE)
@@ -47,4 +49,4 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     located = await source.locate()
     if caller.declared_right is Right.MOVE and not isinstance(located.driver, Removes):
         raise NotSupported
-    return TransferRoute(Endpoint(located.driver, located.path), target, source)
+    return TransferRoute(Endpoint(located.driver, located.path, located.mount), target, source, overwrite)

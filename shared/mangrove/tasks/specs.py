@@ -51,20 +51,44 @@ class SourceVersion(NamedTuple):
         return cls(entry.size, entry.modified, entry.etag)
 
     def matches(self, entry: Entry | None) -> bool:
-        """Whether it is still that file."""
-        return (
-            entry is not None
-            and not entry.is_dir
-            and entry.size == self.size
-            and (entry.etag == self.etag if self.etag or entry.etag else entry.modified == self.modified)
-        )
+        """Whether it is still that file. A listing may know no etag where `stat` does; and where both do, the time more
+        finely: S3 servers tell that of a single file in whole seconds."""
+        if entry is None or entry.is_dir or entry.size != self.size:
+            return False
+        if self.etag and entry.etag:
+            return entry.etag == self.etag and int(entry.modified) == int(self.modified)
+        return entry.modified == self.modified
+
+
+class ManifestEntry(NamedTuple):
+    """One file or folder to be copied: its path below the source ("" for the source itself), and what it was when the
+    work was planned. `size` in bytes, None: unknown."""
+
+    path: str
+    size: int | None
+    modified: float
+    is_dir: bool
+    etag: str
+
+    @classmethod
+    def of(cls, path: str, entry: Entry) -> ManifestEntry:
+        """The row of what a storage lists."""
+        return cls(path, entry.size, entry.modified, entry.is_dir, entry.etag)
+
+    @property
+    def version(self) -> SourceVersion:
+        """What the file must still be."""
+        return SourceVersion(self.size, self.modified, self.etag)
 
 
 class PartialFile(BaseModel):
     """A file that is being stored in parts. `key` names the attempt, `token` is of the driver ("": not begun yet).
 
-    `length`: bytes of a part; `receipts` of the parts, "" for one that is missing. Of a download: `size` in bytes so
-    far, and the `validator` of what is fetched.
+    `length`: bytes of a part; `receipts` of the parts, "" for one that is missing; `validator`: the etag of what they
+    are read from, "" when it has none. `size`: bytes that are there of a download. `storage`: how to reach the storage
+    when it is mounted no more (see `tasks.partials`), "" for staging. `boot`: of `staging.find_boot` then.
+
+    `stored`: what the parts became, once they did; of that, `compared` bytes are known to be those of the source.
     """
 
     path: str
@@ -74,6 +98,10 @@ class PartialFile(BaseModel):
     receipts: list[str] = []
     size: int = 0
     validator: str = ""
+    storage: str = ""
+    boot: str = ""
+    stored: SourceVersion | None = None
+    compared: int = 0
 
 
 class Spec(TaskModel):
@@ -120,7 +148,8 @@ class TransferCursor(CopyCursor):
     """Counts of the manifests (`entry_count`, `folder_count`, `failed_count` for the next round), and how far the work
     came in them: `folders_walked` by Plan, `position` by Move, `folders_left` to be removed after a move.
 
-    `round` counts the retries of what failed; `total` in bytes, as far as sizes are known.
+    `round` counts the retries of what failed; `total` in bytes, as far as sizes are known. `only_entry`: the source,
+    when it is a file; there are no manifests then, which could be lost after a move has removed it.
     """
 
     old_keys = {
@@ -128,6 +157,7 @@ class TransferCursor(CopyCursor):
         "folders": "folder_count", "failed": "failed_count", "walked": "folders_walked", "untidied": "folders_left",
     }  # fmt: skip
     planned: bool = False
+    only_entry: ManifestEntry | None = None
     entry_count: int = 0
     folder_count: int = 0
     folders_walked: int = 0
@@ -181,13 +211,14 @@ class DecompressSpec(Spec):
 
 class DecompressCursor(CopyCursor):
     """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
-    what is in staging, `refused` the members that are not."""
+    what is in staging, `refused` the members that are not; `boot`: when they were brought (`staging.find_boot`)."""
 
     old_keys = {
         "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "folders": "folders_made",
         "handed": "chained",
     }  # fmt: skip
     archive: SourceVersion | None = None
+    boot: str = ""
     cached: bool = False
     folders_made: bool = False
     position: int = 0
@@ -195,6 +226,66 @@ class DecompressCursor(CopyCursor):
     refused: int = 0
     errors: list[str] = []
     chained: bool = False
+
+
+class IndexSpec(Spec):
+    """Index the storage `storage_id`: all of it, or (`is_update`) only the folders that are marked, and `paths` (inside
+    the storage) with `levels` of folders below them (-1: all). `is_drop`: forget the index instead. `is_gentle`: nobody
+    waits for it."""
+
+    storage_id: int
+    is_update: bool = False
+    paths: list[str] = []
+    levels: int = -1
+    is_drop: bool = False
+    is_gentle: bool = False
+
+
+class IndexPart(BaseModel):
+    """Some of the folders to be read, which another worker reads: `count` from `position` on."""
+
+    number: int
+    position: int
+    count: int
+
+
+class IndexCursor(Cursor):
+    """How far the walk came in its list of folders (`position` of `folder_count`), what it found (`count` names, in
+    `files` and `folder_files` of the index's store), and what it began with: the first `root_count` folders,
+    `mark_count` marks, the time `began` (seconds since the epoch). `seen`: names, with those that are not stored yet.
+
+    `is_wanted`: the storage was to have an index when the run began. `is_whole`: all of the storage is read;
+    `failed_count` folders could not be, the first of which `errors` name. `walked`: there is nothing left to read.
+    `indexed`: names in the index as the last run left it, None for no index; `finished`: when that was, ISO 8601.
+
+    `parts`: what other workers read meanwhile, together all from `position` on; this is handed out for the `round`th
+    time, and what got lost of it for the `tries`th. A folder's id is its position and `shift`; `shifts` are to be added
+    to the ids in each of the files. `lists`: what the names of a part's own lists begin with.
+    """
+
+    generation: str = ""
+    began: float = 0.0
+    is_wanted: bool = True
+    is_whole: bool = True
+    root_count: int = 0
+    mark_count: int = 0
+    folder_count: int = 0
+    position: int = 0
+    failed_count: int = 0
+    errors: list[str] = []
+    count: int = 0
+    seen: int = 0
+    files: list[str] = []
+    folder_files: list[str] = []
+    shifts: list[int] = []
+    shift: int = 0
+    parts: list[IndexPart] = []
+    round: int = 0
+    tries: int = 0
+    lists: str = ""
+    walked: bool = False
+    indexed: int | None = None
+    finished: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +299,4 @@ class Schema(Generic[SpecT, CursorT]):
 TRANSFER = Schema(TransferSpec, TransferCursor)
 DOWNLOAD = Schema(DownloadSpec, DownloadCursor)
 DECOMPRESS = Schema(DecompressSpec, DecompressCursor)
+INDEX = Schema(IndexSpec, IndexCursor)

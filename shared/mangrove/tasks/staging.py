@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from mangrove import runtime
 from mangrove.config import config
-from mangrove.drivers import registry
-from mangrove.drivers.base import Driver, DriverContext, MakesDirectories, Removes, Upload, Writes
+from mangrove.drivers.base import Driver, MakesDirectories, Removes, Syncs, Upload, Writes
+from mangrove.drivers.own_storage import start_own_storage
 from mangrove.paths import TreePath
 from mangrove.problems import Problem
+from mangrove.site import snapshot
 from mangrove.streams import stream
 
 BODY = "body"  # where a task keeps what it brought for the next one
@@ -31,30 +31,13 @@ class Staging:
         """The storage, started at the first call; Problem where none is configured."""
         async with self._starting:
             if self._driver is None:
-                self._driver = await _start_driver()
+                self._driver = await start_own_storage("staging", "MANGROVE_STAGING_BUCKET")
             return self._driver
 
 
 async def driver() -> Driver:
     """The storage of staging."""
     return await runtime.get(Staging).get_driver()
-
-
-async def _start_driver() -> Driver:
-    data, bucket = config().data, os.environ.get("MANGROVE_STAGING_BUCKET", "")
-    if data is not None:
-        folder = data / "staging"
-        folder.mkdir(exist_ok=True)
-        name, options = "Local", {"root_folder_path": str(folder), "show_hidden": True}
-    elif bucket:
-        region = os.environ.get("AWS_REGION", "us-east-1")
-        name, options = "S3", {"bucket": bucket, "region": region, "root_folder_path": "/"}
-    else:
-        raise Problem("there is no place for staging")
-    kind = registry.load(name)
-    made = kind(kind.Options.parse(json.dumps(options)), DriverContext())
-    await made.start()
-    return made
 
 
 def make_shared_folder(task_id: str, name: str) -> str:
@@ -64,7 +47,8 @@ def make_shared_folder(task_id: str, name: str) -> str:
     if data is None:
         raise Problem("there is no folder that this service shares with other programs")
     path = data.absolute() / "staging" / task_id / name
-    path.mkdir(parents=True, exist_ok=True)
+    for folder in (path.parent.parent, path.parent, path):
+        folder.mkdir(mode=0o700, exist_ok=True)
     return str(path)
 
 
@@ -87,6 +71,24 @@ async def make_folder(path: TreePath) -> None:
     storage = await driver()
     assert isinstance(storage, MakesDirectories)
     await storage.makedirs(path)
+
+
+async def sync(path: TreePath) -> None:
+    """Make what is kept there survive a power cut, if the setting wants that of what is stored."""
+    storage = await driver()
+    if snapshot.current().settings.is_durable and isinstance(storage, Syncs):
+        await storage.sync(path)
+
+
+def find_boot() -> str:
+    """Which start of this machine the present one is; "" in the cloud, and where that cannot be known.
+
+    What was stored and not made durable before another one may be gone, or there without its bytes.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() if config().on_one_machine else ""
+    except OSError:
+        return ""
 
 
 async def pin(task_id: str) -> None:

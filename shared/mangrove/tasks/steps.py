@@ -8,25 +8,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from datetime import UTC, datetime
-from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
 from mangrove import runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
-from mangrove.problems import Problem
+from mangrove.config import config
+from mangrove.problems import Problem, RecordsUnavailable
 from mangrove.records import tasks as records
-from mangrove.records.base import Conflict, RecordMissing
+from mangrove.records.base import Conflict, RecordMissing, RecordRefused
 from mangrove.records.tasks import Task
+from mangrove.tasks import leases
 from mangrove.tasks.kinds import State
+from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
 from mangrove.telemetry import log_exception
 
-LEASE_SECONDS = 30.0
-HEARTBEAT_SECONDS = 2.0  # how often a long piece of work looks for its cancel mark and renews its lease
+KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
 
@@ -39,18 +41,6 @@ class Cancelled(Problem):
     text = CANCELED
 
 
-class Busy(Problem):
-    """Another worker holds the task; worth a retry."""
-
-    text = "another worker is at this task"
-
-
-class Superseded(Problem):
-    """The lease went to another worker, or there is no task any more."""
-
-    text = "another worker took this task over"
-
-
 class Run(Generic[SpecT, CursorT]):
     """A task while this worker holds it. `view` and `cursor` are to be changed, then saved."""
 
@@ -61,7 +51,9 @@ class Run(Generic[SpecT, CursorT]):
         self.cursor = schema.cursor.load(task.cursor)
         self.view = replace(task.view)
         self.wait = 0  # seconds until the next slice is of use
-        self._end = time.monotonic() + seconds
+        self._unwritten: Task | None = task if get_held().is_unwritten(task.id) else None
+        self._began = time.monotonic()
+        self._end = self._began + seconds
 
     def has_time(self) -> bool:
         """Whether the slice is not over yet."""
@@ -74,13 +66,35 @@ class Run(Generic[SpecT, CursorT]):
 
     async def save(self) -> None:
         """Write `view` and `cursor`; Cancelled when that was asked for, Superseded when the task is not ours."""
-        await self.update(LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
+        await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
         if self.task.cancel:
             raise Cancelled
 
     async def save_and_release(self, *, done: bool | None = None) -> None:
-        """Write `view` and `cursor` and give up the lease; `done` changes the task's status."""
-        await self.update(0, view=self.view, cursor=self.cursor.dump(), done=done)
+        """Write `view` and `cursor` and give up the lease; `done` changes the task's status. RecordRefused, which the
+        view says then, when the cursor is too large: the record keeps the one that it has."""
+        try:
+            await self.update(0, view=self.view, cursor=self.cursor.dump(), done=done)
+        except RecordRefused as problem:
+            self._unwritten, self.view.error = None, problem.message
+            await self.update(0, view=self.view)
+            raise
+        get_held().release(self.task.id)
+
+    async def release(self) -> None:
+        """Give up the task as it is in the record."""
+        if self.task.lease.token == self.token:
+            await self.update(0)
+        get_held().release(self.task.id)
+
+    async def leave(self) -> None:
+        """End a slice: save and release, or, where the next one follows at once in this process, keep what was done in
+        no time for it to be written by that one."""
+        is_short = time.monotonic() - self._began < KEEP_SECONDS
+        if not config().on_one_machine or self.wait or not is_short:
+            await self.save_and_release()
+            return
+        get_held().keep(replace(self.task, view=self.view, cursor=self.cursor.dump()), self.token)
 
     async def update(self, seconds: float, **changes: Any) -> None:
         """Write `changes` of the record and hold the lease `seconds` more; 0 releases it. A write that was begun ends
@@ -91,57 +105,93 @@ class Run(Generic[SpecT, CursorT]):
             )
         except Conflict:
             raise Superseded from None
+        if "cursor" in changes:
+            self._unwritten = None
 
-    async def send_heartbeats(self) -> None:
-        """Renew the lease for ever; ends with Cancelled or Superseded."""
+    async def write_kept(self) -> None:
+        """Write what an earlier slice left to be written, before something is done that cannot be done again."""
+        if self._unwritten is not None:
+            await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
+
+    def abandon(self) -> None:
+        """End a slice that failed. What an earlier one left to be written is kept: the next attempt goes on from it."""
+        if self._unwritten is None:
+            get_held().release(self.task.id)
+        else:
+            get_held().keep(self._unwritten, self.token)
+
+    async def send_heartbeats(self, *, to_the_end: bool = False) -> None:
+        """Renew the lease for ever; ends with Superseded, with Cancelled unless the work goes `to_the_end` whatever is
+        asked for, and with RecordsUnavailable when the records do not answer for so long that another worker may think
+        that this one is dead."""
+        renewed = time.monotonic()
         while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            await self.update(LEASE_SECONDS, view=self.view)
-            if self.task.cancel:
+            await asyncio.sleep(leases.HEARTBEAT_SECONDS)
+            try:
+                await self.update(leases.LEASE_SECONDS, view=self.view)
+            except RecordsUnavailable:
+                if time.monotonic() - renewed > leases.LEASE_SECONDS:
+                    raise
+                continue
+            renewed = time.monotonic()
+            if self.task.cancel and not to_the_end:
                 raise Cancelled
 
 
 async def acquire(id: str, schema: Schema[SpecT, CursorT], seconds: float) -> Run[SpecT, CursorT]:
-    """The task, held by this worker; Busy while another one holds it, Superseded when there is none."""
-    token = token_hex(12)
+    """The task, held by this worker until it is left or released; see `leases.acquire`."""
+    task, token = await leases.acquire(id)
     try:
-        return Run(await asyncio.to_thread(records.acquire_lease, id, token, LEASE_SECONDS), schema, token, seconds)
-    except Conflict:
-        pass
-    try:
-        await asyncio.to_thread(records.get, id)
-    except RecordMissing:
-        raise Superseded from None
-    raise Busy
+        return Run(task, schema, token, seconds)
+    except Problem:
+        get_held().release(id)
+        raise
 
 
 Work = Callable[[Run[SpecT, CursorT]], Awaitable[bool]]
 Clean = Callable[[Run[SpecT, CursorT], State], Awaitable[None]]
+Describe = Callable[[Run[SpecT, CursorT]], dict[str, Any]]
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
 async def run_slice(
-    id: str, seconds: float, schema: Schema[SpecT, CursorT], work: Work[SpecT, CursorT]
+    id: str,
+    seconds: float,
+    schema: Schema[SpecT, CursorT],
+    work: Work[SpecT, CursorT],
+    describe: Describe[SpecT, CursorT] | None = None,
 ) -> dict[str, Any]:
-    """One slice of `work`: whether there is `more`, and the `seconds` until then.
+    """One slice of `work`: whether there is `more`, and the `seconds` until then; and what `describe` says of it.
 
     The message of a Problem is saved before it goes on.
     """
     run = await acquire(id, schema, seconds)
+    try:
+        answer = await _run_slice(run, work)
+        return answer if describe is None else answer | describe(run)
+    except Superseded:
+        get_held().release(id)
+        raise
+    except BaseException:
+        run.abandon()
+        raise
+
+
+async def _run_slice(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dict[str, Any]:
     pass_checkpoint("step.acquired")
     if run.task.done:
-        await run.update(0)
-        return {"tid": id, "more": False, "seconds": 0}
+        await run.release()
+        return {"tid": run.task.id, "more": False, "seconds": 0}
     if run.task.cancel:
-        await run.update(0)
+        await run.release()
         raise Cancelled
     run.view.error = ""  # of a slice that was tried again
     if run.view.state != State.RUNNING:
         run.view.state, run.view.start_time, run.view.end_time = State.RUNNING, format_now(), None
     try:
-        more = await _work_with_heartbeats(run, work)
+        more = await _keep_alive(work(run), run.send_heartbeats())
         pass_checkpoint("step.worked")
-        await run.save_and_release()
+        await run.leave()
     except (Superseded, Busy):
         raise
     except Problem as problem:
@@ -149,12 +199,12 @@ async def run_slice(
             run.view.error = problem.message
         await run.save_and_release()
         raise
-    return {"tid": id, "more": more, "seconds": run.wait}
+    return {"tid": run.task.id, "more": more, "seconds": run.wait}
 
 
-async def _work_with_heartbeats(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> bool:
-    working = asyncio.ensure_future(work(run))
-    beating = asyncio.ensure_future(run.send_heartbeats())
+async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> Result:
+    """The result of `work`; the heartbeats go on meanwhile, and end it where they end."""
+    working, beating = asyncio.ensure_future(work), asyncio.ensure_future(heartbeats)
     try:
         await asyncio.wait([working, beating], return_when=asyncio.FIRST_COMPLETED)
         if beating.done() and not working.done():
@@ -211,19 +261,28 @@ def run_in_loop(work: Coroutine[Any, Any, Result]) -> Result:
     return runtime.get(WorkerLoop).run(work)
 
 
-def make_worker(schema: Schema[SpecT, CursorT], work: Work[SpecT, CursorT], slice: float = SLICE_SECONDS) -> Handler:
-    """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out.
+def get_seconds(context: Any, on_one_machine: float) -> float:
+    """How long a step may work; `context`: of the function, None on one machine."""
+    if context is None:
+        return on_one_machine
+    return float(max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0))
+
+
+def make_worker(
+    schema: Schema[SpecT, CursorT],
+    work: Work[SpecT, CursorT],
+    slice: float = SLICE_SECONDS,
+    describe: Describe[SpecT, CursorT] | None = None,
+) -> Handler:
+    """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and what `describe` adds.
 
     `slice`: how many seconds it works on one machine before it lets other tasks run.
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        seconds = slice
-        if context is not None:
-            seconds = max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0)
         try:
-            return run_in_loop(run_slice(event["tid"], seconds, schema, work))
-        except Problem:
+            return run_in_loop(run_slice(event["tid"], get_seconds(context, slice), schema, work, describe))
+        except (Problem, CancelledError):  # the latter: the service ends
             raise
         except Exception:
             log_exception("a worker failed", tid=event["tid"])
@@ -235,45 +294,71 @@ def make_worker(schema: Schema[SpecT, CursorT], work: Work[SpecT, CursorT], slic
 def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
     """The handler of a machine's last state: whatever happened, the record says how it ended.
 
-    `clean(run, state)` removes what is not needed any more before the task is done.
+    `clean(run, state)` removes what is not needed any more before the task is done; first of all it calls
+    `run.write_kept`.
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        run_in_loop(settle(event["tid"], event.get("failure") or {}, schema, clean))
-        return {"tid": event["tid"], "more": False}
+        more = run_in_loop(settle(event["tid"], event.get("failure") or {}, schema, clean))
+        return {"tid": event["tid"], "more": more}
 
     return handler
 
 
 async def settle(
     id: str, failure: dict[str, Any], schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]
-) -> None:
-    """Clean up, and write how a task ended. `failure`: what a state machine caught, under `Error` its name."""
+) -> bool:
+    """Clean up, and write how a task ended. `failure`: what a state machine caught, under `Error` its name.
+
+    Whether the task is to be started once more, later: nothing is wrong with one that could not be worked on because
+    another worker held it or because the records did not answer.
+    """
     name = str(failure.get("Error", ""))
-    if name in (Busy.__name__, Superseded.__name__):
-        return  # another worker settles it
+    if name in (Busy.__name__, RecordsUnavailable.__name__):
+        return True
+    if name == Superseded.__name__:  # the other worker settles it; where there is none, it is for the next run
+        return config().on_one_machine and await asyncio.to_thread(_is_undone, id)
     try:
-        run = await acquire(id, schema, LEASE_SECONDS)
+        run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:
-        return
+        return False
+    try:
+        await _settle(run, name, clean)
+    except BaseException:
+        run.abandon()
+        raise
+    get_held().release(id)
+    return False
+
+
+def _is_undone(id: str) -> bool:
+    try:
+        return not records.get(id).done
+    except RecordMissing:
+        return False
+
+
+async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, CursorT]) -> None:
     if run.task.done:
-        await run.update(0)
+        await run.release()
         return
     state = State.SUCCEEDED
-    if name == Cancelled.__name__ or run.task.cancel:
+    if failure == Cancelled.__name__ or run.task.cancel:
         state, run.view.error = State.CANCELED, CANCELED
-    elif name or run.view.error:
+    elif failure or run.view.error:
         state, run.view.error = State.FAILED, run.view.error or "the worker failed, see the log"
     pass_checkpoint("settle.started")
     try:
-        await clean(run, state)
+        await _keep_alive(clean(run, state), run.send_heartbeats(to_the_end=True))
+    except (RecordsUnavailable, Superseded):
+        raise
     except Problem as problem:
         if state is State.SUCCEEDED:
             state = State.FAILED
         run.view.error = run.view.error or problem.message
     pass_checkpoint("settle.cleaned")
     if run.task.removed:
-        await asyncio.to_thread(records.delete, id)
+        await asyncio.to_thread(records.delete, run.task.id)
         return
     run.view.state, run.view.end_time = state, format_now()
     if state is State.SUCCEEDED:
@@ -282,4 +367,16 @@ async def settle(
         await run.save_and_release(done=True)
         pass_checkpoint("settle.done")
     except Superseded:
-        await asyncio.to_thread(records.delete_removed, id)  # removed while it was settled
+        await _finish_removed(run, clean)
+
+
+async def _finish_removed(run: Run[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> None:
+    """End a task that was removed while it was settled; one that another worker has taken over is left alone."""
+    ours = {run.task.lease.token, run.token}
+    try:
+        run.task = await asyncio.to_thread(records.get, run.task.id)
+    except RecordMissing:
+        return
+    if run.task.removed and run.task.lease.token in ours:
+        await clean(run, State.CANCELED)
+        await asyncio.to_thread(records.delete, run.task.id)

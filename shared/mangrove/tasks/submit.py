@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import httpx
 
-from mangrove import archives
+from mangrove import archives, runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
 from mangrove.records.tasks import Task
+from mangrove.slices import in_slices
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES
-from mangrove.tasks.specs import DecompressSpec, DownloadSpec, Spec, TransferSpec
+from mangrove.tasks.queue import Opening
+from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tools import registry
 from mangrove.tools import urls as addresses
 from mangrove.tools.names import make_file_name
-from mangrove.tree import transfers, uploads
+from mangrove.tree import journal, transfers, uploads
 from mangrove.tree.access import PathAccess, locate, lookup
-from mangrove.tree.changes import check_source, forget_upwards
+from mangrove.tree.changes import check_source
+from mangrove.tree.names import hold_name
 from mangrove.tree.transfers import Item, OnConflict
 
 MOST_TASKS = 10_000  # opened by one request
@@ -47,7 +51,9 @@ async def move(
     _limit_tasks(names if _are_in_two_storages(source_dir, target_dir) else ())
     left = await transfers.move(source_dir, target_dir, names, conflict)
     _limit_tasks(left)
-    return [await _open_transfer("move", "move", source_dir, target_dir, item, conflict) for item in left]
+    return await _open_many(
+        "move", source_dir, (_make_opening("move", source_dir, target_dir, item, conflict) for item in left)
+    )
 
 
 async def copy(
@@ -58,25 +64,25 @@ async def copy(
     left = await transfers.copy(source_dir, target_dir, names, conflict)
     _limit_tasks(left)
     word = "merge" if conflict.merge else "copy"
-    return [await _open_transfer("copy", word, source_dir, target_dir, item, conflict) for item in left]
-
-
-async def _open_transfer(
-    kind: str, word: str, source_dir: PathAccess, target_dir: PathAccess, item: Item, conflict: OnConflict
-) -> Task:
-    source_access, target_access = source_dir.child(item.name), target_dir.child(item.name)
-    name = kinds.format_transfer_name(
-        word, source_dir.find_mount()[0].path, item.path, target_dir.find_mount()[0].path, item.target.parent
+    return await _open_many(
+        "copy", source_dir, (_make_opening(word, source_dir, target_dir, item, conflict) for item in left)
     )
+
+
+def _make_opening(
+    word: str, source_dir: PathAccess, target_dir: PathAccess, item: Item, conflict: OnConflict
+) -> Opening:
+    source_mount, target_mount = source_dir.find_mount()[0].path, target_dir.find_mount()[0].path
+    name = kinds.format_transfer_name(word, source_mount, item.path, target_mount, item.target.parent)
     spec = TransferSpec(
-        source=source_access.path,
+        source=source_mount / item.path,
         password=source_dir.password,
-        target_dir=target_access.path.parent,
-        name=target_access.path.name,
+        target_dir=target_mount / item.target.parent,
+        name=item.target.name,
         overwrite=conflict.overwrite,
         keep_existing=conflict.merge or conflict.skip,
     )
-    return await _open(kind, source_dir, name, spec)
+    return Opening(name, spec)
 
 
 async def decompress(
@@ -85,6 +91,7 @@ async def decompress(
     """Extract archives of one folder into another: one task for each."""
     _limit_tasks(names)
     target_dir.require(Right.DECOMPRESS)
+    target_dir.require_read()  # a task says which names are taken
     tasks = []
     for name in dict.fromkeys(names):
         check_existing_name(name)
@@ -113,13 +120,31 @@ async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options:
         name=archives.base_name(archive.path.name) if options.into_new_dir else "",
         overwrite=options.overwrite,
     )
-    return await _open("decompress", archive, name, spec)
+    return await _open("decompress", archive, Opening(name, spec))
 
 
-async def _open(
-    kind: str, access: PathAccess, name: str, spec: Spec, size: int = 0, status: str = "", id: str = ""
-) -> Task:
-    return await asyncio.to_thread(queue.open, kind, access.caller.user, name, spec, size, status, id)
+async def _open(kind: str, access: PathAccess, opening: Opening) -> Task:
+    return await asyncio.to_thread(queue.open, kind, access.caller.user, opening)
+
+
+class OpeningLocks:
+    """Of one owner, one request at a time opens tasks: however many ask for ten thousand each, the threads are left to
+    others."""
+
+    def __init__(self) -> None:
+        self._by_owner: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    def get(self, owner: int) -> asyncio.Lock:
+        """Whoever opens many tasks of this owner holds it."""
+        return self._by_owner.setdefault(owner, asyncio.Lock())
+
+
+async def _open_many(kind: str, access: PathAccess, openings: Iterable[Opening]) -> list[Task]:
+    def open_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
+        return queue.open_many(kind, access.caller.user, list(openings))
+
+    async with runtime.get(OpeningLocks).get(access.caller.user.id):
+        return await asyncio.to_thread(open_all)
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
@@ -130,22 +155,27 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
     registry.check_tool_name(tool)
     given = [url.strip() for url in urls if url.strip()]
     _limit_tasks(given)
-    checked = [addresses.normalize_url(url, tool) for url in given]
-    policy = policy or DELETE_NEVER
-    if policy not in DELETE_POLICIES:
-        raise BadRequest(f"delete_policy must be one of {', '.join(DELETE_POLICIES)}")
+    checked = [addresses.normalize_url(url, tool) async for url in in_slices(given)]
+    policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
     target.require(Right.OFFLINE_DOWNLOAD)
+    target.require_read()  # a task says which names are taken
     driver = await _find_receiver(target, tool)
     if tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls):
         await _store_urls(target, checked)
         return []
     if tool != registry.SIMPLE_HTTP:
         await registry.connect_tool(tool, target.settings)
-    tasks = []
-    for url in checked:
-        spec = DownloadSpec(url=url, tool=tool, delete_policy=policy, target_dir=target.path)
-        tasks.append(await _open("offline_download", target, kinds.format_download_name(url, target.path), spec))
-    return tasks
+    openings = (
+        Opening(
+            kinds.format_download_name(url, target.path),
+            DownloadSpec(
+                url=url, tool=registry.choose_tool(tool, url, target.settings), delete_policy=policy,
+                target_dir=target.path,
+            ),
+        )
+        for url in checked
+    )  # fmt: skip
+    return await _open_many("offline_download", target, openings)
 
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
@@ -174,8 +204,9 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
     assert isinstance(driver, StoresUrls)
     await authorization.make_target_folder(target)
     for url in urls:
-        await driver.put_url(target.endpoint.path / make_file_name(httpx.URL(url), ""), url)
-        forget_upwards(target.located)
+        located = target.located.child(make_file_name(httpx.URL(url), ""))
+        async with journal.add(located), hold_name(located):
+            await driver.put_url(located.path, url)
 
 
 def _are_in_two_storages(one: PathAccess, other: PathAccess) -> bool:
@@ -195,7 +226,7 @@ async def upload(
     access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
 ) -> Task:
     """Receive a body whole, then store it in the background. What can be refused is refused before it is read."""
-    located = await uploads.prepare(access, overwrite)
+    access, located = await uploads.prepare(access, overwrite)
     id = queue.make_id()
     try:
         size = await staging.store(id, staging.BODY, uploads.verify_hashes(body, hashes), sent)
@@ -211,7 +242,7 @@ async def upload(
     )
     name = kinds.format_upload_name(access.path.name, located.mount.path, located.path.parent)
     try:
-        return await _open("upload", access, name, spec, size, "uploading", id)
+        return await _open("upload", access, Opening(name, spec, size, "uploading", id))
     except Problem:
         await staging.clear(id)  # no task is there to go on with it
         raise

@@ -1,4 +1,5 @@
-"""Removal of what is needed no more: tasks done long ago, staging without a task, sessions and counters that ended."""
+"""Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, ended sessions and
+counters."""
 
 from __future__ import annotations
 
@@ -6,15 +7,19 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
+from mangrove import runtime
 from mangrove.drivers import base
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.records import counters, sessions
+from mangrove.records import counters, sessions, task_batches, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
+from mangrove.records.task_lists import UnfinishedPage
+from mangrove.search.segments import SegmentStore
 from mangrove.site import snapshot
 from mangrove.tasks import machines, queue, staging
 from mangrove.tasks.kinds import KINDS
+from mangrove.tasks.partials import sweep_partials
 
 PAGE = 1000  # rows that are looked at together
 STALLED_SECONDS = 3600  # far longer than any wait of a machine
@@ -25,29 +30,36 @@ async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
     days = (await snapshot.fresh()).settings.task_retention_days
     await asyncio.to_thread(_delete_old_tasks, datetime.now(UTC) - timedelta(days=days))
-    await asyncio.to_thread(_restart_stalled, time.time() - STALLED_SECONDS)
+    await asyncio.to_thread(_restart_stalled, time.time())
     await _remove_orphans(time.time() - ORPHAN_SECONDS)
+    await sweep_partials()
+    await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
 
 
 def _delete_old_tasks(before: datetime) -> None:
-    for kind in KINDS:
-        for row in records.list_rows(kind, True, PAGE):
-            if datetime.fromisoformat(row.view.end_time or "") < before:
-                records.delete_done(kind, row.id)
+    for kind in (kind.name for kind in KINDS.values() if kind.is_listed):
+        old = (
+            row.id
+            for row in task_lists.list_rows(kind, True, page_size=PAGE)
+            if datetime.fromisoformat(row.view.end_time or "") < before
+        )
+        for ids in task_batches.split(old):
+            task_batches.delete_done(kind, ids)
 
 
-def _restart_stalled(before: float) -> None:
-    """Start tasks that no worker held for long: their execution ended without settling them."""
+def _restart_stalled(now: float) -> None:
+    """Start tasks that no worker held for long: their execution ended without settling them. One that was held in the
+    future was held when a clock was wrong."""
     for kind in KINDS:
-        for row in records.list_unfinished(kind):
-            try:
-                task = records.get(row.id)
-            except RecordMissing:
-                continue  # it ended meanwhile
-            if not task.done and task.touched < before:
-                machines.start(task, f"-{int(time.time())}")
+        page: UnfinishedPage | None = task_lists.list_unfinished(kind)
+        while page is not None:
+            for ids in task_batches.split(page.ids):
+                for task in task_batches.read(ids):
+                    if not task.done and abs(now - task.touched) > STALLED_SECONDS:
+                        machines.start(task, f"-{int(now)}")
+            page = task_lists.list_unfinished(kind, page.following) if page.following else None
 
 
 async def _remove_orphans(before: float) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from typing import Any
 
+from mangrove import runtime
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
+from mangrove.net.proxy import GuardedProxy
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import urls
+from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 
 OPTIONS = {
@@ -18,17 +21,24 @@ OPTIONS = {
     "auto-file-renaming": "false",
     "check-certificate": "true",
     "continue": "true",
-    "follow-torrent": "mem",
-    "follow-metalink": "false",  # it may name any host
+    "follow-torrent": "false",  # its trackers and peers are no part of what was asked for
+    "follow-metalink": "false",
     "no-netrc": "true",  # no password of this machine is sent
     "pause-metadata": "false",
     "seed-time": "0",  # minutes
     "bt-stop-timeout": "86400",  # seconds without a byte until a torrent fails
+    "rpc-save-upload-metadata": "false",  # no torrent file beside the content
+    "proxy-method": "tunnel",
+    "no-proxy": "",
 }
+PROXY_OPTIONS = ("http-proxy", "https-proxy", "ftp-proxy", "all-proxy")  # each, since aria2's own file may set each
 STATUS_KEYS = ["gid", "status", "totalLength", "completedLength", "errorCode", "followedBy", "following"]
+CALL_SIZE = 4096  # bytes of a call beside a torrent
+DEFAULT_CALL_SIZE = 2 << 20  # bytes that aria2 takes when its options do not say otherwise
 REMOVE_ATTEMPTS = 100  # 50 ms apart, until a download has stopped
 # By aria2's exit codes; its own messages would show paths of this machine.
 ERRORS = {
+    1: "a server was not reached, or is not of those that downloads may reach",  # so it ends when the proxy refuses
     2: "the server did not answer in time",
     3: "the file was not found",
     4: "the file was not found too often",
@@ -62,6 +72,9 @@ class UnknownDownload(Aria2Error):
 
 
 class Aria2(Tool):
+    """What it asks for over HTTP or FTP, of trackers and web seeds too, goes through the guarded proxy of this process.
+    What does not are the peers of a torrent and trackers over UDP."""
+
     name = "aria2"
 
     def __init__(self, uri: str, secret: str, policy: AddressPolicy) -> None:
@@ -82,17 +95,47 @@ class Aria2(Tool):
 
     async def add(self, url: str, folder: str, key: str) -> str:
         url = urls.normalize_url(url, self.name)
-        await urls.check_url_hosts(url, self._policy)
         gid = hashlib.sha256(key.encode()).hexdigest()[:16]
         download = await self._find_download(gid)
         if download and download["status"] not in ("error", "removed"):
             return gid
         if download:
             await self.remove(gid)
-        await self._call("addUri", [url], OPTIONS | {"gid": gid, "dir": folder})
+        options = OPTIONS | self._open_proxy() | {"gid": gid, "dir": folder}
+        if urls.names_torrent(url):
+            torrent = base64.b64encode(await torrents.fetch_torrent(url, self._policy, self.name)).decode()
+            await self._require_size(len(torrent))
+            await self._call("addTorrent", torrent, [], options)
+        else:
+            await urls.check_url_hosts(url, self._policy)
+            await self._call("addUri", [url], options)
         return gid
 
+    async def resume(self, token: str, url: str, folder: str, key: str) -> str:
+        download = await self._find_download(token)
+        if download and download["status"] == "error":
+            return await self.add(url, folder, key)  # perhaps for want of the proxy, which ended with its process
+        if download and download["status"] != "complete":
+            await self._try_call("changeOption", token, self._open_proxy())
+        return token
+
+    def _open_proxy(self) -> dict[str, str]:
+        """The options with which a download goes through the proxy of this process; no other process has it."""
+        proxy = runtime.get(GuardedProxy).open(self._policy)
+        options = {name: proxy.url for name in PROXY_OPTIONS}
+        options |= {f"{name}-user": proxy.user for name in PROXY_OPTIONS}
+        return options | {f"{name}-passwd": proxy.password for name in PROXY_OPTIONS}
+
+    async def _require_size(self, size: int) -> None:
+        """Problem when aria2 takes no call of this size, in bytes: it would close the connection without a word."""
+        if size + CALL_SIZE <= DEFAULT_CALL_SIZE:
+            return
+        most = int((await self._call("getGlobalOption")).get("rpc-max-request-size") or DEFAULT_CALL_SIZE)
+        if size + CALL_SIZE > most:
+            raise Problem("the torrent file is larger than aria2's option rpc-max-request-size lets it take")
+
     async def get_status(self, token: str) -> Status:
+        self._open_proxy()  # for the settings of now
         download = await self._find_download(token)
         if download is None:
             return Status(token, error="aria2 does not know this download any more")

@@ -47,6 +47,10 @@ class Tool(ABC):
         failed is started again. Problem for a URL that the tool or the address policy refuses.
         """
 
+    async def resume(self, token: str, url: str, folder: str, key: str) -> str:
+        """As `add`, for a download that another process of this service began; returns its token from now on."""
+        return token
+
     @abstractmethod
     async def get_status(self, token: str) -> Status:
         """The state of a download."""

@@ -13,11 +13,10 @@ import httpx
 
 from mangrove.integers import parse_integer
 from mangrove.net.addresses import AddressPolicy
-from mangrove.net.client import make_client, translate_errors
+from mangrove.net.client import MAX_REDIRECTS, make_client, translate_errors
 from mangrove.problems import Problem, Unreachable
 from mangrove.tools import content_encoding, names, urls
 
-MAX_REDIRECTS = 10
 BLOCK_SIZE = 1 << 20  # bytes
 MAX_DELAY = 1.0  # seconds for which small pieces are collected
 MIN_RATE = 1024  # bytes per second, on the average of RATE_WINDOW seconds of waiting

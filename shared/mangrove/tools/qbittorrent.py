@@ -18,10 +18,9 @@ from mangrove import runtime
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
 from mangrove.problems import Problem, Unreachable
-from mangrove.tools import http, urls
+from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 
-MAX_TORRENT_SIZE = 16 << 20  # bytes of a torrent file
 ADD_TIMEOUT = 10.0  # seconds until a torrent that was added is listed
 _COMPLETE_STATES = frozenset({"uploading", "pausedUP", "stoppedUP", "queuedUP", "stalledUP", "forcedUP"})
 _STOPPED_STATES = frozenset({"pausedUP", "stoppedUP"})
@@ -48,7 +47,19 @@ class QBittorrent(Tool):
     async def get_version(self) -> str:
         async with make_client(LOCAL_POLICY) as client:
             await self._sign_in(client)
+            await self._require_mitigation(client)
             return (await self._call(client, "GET", "app/version")).text.strip()[:40]
+
+    async def _require_mitigation(self, client: httpx.AsyncClient) -> None:
+        """Problem when qBittorrent is set to follow a redirect of a tracker or web seed to a private address. Versions
+        before 4.3.5 do not know the option and do not tell."""
+        response = await self._call(client, "GET", "app/preferences")
+        try:
+            preferences = json.loads(response.content) if response.is_success else {}
+        except (ValueError, RecursionError):
+            preferences = {}
+        if isinstance(preferences, dict) and preferences.get("ssrf_mitigation") is False:
+            raise Problem('qBittorrent must have its advanced option "Server-side request forgery mitigation" on')
 
     async def add(self, url: str, folder: str, key: str) -> str:
         url = urls.normalize_url(url, self.name)
@@ -109,22 +120,11 @@ class QBittorrent(Tool):
             await urls.check_url_hosts(url, self._policy)
             response = await self._call(client, "POST", "torrents/add", data=form | {"urls": url})
         else:
-            files = {"torrents": ("a.torrent", await self._fetch_torrent(url), "application/x-bittorrent")}
+            torrent = await torrents.fetch_torrent(url, self._policy, self.name)
+            files = {"torrents": ("a.torrent", torrent, "application/x-bittorrent")}
             response = await self._call(client, "POST", "torrents/add", data=form, files=files)
         if not response.is_success or response.text.startswith("Fails"):
             raise Problem("qBittorrent does not take this torrent: it is broken, or there already")
-
-    async def _fetch_torrent(self, url: str) -> bytes:
-        """A torrent file, downloaded by this service, so that the policy covers all redirects."""
-        content = bytearray()
-        async with http.fetch(url, self._policy) as response:
-            async for block in response.iter_blocks():
-                content += block
-                if len(content) > MAX_TORRENT_SIZE:
-                    break
-        if not content.startswith(b"d") or len(content) > MAX_TORRENT_SIZE:
-            raise Problem("qBittorrent takes torrents only: there is none at this address")
-        return bytes(content)
 
     async def _find_torrent(self, client: httpx.AsyncClient, tag: str) -> dict[str, Any] | None:
         """The torrent of a tag as qBittorrent describes it; None when there is none."""

@@ -25,6 +25,9 @@ class DownloadToolSettings(Protocol):
     def aria2_secret(self) -> str: ...
 
     @property
+    def aria2_http(self) -> bool: ...
+
+    @property
     def qbittorrent_url(self) -> str: ...
 
     @property
@@ -67,10 +70,27 @@ def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
     return QBittorrent(settings.qbittorrent_url, settings.qbittorrent_seedtime, policy)
 
 
+def require_offered(name: str, settings: DownloadToolSettings) -> None:
+    """Problem unless the administrator has set this tool up."""
+    if name not in list_available_tools(settings):
+        raise Problem(f"{name} is not set up here; an administrator can do that in the settings")
+
+
+def choose_tool(name: str, url: str, settings: DownloadToolSettings) -> str:
+    """The tool that fetches a normalised URL given to `name`: SimpleHttp for the web addresses that aria2 is given,
+    unless the administrator wants them to go to aria2; torrents stay with it."""
+    from mangrove.tools.urls import is_web_url, names_torrent
+
+    if name == "aria2" and not settings.aria2_http and is_web_url(url) and not names_torrent(url):
+        return SIMPLE_HTTP
+    return name
+
+
 async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
     """The tool of this name after it answered; Problem `failed init offline download tool <name>: <why>`."""
     try:
         tool = make_tool(name, settings)
+        require_offered(name, settings)
         await tool.get_version()
     except Problem as error:
         if name not in NAMES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 import httpx
@@ -18,7 +19,9 @@ SCHEMES = {
     "qBittorrent": frozenset({"http", "https", "magnet"}),
 }
 PORTS = {"http": 80, "https": 443, "ftp": 21, "sftp": 22}
-MAX_MAGNET_SERVERS = 100
+MAX_SERVERS = 100  # that a torrent names
+LOOKUPS = 4  # names of them that are resolved at once
+LOOKUP_TIMEOUT = 3.0  # seconds
 _SERVER_KEYS = ("tr", "ws", "xs", "as")  # of a magnet link: trackers and other sources
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
@@ -27,6 +30,13 @@ _TOPIC = re.compile(r"urn:bt(ih|mh):[A-Za-z0-9]{32,80}", re.IGNORECASE)
 
 class InvalidUrl(Problem):
     """A URL that cannot be downloaded; the message says why."""
+
+
+class NoUrl(InvalidUrl):
+    """A text that is no URL at all."""
+
+    code = 400
+    text = "this is no address"
 
 
 def normalize_url(url: str, tool: str) -> str:
@@ -78,15 +88,26 @@ def _normalize_magnet(url: str) -> str:
 def _normalize_location(url: str) -> str:
     try:
         parts = httpx.URL(url)
+        _ = parts.host  # decoded where it is asked for: the name may be none
     except (httpx.InvalidURL, ValueError):
-        raise InvalidUrl("this is no address") from None
+        raise NoUrl from None
     if not _HOST.fullmatch(parts.raw_host.decode()):
-        raise InvalidUrl("the address names no host")
+        raise NoUrl("the address names no host")
     if parts.port is not None and not 0 < parts.port < 65536:
-        raise InvalidUrl("the address names no port that there is")
+        raise NoUrl("the address names no port that there is")
     if parts.userinfo or "@" in parts.netloc.decode():
         raise InvalidUrl("an address with a user or a password in it is not taken")
     return str(parts.copy_with(fragment=None))
+
+
+def is_web_url(url: str) -> bool:
+    """Whether a normalised URL is one of http or https."""
+    return url.startswith(("http://", "https://"))
+
+
+def names_torrent(url: str) -> bool:
+    """Whether a normalised URL of http or https ends as those of torrent files do."""
+    return is_web_url(url) and httpx.URL(url).path.lower().endswith(".torrent")
 
 
 async def check_url_hosts(url: str, policy: AddressPolicy) -> None:
@@ -101,21 +122,35 @@ async def check_url_hosts(url: str, policy: AddressPolicy) -> None:
     parameters = parse_qsl(url.partition("?")[2])
     servers = [value for key, value in parameters if key.lower().partition(".")[0] in _SERVER_KEYS]
     servers += [f"udp://{peer}" for key, peer in parameters if key.lower() == "x.pe"]
-    if len(servers) > MAX_MAGNET_SERVERS:
-        raise InvalidUrl(f"the magnet link names more than {MAX_MAGNET_SERVERS} servers")
-    await asyncio.gather(*(_check_magnet_server(server, policy) for server in servers))
+    await check_servers(servers, policy)
 
 
-async def _check_magnet_server(url: str, policy: AddressPolicy) -> None:
+async def check_servers(servers: Sequence[str], policy: AddressPolicy) -> None:
+    """ForbiddenAddress unless the trackers and other servers of a torrent may be reached.
+
+    One whose name leads nowhere does no harm.
+    """
+    if len(servers) > MAX_SERVERS:
+        raise InvalidUrl(f"the torrent names more than {MAX_SERVERS} servers")
+    limit = asyncio.Semaphore(LOOKUPS)  # fewer than there are threads for it, so that none has to wait for others
+
+    async def check(url: str) -> None:
+        async with limit:
+            await _check_server(url, policy)
+
+    await asyncio.gather(*(check(server) for server in servers))
+
+
+async def _check_server(url: str, policy: AddressPolicy) -> None:
     try:
         parts = httpx.URL(url)
-        if not parts.host and "//" not in url:
+        if not parts.raw_host and "//" not in url:
             return  # the name of other content, not a server
     except (httpx.InvalidURL, ValueError):
-        raise InvalidUrl("the magnet link names a server that is none") from None
+        raise InvalidUrl("the torrent names a server that is none") from None
     if not _HOST.fullmatch(parts.raw_host.decode()) or _has_ambiguous_characters(url):
-        raise InvalidUrl("the magnet link names a server that is none")
+        raise InvalidUrl("the torrent names a server that is none")
     try:
-        await check_host(parts.raw_host.decode(), parts.port or 80, policy)
+        await check_host(parts.raw_host.decode(), parts.port or 80, policy, LOOKUP_TIMEOUT)
     except Unreachable:
-        pass  # many magnet links name servers that no longer exist
+        pass  # many torrents name servers that no longer exist

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath
-from mangrove.problems import Denied, NotFound, StorageProblem
+from mangrove.problems import Denied, NotFound, NotReadable, StorageProblem
 from mangrove.site import snapshot
 from mangrove.site.values import Settings
-from mangrove.tree import mounts
-from mangrove.tree.listing import CachedFolder, listings
+from mangrove.tree import links, mounts
+from mangrove.tree.folder import CachedFolder
+from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located, Mount, MountTable, select_mount
-from mangrove.tree.rules import Rules, get_rules
-
-NOT_READABLE = "password is incorrect or you have no permission"
+from mangrove.tree.rules import Judgement, Rule, Rules, get_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,11 @@ class VisibilityFilter:
 
 @dataclass(frozen=True, slots=True)
 class PathAccess:
-    """An absolute path with all that decides about it. `password` is the folder password the caller typed."""
+    """An absolute path with all that decides about it. `password` is the folder password the caller typed.
+
+    `judgements`: what the rules say of the path, then of each path that it stands for through an alias. What one of
+    them forbids is forbidden; only the path's own rule opens it for writing or has texts to show.
+    """
 
     caller: Caller
     path: TreePath
@@ -53,6 +56,20 @@ class PathAccess:
     settings: Settings
     rules: Rules
     table: MountTable
+    judgements: Sequence[Judgement]
+
+    @classmethod
+    def make(
+        cls, caller: Caller, path: TreePath, password: str, settings: Settings, rules: Rules, table: MountTable
+    ) -> PathAccess:
+        """The access to a path, judged in one pass over the folders on the way to it."""
+        judgements = tuple(rules.judge(caller.user, place) for place in table.find_places(path))
+        return cls(caller, path, password, settings, rules, table, judgements)
+
+    @property
+    def judgement(self) -> Judgement:
+        """What the rules say of the path itself."""
+        return self.judgements[0]
 
     @property
     def base(self) -> TreePath:
@@ -66,16 +83,50 @@ class PathAccess:
 
     def child(self, name: str) -> PathAccess:
         """The same caller at the entry `name` of this folder; RelativePath when that would be elsewhere."""
-        return self.with_path(self.path / name)
+        path = self.path / name
+        if not self._is_next_place(name):
+            return self.with_path(path)
+        judgements = tuple(self.rules.judge_child(one, name) for one in self.judgements)
+        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table, judgements)
+
+    def _is_next_place(self, name: str) -> bool:
+        """Whether the entry `name` is, wherever this folder is, that of the folder: so it is judged in one step."""
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
+            return False
+        table = self.table
+        return not table.redirects or not any(
+            one.path in table.redirects or one.path / name in table.redirects for one in self.judgements
+        )
 
     def with_path(self, path: TreePath) -> PathAccess:
         """The same caller at another absolute path."""
-        return PathAccess(self.caller, path, self.password, self.settings, self.rules, self.table)
+        return self.make(self.caller, path, self.password, self.settings, self.rules, self.table)
+
+    def may_read(self) -> bool:
+        """Whether the rules let the caller read here."""
+        return all(one.may_read(self.password) for one in self.judgements)
+
+    def is_reader(self) -> bool:
+        """Whether no list of readers leaves the caller out."""
+        return all(one.is_reader for one in self.judgements)
+
+    def may_write(self) -> bool:
+        """Whether no list of writers leaves the caller out."""
+        return all(one.may_write for one in self.judgements)
+
+    def may_replace(self, child: PathAccess) -> bool:
+        """Whether the caller may put something in the place of `child`, an entry of this folder: not without the right
+        to write, whatever else lets them put new things there, and not where they may not read."""
+        return self.can_write() and self.may_read() and child.may_read()
+
+    def find_hide_rules(self) -> Sequence[Rule]:
+        """The rules that hide names from the caller in this folder."""
+        return [rule for one in self.judgements if (rule := one.hide_rule) is not None]
 
     def require_read(self) -> PathAccess:
         """Itself, when the rules let the caller read here; Denied otherwise."""
-        if not self.rules.may_read(self.caller.user, self.path, self.password):
-            raise Denied(NOT_READABLE)
+        if not self.may_read():
+            raise NotReadable
         return self
 
     def require_export(self, changes: bool = True) -> None:
@@ -84,25 +135,28 @@ class PathAccess:
         `changes`: it will be gone from here, so writing must be allowed, too.
         """
         self.require_read()
-        if self.rules.is_restricted_below(self.caller.user, self.path, self.password, changes):
-            raise Denied(NOT_READABLE)
+        if self.is_restricted_below(changes):
+            raise NotReadable
 
     def require_import(self) -> None:
         """Denied where a rule at or below restricts the caller: a whole folder that is put here fills what is below."""
-        if self.rules.is_restricted_below(self.caller.user, self.path, self.password, True):
+        if self.is_restricted_below(True):
             raise Denied
 
-    def require(self, right: Right, folder: TreePath | None = None) -> None:
-        """Denied unless the route declared `right`, the caller has it, and the rules let them write in `folder`.
+    def is_restricted_below(self, changes: bool) -> bool:
+        """Whether a rule at or below keeps something from the caller; with `changes`, also from being changed."""
+        return any(self.rules.is_restricted_below(one, self.password, changes) for one in self.judgements)
+
+    def require(self, right: Right) -> None:
+        """Denied unless the route declared `right`, the caller has it, and the rules let them write in this folder.
 
         A rule that opens a folder for writing replaces WRITE alone. A route that declared another right is a mistake
         in the program and is refused.
         """
         if self.caller.declared_right is not right:
             raise Denied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
-        path = self.path if folder is None else folder
-        is_open = right is Right.WRITE and self.rules.is_open_for_writing(path)
-        if not (self.caller.has(right) or is_open) or not self.rules.may_write(self.caller.user, path):
+        is_open = right is Right.WRITE and self.judgement.is_open_for_writing
+        if not (self.caller.has(right) or is_open) or not self.may_write():
             raise Denied
 
     def find_mount(self) -> tuple[Mount, TreePath]:
@@ -124,42 +178,55 @@ class PathAccess:
 
     def is_hidden(self) -> bool:
         """Whether the path, or a folder on the way to it, is hidden from the caller."""
-        return self.rules.is_hidden(self.caller.user, self.path)
+        return any(one.is_hidden for one in self.judgements)
 
     def find_virtual_folders(self) -> dict[str, Mount]:
         """The mount folders right below, hidden ones left out."""
-        user = self.caller.user
         found = self.table.find_virtual_folders(self.path)
-        rule = self.rules.find_hide_rule(user, self.path)
+        hiding = self.find_hide_rules()
         return {
             name: mount
             for name, mount in found.items()
-            if not (rule and rule.hides_name(name)) and self.rules.is_reader(user, self.path / name)
+            if not any(rule.hides_name(name) for rule in hiding) and self.child(name).is_reader()
         }
 
     def make_visibility_filter(self) -> VisibilityFilter:
         """Which entries of this folder the caller may see."""
-        user = self.caller.user
-        rule = self.rules.find_hide_rule(user, self.path)
+        hiding = self.find_hide_rules()
         has_readers = self.rules.has_reader_lists
-        if rule is None and not has_readers:
+        if not hiding and not has_readers:
             return VisibilityFilter(None, None)
+        shows_files, shows_folders = self.is_reader(), all(one.is_reader_below for one in self.judgements)
+        places = [one.path for one in self.judgements]
+        is_root = any(place in self.table.redirects for place in places)  # each name stands for something else
+        judged = {name for place in places for name in self.rules.find_names_below(place)}
+        judged |= {path.name for path in self.table.redirects if path.parent in places}
 
         def test(entry: Entry) -> bool:
-            if rule is not None and rule.hides_name(entry.name):
+            if any(rule.hides_name(entry.name) for rule in hiding):
                 return False
-            return not has_readers or self.rules.is_reader(user, self.path / entry.name if entry.is_dir else self.path)
+            if not has_readers or not entry.is_dir:
+                return not has_readers or shows_files
+            return self.child(entry.name).is_reader() if is_root or entry.name in judged else shows_folders
 
-        return VisibilityFilter((rule.meta.id if rule else 0, user.id if has_readers else 0), test)
+        hidden_by = tuple(rule.meta.id for rule in hiding)
+        return VisibilityFilter((hidden_by, self.caller.user.id if has_readers else 0), test)
 
     def is_mount_or_ancestor(self) -> bool:
         """Whether this is a mount's own folder or only leads to mounts: never to be renamed, moved or removed."""
-        return self.path in self.table.by_path or self.path in self.table.ancestors
+        return any(one.path in self.table.by_path or one.path in self.table.ancestors for one in self.judgements)
 
     def can_write(self) -> bool:
         """Whether the rules and the caller's rights allow new things here."""
-        allowed = self.caller.has(Right.WRITE) or self.rules.is_open_for_writing(self.path)
-        return allowed and self.rules.may_write(self.caller.user, self.path)
+        return (self.caller.has(Right.WRITE) or self.judgement.is_open_for_writing) and self.may_write()
+
+    def requires_signature(self) -> bool:
+        """Whether links to this file carry a signature; see `needs_signature`."""
+        return needs_signature(self.settings, self.rules, self.table, self.path)
+
+    def signs_folder(self) -> bool:
+        """Whether links to the files in this folder carry one."""
+        return _is_any_place(links.signs_folder, self.settings, self.rules, self.table, self.path)
 
 
 async def locate(access: PathAccess, role: str = "") -> Located:
@@ -194,4 +261,21 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     now = snapshot.current()
     if confined:
         path = TreePath(caller.user.base_path) / path
-    return PathAccess(caller, path, password, now.settings, get_rules(now), table)
+    return PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
+
+
+def needs_signature(settings: Settings, rules: Rules, table: MountTable, path: TreePath) -> bool:
+    """Whether links to a file at `path` carry a signature and need one: for itself, or for one of the paths that it
+    stands for through an alias."""
+    return _is_any_place(links.requires_signature, settings, rules, table, path)
+
+
+def _is_any_place(
+    test: Callable[[Settings, Rules, Mount, TreePath], bool],
+    settings: Settings,
+    rules: Rules,
+    table: MountTable,
+    path: TreePath,
+) -> bool:
+    places = table.find_places(path)
+    return any(test(settings, rules, mount, place) for place in places for mount in table.find_mounts(place))

@@ -39,7 +39,7 @@ async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[st
 
 
 async def _add_details(row: dict[str, Any]) -> None:
-    mount = next((mount for mount in (await mounts.ready()).mounts if mount.storage.id == row["id"]), None)
+    mount = (await mounts.ready()).by_id.get(row["id"])
     space = await mounts.get_capacity(mount) if mount is not None else None
     if space is not None:
         row["mount_details"] = objects.make_capacity_row(space)

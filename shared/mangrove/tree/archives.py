@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
 
 from mangrove import archives, runtime
 from mangrove.archives import Archive, Limits, Member
@@ -22,47 +21,36 @@ from mangrove.problems import (
     NotFound,
     NotSupported,
     StorageProblem,
-    TooMany,
 )
 from mangrove.records.storages import Storage
+from mangrove.shares import Shares
 from mangrove.site.values import Settings
 from mangrove.tree import links, objects
 from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.browse import Slice
+from mangrove.tree.browse import Slice, get_content
 from mangrove.tree.downloads import Download
-from mangrove.tree.listing import sort_entries
+from mangrove.tree.folder import View
+from mangrove.tree.links import Purpose
 from mangrove.tree.mounts import Located
+from mangrove.tree.objects import encode_rows
+from mangrove.tree.orders import Order, sort_entries
 
 LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
 DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
 LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
-LOOKUPS_PER_USER = 2  # at once: each may need a quarter of a GiB, and a core
+LOOKUPS = 8  # at once: each may need a quarter of a GiB, and a core
+LOOKUPS_PER_CALLER = 2
 OPEN_MEMBERS = 16  # files of archives that are sent at once: a slow reader holds its memory for as long
+MEMBERS_PER_CALLER = 4
 WAIT_SECONDS = 10.0  # until another file of an archive may be sent
 
 
 class ArchiveConcurrency:
-    """How many archives are read at once."""
+    """How many archives are read at once, in all and by caller."""
 
     def __init__(self) -> None:
-        self._members = asyncio.Semaphore(OPEN_MEMBERS)
-        self._lookups: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()  # by user
-
-    def get_lookup_semaphore(self, user_id: int) -> asyncio.Semaphore:
-        """To be held while a user looks into an archive."""
-        return self._lookups.setdefault(user_id, asyncio.Semaphore(LOOKUPS_PER_USER))
-
-    @asynccontextmanager
-    async def hold_member(self) -> AsyncIterator[None]:
-        """One of OPEN_MEMBERS while the context lasts; TooMany when none is free within WAIT_SECONDS."""
-        try:
-            await asyncio.wait_for(self._members.acquire(), WAIT_SECONDS)
-        except TimeoutError:
-            raise TooMany("too many files of archives are sent at once, try again later") from None
-        try:
-            yield
-        finally:
-            self._members.release()
+        self.members = Shares("files of archives are sent", OPEN_MEMBERS, MEMBERS_PER_CALLER, WAIT_SECONDS)
+        self.lookups = Shares("archives are looked into", LOOKUPS, LOOKUPS_PER_CALLER, LOOKUP_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +81,29 @@ def make_limits(settings: Settings) -> Limits:
     return Limits(settings.archive_max_members, settings.archive_max_size, settings.archive_max_ratio)
 
 
-async def get_meta(access: PathAccess, password: str, base: str) -> dict[str, Any]:
-    """The answer of `fs/archive/meta`; `base` is the address clients reach us at."""
+async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
+    """The answer of `fs/archive/meta`; `base` is the address clients reach us at, `caller` who has the share."""
     located = await _locate(access)
-    must_sign = links.requires_signature(access.settings, access.rules, located.mount, access.path)
+    must_sign = access.requires_signature()
     found = {
         "comment": "",
         "encrypted": False,
         "content": None,
         "raw_url": f"{base}/ae{links.encode_path(access.path)}",
-        "sign": links.make_archive_signature(access.settings, access.path) if must_sign else "",
+        "sign": links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE).sign(access.path)
+        if must_sign
+        else "",
     }
     try:
         entry = await _stat_archive(located)
-        async with _look_into(access, located, entry, password) as archive:
+        async with _look_into(access, located, entry, password, caller) as archive:
             tree = await _build_tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix(f"failed to get {located.path} archive met") from None
     if tree is not None:
         storage = located.mount.storage
-        found["content"] = _make_tree_rows(tree, access.settings.type_codes, storage)
+        found["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
         found["sort"] = {
             "order_by": storage.order_by,
             "order_direction": storage.order_direction,
@@ -122,21 +112,22 @@ async def get_meta(access: PathAccess, password: str, base: str) -> dict[str, An
     return found
 
 
-async def list_folder(access: PathAccess, password: str, inside: str, part: Slice) -> dict[str, Any]:
+async def list_folder(access: PathAccess, password: str, inside: str, part: Slice, caller: str) -> dict[str, Any]:
     """The answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
     located = await _locate(access)
     try:
         entry = await _stat_archive(located)
-        async with _look_into(access, located, entry, password) as archive:
+        async with _look_into(access, located, entry, password, caller) as archive:
             found = await _read_folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
         raise type(problem)(f"failed to list archive [{located.path}]{folder}: {problem.message}{repeated}") from None
-    rows = sort_entries(found, located.mount.storage)
-    start, stop = part.indices(len(rows))
+    storage = located.mount.storage
+    rows = await sort_entries(found, part.find_order(storage) or Order.of(storage))
     codes = access.settings.type_codes
-    return {"content": [objects.make_row(codes, row) for row in rows[start:stop]], "total": len(rows)}
+    view = View(rows, lambda entries: encode_rows(objects.make_row(codes, entry) for entry in entries))
+    return {"content": await get_content(view, part.indices(len(rows))), "total": len(rows)}
 
 
 class MemberStream:
@@ -163,9 +154,9 @@ class MemberStream:
         await self._stream.aclose()
 
 
-async def open_member(file: Download, inside: str, password: str) -> MemberStream:
+async def open_member(file: Download, inside: str, password: str, caller: str) -> MemberStream:
     """One file of an archive; NotFound when there is none. A failure up to its first block is raised here."""
-    stream = _stream_member(file, TreePath(inside)[1:], password)
+    stream = _stream_member(file, TreePath(inside)[1:], password, caller)
     try:
         async with _limit_time():
             found = await anext(stream, None)
@@ -177,11 +168,11 @@ async def open_member(file: Download, inside: str, password: str) -> MemberStrea
     return MemberStream(stream, found, first)
 
 
-async def _stream_member(file: Download, path: str, password: str) -> AsyncGenerator[Member | bytes, None]:
+async def _stream_member(file: Download, path: str, password: str, caller: str) -> AsyncGenerator[Member | bytes, None]:
     """The member, then its blocks; nothing when there is none."""
     entry = await _stat_archive(file.located)
     async with (
-        runtime.get(ArchiveConcurrency).hold_member(),
+        runtime.get(ArchiveConcurrency).members.hold(caller),
         _open(file.located, entry, file.settings, password) as archive,
         aclosing(archive.iter_contents(lambda _, member: member.path == path)) as contents,
     ):
@@ -226,10 +217,12 @@ async def _limit_time() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _look_into(access: PathAccess, located: Located, entry: Entry, password: str) -> AsyncIterator[Archive]:
-    """The archive, open for LOOKUP_SECONDS; a user has LOOKUPS_PER_USER of them at once."""
-    semaphore = runtime.get(ArchiveConcurrency).get_lookup_semaphore(access.caller.user.id)
-    async with semaphore, _limit_time(), _open(located, entry, access.settings, password) as archive:
+async def _look_into(
+    access: PathAccess, located: Located, entry: Entry, password: str, caller: str
+) -> AsyncIterator[Archive]:
+    """The archive, open for LOOKUP_SECONDS."""
+    share = runtime.get(ArchiveConcurrency).lookups.hold(caller)
+    async with share, _limit_time(), _open(located, entry, access.settings, password) as archive:
         yield archive
 
 
@@ -271,10 +264,10 @@ def _make_entry(name: str, member: Member, modified: float) -> Entry:
     return Entry(name, member.size or 0, member.modified or modified, member.is_dir)
 
 
-def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
+async def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage) -> list[dict[str, Any]]:
     rows = []
-    for entry in sort_entries([node.entry for node in folder.children.values()], storage):
-        children = _make_tree_rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
+    for entry in await sort_entries([node.entry for node in folder.children.values()], Order.of(storage)):
+        children = await _make_tree_rows(folder.children[entry.name], codes, storage) if entry.is_dir else []
         rows.append(objects.make_row(codes, entry) | {"children": children or None})
     return rows
 

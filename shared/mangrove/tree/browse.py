@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from mangrove.drivers.base import Entry, Link, Links
-from mangrove.problems import Denied, NotAFile, NotFound, NotSupported, Problem, StorageProblem, StorageUnavailable
-from mangrove.tree import links, mounts, objects
+from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
+from mangrove.problems import (
+    Denied,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    Problem,
+    StorageProblem,
+    StorageUnavailable,
+)
+from mangrove.records.storages import Storage
+from mangrove.slices import run_in_slices
+from mangrove.tree import links, objects
 from mangrove.tree.access import PathAccess, locate, lookup
-from mangrove.tree.listing import CachedFolder, View, explain_list_failure, listings
+from mangrove.tree.columns import Columns, Selection
+from mangrove.tree.folder import CachedFolder, Encode, View
+from mangrove.tree.links import Signer
+from mangrove.tree.listing import explain_list_failure, listings
+from mangrove.tree.mount_folders import MountFolders, get_mount_details, make_mount_entry, place_folders
 from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.objects import Rows, encode_rows, join_rows
+from mangrove.tree.orders import Order, cut_page
 
-_OPTIONS = orjson.OPT_UTC_Z
+Result = TypeVar("Result")
+
+WHOLE_ROWS = 4096  # of an answer that is made at once; a longer one is encoded while it is sent
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Which part of a listing is wanted: `page` from 1, `per_page` 0 for everything."""
+    """Which part of a listing is wanted: `page` from 1, `per_page` 0 for everything; without `order_by` in the order
+    of the storage."""
 
     page: int = 1
     per_page: int = 0
+    order_by: str = ""
+    order_direction: str = ""
 
     def indices(self, total: int) -> tuple[int, int]:
         """Start and stop, within 0..total."""
@@ -32,6 +53,11 @@ class Slice:
             return (0, total) if self.page <= 1 else (total, total)
         start = min((max(self.page, 1) - 1) * self.per_page, total)
         return start, min(start + self.per_page, total)
+
+    def find_order(self, storage: Storage | None) -> Order | None:
+        """The order that is asked for, folders first unless the storage wants them last; None for the storage's own."""
+        folders = "back" if storage is not None and storage.extract_folder == "back" else "front"
+        return Order(self.order_by, self.order_direction == "desc", folders) if self.order_by else None
 
 
 async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str) -> dict[str, Any]:
@@ -41,32 +67,54 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
         raise Denied("Refresh without permission")
     virtual = access.find_virtual_folders()
     found = await _read_folder(access, refresh, bool(virtual))
-    provider, total = "unknown", 0
-    rows: list[bytes] = []
+    order, provider, is_writable = part.find_order(None), "unknown", False
+    view = View(Selection(Columns(), ()), lambda _: b"")
     if found is not None:
         folder, located = found
-        view = _get_view(access, folder, located.mount, base)
-        provider = located.driver.name
-        rows = view.get_rows(*part.indices(len(view.visible)))
-        listings().update_weight(folder)
-        total = len(view.visible)
+        order = part.find_order(located.mount.storage)
+        view = await _get_view(access, folder, located.mount, base, order)
+        provider, is_writable = located.driver.name, isinstance(located.driver, MakesDirectories | StoresUrls | Writes)
         virtual = _exclude_names(virtual, folder)
-    rows = rows + await _make_virtual_rows(access, virtual, part, total)
-    readme, header = access.rules.get_texts(access.path)
+    mount_folders = await place_folders(virtual, view.visible, order)
+    total = len(view.visible) + len(mount_folders)
+    content = await _get_merged(access, view, mount_folders, part.indices(total))
+    if found is not None:
+        listings().update_weight(found[0])
+    readme, header = access.judgement.texts
     return {
-        "content": _join_rows(rows),
-        "total": total + len(virtual),
+        "content": content,
+        "total": total,
         "readme": readme,
         "header": header,
-        "write": access.can_write(),
-        "write_content_bypass": access.rules.is_open_for_writing(access.path),
+        "write": is_writable and access.can_write(),
+        "write_content_bypass": access.judgement.is_open_for_writing,
         "provider": provider,
     }
 
 
-def _join_rows(rows: list[bytes]) -> orjson.Fragment:
-    """Rows as one JSON array, ready to be put into an answer."""
-    return orjson.Fragment(b"[" + b",".join(rows) + b"]")
+async def _get_merged(
+    access: PathAccess, view: View, mount_folders: MountFolders, part: tuple[int, int]
+) -> orjson.Fragment | Rows:
+    pieces = list(cut_page(*part, mount_folders.places))
+    rows = iter(await mount_folders.make_rows(access, [piece for piece in pieces if isinstance(piece, int)]))
+    return await get_content(view, *(next(rows) if isinstance(piece, int) else piece for piece in pieces))
+
+
+async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | Rows:
+    """Slices of the view, and rows that are encoded already; to be encoded while they are sent where these are many."""
+    slices = [piece for piece in pieces if not isinstance(piece, bytes)]
+    if sum(stop - start for start, stop in slices) > WHOLE_ROWS:
+        return Rows(_stream(view, pieces))
+    return join_rows(*[piece if isinstance(piece, bytes) else await view.get_rows(*piece) for piece in pieces])
+
+
+async def _stream(view: View, pieces: Sequence[tuple[int, int] | bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        if not isinstance(piece, bytes):
+            async for rows in view.stream_rows(*piece):
+                yield rows
+        elif piece:
+            yield piece
 
 
 def _exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, Mount]:
@@ -76,6 +124,31 @@ def _exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str,
 
 async def _read_folder(access: PathAccess, refresh: bool, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
     """The storage's listing; None where only virtual folders answer."""
+
+    async def read(located: Located) -> tuple[CachedFolder, Located]:
+        return await listings().get(located, refresh=refresh), located
+
+    return await _ask_storage(access, has_virtual, read)
+
+
+async def check_folder(access: PathAccess) -> None:
+    """Fails as `list_folder` does where the path is no folder that can be listed, as far as a look at it tells."""
+    access.require_read()
+    await _ask_storage(access, bool(access.find_virtual_folders()), _check_folder)
+
+
+async def _check_folder(located: Located) -> None:
+    if located.mount.has_failed:
+        await listings().get(located)  # it may serve all the same
+    elif located.path != "/" and not (await lookup(located, to_show=True)).is_dir:
+        raise NotAFolder
+
+
+async def _ask_storage(
+    access: PathAccess, has_virtual: bool, ask: Callable[[Located], Awaitable[Result]]
+) -> Result | None:
+    """What the storage says of a folder, its failure in the words of a listing; None where only virtual folders
+    answer."""
     has_virtual = has_virtual or access.path in access.table.ancestors
     if has_virtual and not access.table.find_mounts(access.path):
         return None
@@ -89,79 +162,64 @@ async def _read_folder(access: PathAccess, refresh: bool, has_virtual: bool) -> 
     try:
         located = Located(await mount.get_driver(), inner, mount)
         direct_lookup = located.driver.config.direct_lookup
-        return await listings().get(located, refresh=refresh), located
+        return await ask(located)
     except StorageProblem as problem:
         if has_virtual:
             return None
         raise explain_list_failure(problem, direct_lookup) from problem
 
 
-def _get_view(access: PathAccess, folder: CachedFolder, mount: Mount, base: str) -> View:
-    must_sign = links.requires_signature(access.settings, access.rules, mount, access.path)
-    expires = links.compute_expiry(access.settings) if must_sign else -1
+async def _get_view(access: PathAccess, folder: CachedFolder, mount: Mount, base: str, order: Order | None) -> View:
+    signer = _make_folder_signer(access)
     visibility = access.make_visibility_filter()
     thumbs = base if folder.has_thumbs else ""
-    return folder.get_view(
-        (access.table.version, str(access.path), visibility.key, expires, thumbs),
-        visibility.select,
-        _make_encoder(access, expires, base),
+    return await folder.get_view(
+        (access.table.version, str(access.path), visibility.key, signer, thumbs),
+        visibility.test,
+        _make_encoder(access, signer, base),
+        order,
     )
 
 
-def _make_encoder(access: PathAccess, expires: int, base: str) -> Callable[[Entry], bytes]:
+def _make_signer(access: PathAccess) -> Signer:
+    """What signs links for this caller."""
+    return links.make_signer(access.settings, access.caller.user.id)
+
+
+def _make_folder_signer(access: PathAccess) -> Signer | None:
+    """What signs the links in this folder; None where they carry no signature."""
+    return _make_signer(access) if access.signs_folder() else None
+
+
+def _make_encoder(access: PathAccess, signer: Signer | None, base: str | None) -> Encode:
+    """How rows of the folder are written: signed where there is a signer, with thumbnails where `base` is given."""
     codes = access.settings.type_codes
-    token = access.settings.token
     prefix = "" if access.path == "/" else str(access.path)
 
-    def encode(entry: Entry) -> bytes:
+    def make_row(entry: Entry) -> dict[str, Any]:
         path = f"{prefix}/{entry.name}"
-        sign = links.sign(token, path, expires) if expires >= 0 and token and not entry.is_dir else ""
-        return orjson.dumps(
-            objects.make_row(codes, entry, sign, _make_thumb_url(path, entry, sign, base)), None, _OPTIONS
-        )
+        sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
+        return objects.make_row(codes, entry, sign, _make_thumb_url(path, entry, sign, base))
 
-    return encode
+    return lambda entries: encode_rows(map(make_row, entries))
 
 
-def _make_thumb_url(path: str, entry: Entry, sign: str, base: str) -> str:
-    return f"{base}/d{links.encode_path(path)}?type=thumb&sign={sign}" if entry.thumb and not entry.is_dir else ""
-
-
-async def _make_virtual_rows(access: PathAccess, virtual: dict[str, Mount], part: Slice, before: int) -> list[bytes]:
-    if not virtual:
-        return []
-    start, stop = part.indices(before + len(virtual))
-    chosen = list(virtual.items())[max(start - before, 0) : max(stop - before, 0)]
-    return list(await asyncio.gather(*(_make_virtual_row(access, name, mount) for name, mount in chosen)))
-
-
-async def _make_virtual_row(access: PathAccess, name: str, mount: Mount) -> bytes:
-    details = await _get_mount_details(access, mount) if mount.path == access.path / name else {}
-    return orjson.dumps(objects.make_row({}, _make_mount_entry(name, mount)) | details, option=_OPTIONS)
-
-
-async def _get_mount_details(access: PathAccess, mount: Mount) -> dict[str, Any]:
-    """How full a mount is, where the caller may know and the storage reports it."""
-    if access.caller.is_guest or access.settings.hide_storage_details:
-        return {}
-    space = await mounts.get_capacity(mount)
-    return {"mount_details": objects.make_capacity_row(space)} if space else {}
-
-
-def _make_mount_entry(name: str, mount: Mount) -> Entry:
-    return Entry(name, 0, mount.storage.modified.timestamp(), True)
+def _make_thumb_url(path: str, entry: Entry, sign: str, base: str | None) -> str:
+    if base is None or not entry.thumb or entry.is_dir:
+        return ""
+    return f"{base}/d{links.encode_path(path)}?type=thumb&sign={sign}"
 
 
 async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     """The answer of `fs/get`."""
     access.require_read()
-    readme, header = access.rules.get_texts(access.path)
+    readme, header = access.judgement.texts
     tail = {"readme": readme, "header": header, "provider": "unknown", "related": None, "raw_url": ""}
     virtual = _find_virtual_entry(access)
     if virtual is not None:
         entry, provider = virtual
         mounted = access.table.by_path.get(access.path)
-        details = await _get_mount_details(access, mounted[0]) if mounted else {}
+        details = await get_mount_details(access, mounted[0]) if mounted else {}
         return objects.make_row({}, entry) | tail | {"provider": provider} | details
     located = await locate(access)
     try:
@@ -171,8 +229,8 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
             raise
         raise problem.with_prefix("failed to get obj") from problem
     codes = access.settings.type_codes
-    must_sign = links.requires_signature(access.settings, access.rules, located.mount, access.path)
-    sign = links.make_signature(access.settings, access.path) if must_sign and not entry.is_dir else ""
+    must_sign = access.requires_signature()
+    sign = _make_signer(access).sign(access.path) if must_sign and not entry.is_dir else ""
     record = objects.make_row(
         codes,
         entry._replace(name=access.path.name or "root"),
@@ -182,7 +240,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     record |= tail | {"provider": entry.provider or located.driver.name}
     if not entry.is_dir:
         record["raw_url"] = await _get_raw_url(access, located, entry, base, must_sign)
-    record["related"] = await _find_related(access, codes, must_sign)
+    record["related"] = await _find_related(access)
     return record
 
 
@@ -191,77 +249,82 @@ def _find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
     mounted = access.table.by_path.get(access.path)
     if mounted:
         mount = mounted[0]
-        return _make_mount_entry(access.path.name or "root", mount), mount.storage.driver
+        return make_mount_entry(access.path.name or "root", mount), mount.storage.driver
     if access.path == "/" and not access.table.find_mounts(access.path):
         return Entry("root", 0, 0.0, True), "unknown"
     if access.path in access.table.ancestors:
         name = access.path.name
-        return _make_mount_entry(name, access.table.find_virtual_folders(access.path.parent)[name]), "unknown"
+        return make_mount_entry(name, access.table.find_virtual_folders(access.path.parent)[name]), "unknown"
     return None
 
 
-async def _find_related(access: PathAccess, codes: dict[str, int], must_sign: bool) -> list[dict[str, Any]] | None:
-    """Siblings whose names start with this one's stem, as far as the caller may see them."""
+async def _find_related(access: PathAccess) -> orjson.Fragment | Rows | None:
+    """Siblings whose names start with this one's stem, as far as the caller may list the folder and see them."""
     stem = access.path.name.rpartition(".")[0] or access.path.name
+    parent = access.parent
+    if not parent.may_read():
+        return None
     try:
-        folder = await access.parent.list_folder()
+        folder = await parent.list_folder()
     except Problem:
         return None
-    visibility = access.parent.make_visibility_filter()
-    rows = []
-    for other in folder.find_by_prefix(stem):
-        if other.name == access.path.name or not visibility.passes(other):
-            continue
-        path = access.path.parent / other.name
-        sign = links.make_signature(access.settings, path) if must_sign and not other.is_dir else ""
-        rows.append(objects.make_row(codes, other, sign))
-    return rows or None
+    visibility = parent.make_visibility_filter()
+    name = access.path.name
+    candidates = folder.find_by_prefix(stem)
+    related = await run_in_slices(candidates.select(lambda other: other.name != name and visibility.passes(other)))
+    view = View(related, _make_encoder(parent, _make_folder_signer(parent), None))
+    return await get_content(view, (0, len(related))) if len(related) else None
+
+
+def _make_proxy_url(access: PathAccess, mount: Mount, base: str, must_sign: bool, route: str = "/p") -> str:
+    return links.make_proxy_url(mount, access.path, base, _make_signer(access).sign(access.path), must_sign, route)
 
 
 async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base: str, must_sign: bool) -> str:
     """Where the bytes of a file are fetched (behaviour 5.2)."""
     driver, mount = located.driver, located.mount
     if driver.config.only_proxy or mount.storage.web_proxy or not isinstance(driver, Links):
-        return links.make_proxy_url(access.settings, mount, access.path, base, must_sign)
+        return _make_proxy_url(access, mount, base, must_sign)
     if entry.url:
         return entry.url
     try:
         url = (await driver.link(located.path)).url
-    except NotSupported:
-        return links.make_proxy_url(access.settings, mount, access.path, base, must_sign)
+    except NotSupported:  # of this file: `/d` streams it
+        return _make_proxy_url(access, mount, base, must_sign, "/d")
     return base + url if url.startswith("/") else url
 
 
-async def list_subfolders(access: PathAccess) -> list[dict[str, Any]]:
+async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
     """The sub-folders, as `{name, modified}`."""
     access.require_read()
     virtual = access.find_virtual_folders()
     found = await _read_folder(access, False, bool(virtual))
-    rows: list[dict[str, Any]] = []
     if found is not None:
-        folder, _ = found
-        rows = [
-            {"name": entry.name, "modified": objects.format_time(entry.modified)}
-            for entry in access.make_visibility_filter().select(folder.entries)
-            if entry.is_dir
-        ]
-        virtual = _exclude_names(virtual, folder)
-    return rows + [{"name": name, "modified": mount.storage.modified} for name, mount in virtual.items()]
+        virtual = _exclude_names(virtual, found[0])
+    last = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
+    if found is None:
+        return join_rows(last)
+    passes = access.make_visibility_filter().passes
+    subfolders = await run_in_slices(found[0].entries.select(lambda entry: entry.is_dir and passes(entry)))
+    return await get_content(View(subfolders, _encode_subfolders), (0, len(subfolders)), last)
+
+
+def _encode_subfolders(entries: Sequence[Entry]) -> bytes:
+    return encode_rows({"name": entry.name, "modified": objects.format_time(entry.modified)} for entry in entries)
 
 
 async def get_link(access: PathAccess, base: str) -> Link:
-    """The answer of `fs/link`: the driver's own link, or ours where it has none."""
+    """The answer of `fs/link`: the driver's own link, or ours where it has none (for this file)."""
     located = await access.locate()
     driver = located.driver
-    path = links.encode_path(access.path)
-    ours = Link(f"{base}/p{path}?d&sign={links.make_signature(access.settings, access.path)}")
+    ours = f"{links.encode_path(access.path)}?d&sign={_make_signer(access).sign(access.path)}"
     if driver.config.only_proxy or not isinstance(driver, Links):
-        return ours
+        return Link(f"{base}/p{ours}")
     entry = await stat_file(located)
     try:
         found = await driver.link(located.path)
     except NotSupported:
-        return ours
+        return Link(f"{base}/d{ours}")
     return Link(entry.url or found.url, found.headers, found.lifetime)
 
 

@@ -6,31 +6,44 @@ touches the first.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
 
-from mangrove.drivers.base import MakesDirectories, Removes, RemovesEmpty, Renames
+from mangrove import runtime
+from mangrove.drivers.base import Entry, MakesDirectories, Removes, RemovesEmpty, Renames
 from mangrove.identity.rights import Right
 from mangrove.paths import check_existing_name, check_name
-from mangrove.patterns import InvalidPattern, compile_pattern
+from mangrove.patterns import InvalidPattern, Replacement
 from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.slices import PatternThread, in_slices, run_in_thread
+from mangrove.tree import journal
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
+from mangrove.tree.drops import choose_path
 from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located
+from mangrove.tree.names import hold_name, makedirs
 
 LONGEST_PATTERN = 1000  # characters, of a pattern and of its template
+PATTERN_SECONDS = 10.0  # for all names of a folder
+MOST_NAMES = 10_000  # of one request
+
+
+def check_count(names: Sized) -> None:
+    """BadRequest for more names than one request may have."""
+    if len(names) > MOST_NAMES:
+        raise BadRequest(f"{len(names)} names in one request, at most {MOST_NAMES} are taken")
 
 
 async def mkdir(access: PathAccess) -> None:
     """Make the folder and its missing parents; fine when it is there, Exists when a file is in the way."""
-    access.require(Right.WRITE, access.path.parent)
+    access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor():
         return
     located = await locate(access)
     if not isinstance(located.driver, MakesDirectories):
         raise NotSupported
+    access, located = await choose_path(access, located, is_folder=True)
     try:
         if not (await lookup(located)).is_dir:
             raise Exists
@@ -38,20 +51,7 @@ async def mkdir(access: PathAccess) -> None:
     except NotFound:
         pass
     await check_missing_folders(access, located)
-    await located.driver.makedirs(located.path)
-    forget_upwards(located)
-
-
-def forget_upwards(located: Located) -> None:
-    """Drop the listings that a new entry (and new folders on the way to it) changed."""
-    for folder in located.path.ancestors():
-        listings().forget(located.mount.storage.id, folder)
-
-
-def forget(located: Located) -> None:
-    """Drop the listings of a changed entry's folder, of itself and of all below."""
-    listings().forget(located.mount.storage.id, located.path.parent)
-    listings().forget_below(located.mount.storage.id, located.path)
+    await makedirs(located)
 
 
 async def check_source(item: PathAccess, located: Located) -> bool:
@@ -63,8 +63,13 @@ async def check_source(item: PathAccess, located: Located) -> bool:
             raise NotFound
         return (await lookup(located)).is_dir
     except NotFound as problem:
-        prefix = "failed to get obj: " if located.driver.config.direct_lookup else ""
-        raise NotFound(f"failed to get src object: {prefix}{problem.message}") from None
+        raise explain_missing_source(located, problem) from None
+
+
+def explain_missing_source(located: Located, problem: NotFound) -> NotFound:
+    """Of an entry that is to be changed, in the words that clients know."""
+    prefix = "failed to get obj: " if located.driver.config.direct_lookup else ""
+    return NotFound(f"failed to get src object: {prefix}{problem.message}")
 
 
 async def exists(located: Located) -> bool:
@@ -82,13 +87,13 @@ async def check_missing_folders(access: PathAccess, located: Located) -> None:
         if await exists(located.with_path(step)):
             return
         check_name(step.name)
-        access.require(Right.WRITE, path.parent)
+        access.with_path(path.parent).require(Right.WRITE)
 
 
 async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
     """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
     name = check_name(raw)
-    access.require(Right.RENAME, access.path.parent)
+    access.parent.require(Right.RENAME)
     if access.path == access.base or access.path in access.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
     await rename_all(access.parent, {access.path.name: name}, overwrite)
@@ -96,8 +101,9 @@ async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
 
 async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: bool = False) -> None:
     """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
+    check_count(wanted)
     folder.require(Right.RENAME)
-    for old, new in wanted.items():
+    async for old, new in in_slices(wanted.items()):
         check_existing_name(old)
         check_name(new)
     if not wanted:
@@ -105,107 +111,128 @@ async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: b
     located = await locate(folder)
     if not isinstance(located.driver, Renames):
         raise NotSupported
-    pairs = {old: new for old, new in wanted.items() if old != new}
-    for old in wanted:
-        await check_source(folder.child(old), located.child(old))
-    for old in wanted:
-        folder.child(old).require_export()
-    for new in pairs.values():
+    pairs = {old: new async for old, new in in_slices(wanted.items()) if old != new}
+    async for old in in_slices(wanted):
+        item = folder.child(old)
+        if not item.is_hidden():  # else it is not found, whatever is there
+            item.require_export()
+    are_folders = {old: await check_source(folder.child(old), located.child(old)) async for old in in_slices(wanted)}
+    async for new in in_slices(pairs.values()):
         folder.child(new).require_import()
     await _check_new_names(folder, located, pairs, overwrite)
-    for old, new in pairs.items():
+    async for old, new in in_slices(pairs.items()):
         source, target = located.child(old), located.child(new)
+        replaceable = overwrite and folder.may_replace(folder.child(new))
         try:
-            await located.driver.rename(source.path, target.path)
+            async with (
+                journal.change(source, target, are_folders=are_folders[old]),
+                hold_name(target, source, overwrite=replaceable),
+            ):
+                await located.driver.rename(source.path, target.path, overwrite=replaceable)
         except StorageProblem as problem:
+            if isinstance(problem, Exists) and not replaceable:
+                raise Collision(f"file [{new}] exists") from None
             raise problem.with_prefix(f"rename [{old}]") from problem
-        finally:
-            forget(source)
-            forget(target)
 
 
 async def _check_new_names(folder: PathAccess, located: Located, pairs: Mapping[str, str], overwrite: bool) -> None:
-    """Refuse when two entries would get one name, or a new name is taken (also by a mount)."""
+    """Refuse when two entries would get one name, or a new name is taken (also by a mount), or may not be known not to
+    be."""
     taken: set[str] = set()
-    for new in pairs.values():
+    async for new in in_slices(pairs.values()):
         target = folder.child(new)
-        if new in taken or target.is_mount_or_ancestor():
+        if new in taken or target.is_mount_or_ancestor() or not target.may_read():
             raise Collision(f"file [{new}] exists")
         taken.add(new)
-        replaceable = overwrite and not target.is_hidden()
-        if not replaceable and await exists(located.child(new)):
+        if not (overwrite and folder.may_replace(target)) and await exists(located.child(new)):
             raise Collision(f"file [{new}] exists")
 
 
 async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> None:
     """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`)."""
     folder.require(Right.RENAME)
+    folder.require_read()
     if len(pattern) > LONGEST_PATTERN or len(template) > LONGEST_PATTERN:
         raise BadRequest("the pattern is too long")
     try:
-        compiled = compile_pattern(pattern)
+        replacement = await runtime.get(PatternThread).run(Replacement, pattern, template)
     except InvalidPattern as error:
         raise StorageProblem(f"error parsing regexp: {error}") from None
     try:
         found = await folder.list_folder()
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
-    names = [entry.name for entry in folder.make_visibility_filter().select(found.entries)]
-    wanted = {name: _replace_matches(compiled, template, name) for name in names if compiled.search(name)}
+    passes = folder.make_visibility_filter().passes
+    steps = _find_new_names(found.entries, passes, replacement)
+    wanted = await run_in_thread(steps, runtime.get(PatternThread))
     if wanted:
         await rename_all(folder, wanted)
 
 
-_variable = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
-
-
-def _replace_matches(pattern: Any, template: str, name: str) -> str:
-    """All matches in `name` replaced as Go's ReplaceAllString does; an unknown group is empty."""
-
-    def expand(match: Any) -> str:
-        def get_group(variable: re.Match[str]) -> str:
-            key = variable.group(1) or variable.group(2)
-            if key is None:
-                return "$"
-            if key.isdecimal():
-                return (match.group(int(key)) or "") if int(key) <= pattern.groups else ""
-            return (match.group(key) or "") if key in pattern.groupindex else ""
-
-        return _variable.sub(get_group, template)
-
-    return str(pattern.sub(expand, name))
+def _find_new_names(
+    entries: Iterable[Entry], passes: Callable[[Entry], bool], replacement: Replacement
+) -> Generator[None, None, dict[str, str]]:
+    """Old name → new name, of the entries whose names match; BadRequest for too many, or when it takes too long."""
+    wanted: dict[str, str] = {}
+    end = time.monotonic() + PATTERN_SECONDS
+    for entry in entries:
+        new = replacement.apply(entry.name) if passes(entry) else None
+        if new is not None:
+            wanted[entry.name] = new
+            check_count(wanted)
+        yield
+        if time.monotonic() > end:
+            raise BadRequest(f"the pattern takes more than {PATTERN_SECONDS:.0f} seconds for the names of this folder")
+    return wanted
 
 
 async def remove(folder: PathAccess, names: Sequence[str]) -> None:
     """Remove entries of a folder with all they hold; what is not there counts as removed."""
     if not names:
         raise BadRequest("Empty file names")
+    check_count(names)
     folder.require(Right.DELETE)
-    for name in names:
+    names = [*dict.fromkeys(names)]
+    is_readable = folder.may_read()
+    async for name in in_slices(names):
         check_existing_name(name)
         item = folder.child(name)
-        if item.is_mount_or_ancestor() or item.rules.is_restricted_below(item.caller.user, item.path, "", True):
+        if not is_readable or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
             raise Forbidden(f"remove [{name}]: permission denied")
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
-    for name in names:
+    async for name in in_slices(names):
         if folder.child(name).is_hidden():
             continue
         item_located = located.child(name)
         try:
-            await located.driver.remove(item_located.path)
+            is_folder = journal.has_marks() and await _is_folder(item_located)
+            async with journal.change(item_located, are_folders=is_folder):
+                await located.driver.remove(item_located.path)
         except NotFound:
             pass  # already gone
         except StorageProblem as problem:
             raise problem.with_prefix(f"remove [{name}]") from problem
-        finally:
-            forget(item_located)
+
+
+async def _is_folder(located: Located) -> bool:
+    """Whether a removal that breaks off would leave something below."""
+    try:
+        found = await lookup(located)
+    except NotFound:
+        return False
+    return found.is_dir and not found.is_link
+
+
+def _may_remove(item: PathAccess) -> bool:
+    return item.may_read() and not item.is_restricted_below(True)
 
 
 async def remove_empty(folder: PathAccess) -> None:
     """Remove every sub-folder that holds no file, however deep; the folder itself stays."""
     folder.require(Right.DELETE)
+    folder.require_read()
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
@@ -213,30 +240,35 @@ async def remove_empty(folder: PathAccess) -> None:
         found = await listings().get(located, refresh=True)
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
-    for name in [entry.name for entry in found.entries if entry.is_dir and not entry.is_link]:
-        await _prune(folder.child(name), located.child(name))
-    listings().forget_below(located.mount.storage.id, located.path)
+    async for entry in in_slices(found.entries):
+        if entry.is_dir and not entry.is_link:
+            await _prune(folder.child(entry.name), located.child(entry.name))
 
 
 async def _prune(access: PathAccess, located: Located) -> bool:
-    """Whether the folder was empty, or became so, and is gone. Mounts, hidden and closed folders stay."""
+    """Whether the folder was empty, or became so, and is gone.
+
+    Mounts, and folders that the caller may not read or change, stay.
+    """
     driver = located.driver
     assert isinstance(driver, Removes)
-    if access.is_mount_or_ancestor() or access.is_hidden():
-        return False
-    if not access.rules.may_write(access.caller.user, access.path):
+    if access.is_mount_or_ancestor() or not access.may_read() or not access.may_write():
         return False
     empty, subfolders = True, []
     try:
         async for batch in driver.list(located.path):
-            empty = empty and all(entry.is_dir and not entry.is_link for entry in batch)
-            subfolders += [entry.name for entry in batch if entry.is_dir and not entry.is_link]
+            async for entry in in_slices(batch):
+                is_folder = entry.is_dir and not entry.is_link
+                empty = empty and is_folder
+                subfolders += [entry.name] if is_folder else []
     except NotFound:
         return False  # gone meanwhile, or nothing in it can be shown
-    for name in subfolders:
+    async for name in in_slices(subfolders):
         empty = await _prune(access.child(name), located.child(name)) and empty
-    if empty and isinstance(driver, RemovesEmpty):
-        return await driver.remove_empty(located.path)
-    if empty:
+    if not empty:
+        return False
+    async with journal.add(located):
+        if isinstance(driver, RemovesEmpty):
+            return await driver.remove_empty(located.path)
         await driver.remove(located.path)
-    return empty
+    return True

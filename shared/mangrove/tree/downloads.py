@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mangrove.drivers.base import Entry, Link, Links
 from mangrove.paths import TreePath
 from mangrove.problems import Denied, NotSupported, StorageProblem
 from mangrove.site import snapshot
+from mangrove.site.snapshot import Snapshot
 from mangrove.site.values import Settings
 from mangrove.tree import browse, links, mounts
-from mangrove.tree.mounts import Located, select_mount
-from mangrove.tree.rules import get_rules
+from mangrove.tree.access import needs_signature
+from mangrove.tree.links import Purpose
+from mangrove.tree.listing import listings
+from mangrove.tree.mounts import Located, MountTable, select_mount
+from mangrove.tree.rules import Rules, get_rules
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that may be fetched: its absolute path, and the same inside its storage."""
+    """A file that may be fetched: its absolute path, the same inside its storage, and the signature it was asked for
+    with, "" where none was needed."""
 
     path: TreePath
     located: Located
     settings: Settings
+    signature: str = ""
 
     @property
     def extension(self) -> str:
@@ -38,16 +43,18 @@ class Download:
             or self.extension in self.settings.proxy_types
         )
 
-    def require_proxy(self) -> None:
-        """Denied when bytes of this file are not to pass through us."""
+    async def require_proxy(self) -> None:
+        """Denied when bytes of this file are not to pass through us, and it can be had elsewhere."""
         wanted = (
             self.located.mount.storage.webdav_policy == "use_proxy_url" or self.extension in self.settings.text_types
         )
-        if not (wanted or self.must_proxy):
+        if not (wanted or self.must_proxy or await self.get_link() is None):
             raise Denied("proxy not allowed")
 
-    async def stat(self) -> Entry:
-        """The file's entry; NotFound or NotSupported in the words of a link."""
+    async def stat(self, anew: bool = False) -> Entry:
+        """The file's entry, with `anew` one that no cache knew; NotFound or NotSupported in the words of a link."""
+        if anew:
+            listings().forget(self.located.mount.storage.id, self.located.path.parent)
         return await browse.stat_file(self.located)
 
     async def get_link(self) -> Link | None:
@@ -67,24 +74,33 @@ class Download:
         mount = self.located.mount
         if not mount.storage.down_proxy_url.strip():
             return None
-        return links.make_proxy_url(self.settings, mount, self.path, "", True)
+        signature = self.signature or links.make_signer(self.settings, 0).sign(self.path)
+        return links.make_proxy_url(mount, self.path, "", signature, True)
 
 
-async def authorize_download(raw: str, signature: str, make_key: Callable[[str], str] = str) -> Download:
-    """The file at an absolute path, its signature checked before anything is looked up.
-
-    `make_key` makes the key of the signature out of the permanent token.
-    """
+async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpose.FILE) -> Download:
+    """The file at an absolute path, its signature checked before anything is looked up."""
     path = TreePath(raw)
     table = await mounts.ready()
     now = snapshot.current()
-    key = make_key(now.settings.token)
+    rules = await get_rules(now)
     try:
         mount, inner = select_mount(table, path)
     except StorageProblem:
         if now.settings.sign_all:
-            links.verify(key, path, signature)
+            _check_signature(now, rules, table, path, signature, purpose)
         raise
-    if links.requires_signature(now.settings, get_rules(now), mount, path):
-        links.verify(key, path, signature)
-    return Download(path, Located(await mount.get_driver(), inner, mount), now.settings)
+    must_sign = needs_signature(now.settings, rules, table, path)
+    if must_sign:
+        _check_signature(now, rules, table, path, signature, purpose)
+    return Download(path, Located(await mount.get_driver(), inner, mount), now.settings, signature if must_sign else "")
+
+
+def _check_signature(
+    now: Snapshot, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
+) -> None:
+    """Unauthorized with the reason unless the signature is good, and the user it was made for may still read."""
+    owner = links.verify(now.settings, path, signature, purpose)
+    if owner is not None and now.settings.link_follows_user:
+        user = next((user for user in now.users.values() if user.id == owner), None)
+        links.require_reader(user, rules, path, table.find_places(path), purpose)

@@ -1,4 +1,4 @@
-"""Listings of folders: read once, kept sorted, encoded row by row when a page asks, bounded in bytes.
+"""Listings of folders: read once, kept sorted and in columns, encoded when a page asks, bounded by what they weigh.
 
 A folder is kept for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
 not want a cache but can tell cheaply that a folder changed (`ChangeToken`), as long as its token is the same, and never
@@ -7,150 +7,58 @@ longer than MAX_AGE_FACTOR times the time it took to read. Every write through t
 
 from __future__ import annotations
 
-import re
+import asyncio
 import time
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
 from mangrove import runtime
 from mangrove.config import config
-from mangrove.drivers import base
-from mangrove.drivers.base import ChangeToken, Entry
+from mangrove.drivers.base import ROOT, ChangeToken, Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable
 from mangrove.records.storages import Storage
+from mangrove.slices import SLICE
+from mangrove.tree.columns import Columns
+from mangrove.tree.folder import CachedFolder, make_folder
 from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.places import Key, find_places
 from mangrove.tree.shared_reads import SharedReads
 
-LARGEST_CACHE = 96 << 20  # bytes, estimated
-ENTRY_BYTES = 320  # what one entry weighs besides its encoded row
-ROW_BYTES = 40  # what an encoded row weighs besides its bytes
+LARGEST_CACHE = 96 << 20  # bytes
 TOKEN_SECONDS = 0.05  # how long a folder is fresh without asking for its change token
 TOKEN_MAX_AGE = 30.0  # seconds that a listing is kept at most while its change token is the same
 MAX_AGE_FACTOR = 20.0
 RACY_NS = 20_000_000  # a folder changed this shortly before it was read may have changed again unseen
-VIEWS = 8  # encoded forms kept of one folder
 MAX_ENTRIES = 4096  # single entries kept, each for TOKEN_SECONDS
 
-Encode = Callable[[Entry], bytes]
-Key = tuple[int, str]
+
+class ListingObserver:
+    """Is told of folders as they are read. On one machine `search.corrections` takes this slot of the runtime."""
+
+    def note(self, located: Located, folder: CachedFolder) -> None:
+        """A folder was read, in which nothing changed meanwhile; this returns at once."""
 
 
-class View:
-    """A folder as callers with the same rights see it: the visible entries and their rows, encoded on demand.
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A folder that is being read. `has_changed`: something in it may have changed since that began."""
 
-    `weight`: bytes of the encoded rows.
-    """
-
-    def __init__(self, visible: Sequence[Entry], encode: Encode) -> None:
-        self.visible = visible
-        self.weight = 0
-        self._encode = encode
-        self._rows: list[bytes | None] = [None] * len(visible)
-
-    def get_rows(self, start: int, stop: int) -> list[bytes]:
-        """The encoded rows of a slice."""
-        rows = self._rows[start:stop]
-        for index, row in enumerate(rows):
-            if row is None:
-                row = self._encode(self.visible[start + index])
-                self._rows[start + index] = rows[index] = row
-                self.weight += len(row) + ROW_BYTES
-        return rows  # type: ignore[return-value]  # no None is left
-
-
-class CachedFolder:
-    """One listing, sorted in its storage's order.
-
-    `token`: the change token it was read under; None when it cannot be trusted. `max_age`: seconds for which an
-    unchanged token is believed. `counted`: the weight in bytes that the cache has accounted for.
-    """
-
-    def __init__(self, found: list[Entry], mount: Mount, token: int | None, seconds: float) -> None:
-        self.entries = sort_entries(found, mount.storage)
-        self.mount = mount
-        self.is_cached = False
-        self.has_thumbs = any(entry.thumb for entry in found)
-        self.token = token
-        self.checked_at = self.read_at = time.monotonic()
-        self.max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * seconds))
-        self.counted = 0
-        self._views: OrderedDict[Hashable, View] = OrderedDict()
-        self._by_name: dict[str, Entry] | None = None
-        self._names: list[str] | None = None
-
-    @property
-    def weight(self) -> int:
-        """Bytes, estimated."""
-        return 200 + ENTRY_BYTES * len(self.entries) + sum(view.weight for view in self._views.values())
-
-    def find(self, name: str) -> Entry | None:
-        """The entry of that name."""
-        if self._by_name is None:
-            self._by_name = {entry.name: entry for entry in self.entries}
-        return self._by_name.get(name)
-
-    def find_by_prefix(self, prefix: str) -> list[Entry]:
-        """The entries whose names start with `prefix`, by name."""
-        if self._names is None:
-            self._names = sorted(entry.name for entry in self.entries)
-        found: list[Entry] = []
-        for name in self._names[bisect_left(self._names, prefix) :]:
-            if not name.startswith(prefix):
-                break
-            entry = self.find(name)
-            if entry is not None:
-                found.append(entry)
-        return found
-
-    def get_view(self, key: Hashable, select: Callable[[Sequence[Entry]], Sequence[Entry]], encode: Encode) -> View:
-        """The view kept under `key`, made of what `select` leaves at first use; the least used beyond VIEWS goes."""
-        view = self._views.get(key)
-        if view is None:
-            view = self._views[key] = View(select(self.entries), encode)
-            if len(self._views) > VIEWS:
-                self._views.popitem(last=False)
-        self._views.move_to_end(key)
-        return view
-
-
-def sort_entries(found: list[Entry], storage: Storage) -> list[Entry]:
-    """Sorted by the storage's order_by, if any, then with folders in front or at the back, if wanted."""
-    keys: dict[str, Callable[[Entry], object]] = {
-        "name": lambda entry: make_natural_key(entry.name),
-        "size": lambda entry: entry.size or 0,
-        "modified": lambda entry: entry.modified,
-    }
-    if storage.order_by in keys:
-        found = sorted(found, key=keys[storage.order_by], reverse=storage.order_direction == "desc")  # type: ignore[arg-type]
-    if storage.extract_folder in ("front", "back"):
-        front = storage.extract_folder == "front"
-        found = sorted(found, key=lambda entry: entry.is_dir != front)
-    return found
-
-
-_digits = re.compile(r"(\d+)")
-
-
-def make_natural_key(name: str) -> list[tuple[int, int, str]]:
-    """A key under which `a2` comes before `a10`; letters compare with case."""
-    return [
-        (0, int(part), part) if part.isdecimal() and len(part) < 4000 else (1, 0, part)
-        for part in _digits.split(name)
-        if part
-    ]
+    key: Key
+    has_changed: bool = False
 
 
 class Listings:
-    """The cache: least recently used folders go when the estimate passes LARGEST_CACHE."""
+    """The cache: the folders that were used last, as many as LARGEST_CACHE holds, and the last one in any case."""
 
     def __init__(self, largest: int = LARGEST_CACHE) -> None:
         self._largest = largest
         self._folders: OrderedDict[Key, CachedFolder] = OrderedDict()
         self._reads: SharedReads[CachedFolder] = SharedReads()
+        self._readings: set[_Reading] = set()
         self._entries: dict[Key, tuple[Mount, Entry, float]] = {}
         self._changes = 0
         self.weight = 0
@@ -164,6 +72,7 @@ class Listings:
         key = _make_key(located)
         if not refresh:
             folder = self._folders.get(key)
+            # asking whether it is fresh takes a while, in which it may have been dropped
             if folder is not None and await _is_fresh(folder, located) and self._folders.get(key) is folder:
                 self._folders.move_to_end(key)
                 return folder
@@ -187,20 +96,19 @@ class Listings:
         return entry
 
     async def _read(self, key: Key, located: Located) -> CachedFolder:
-        driver = located.driver
-        began = time.monotonic()
-        before = time.time_ns()
-        changes = self._changes
-        token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
-        found = await base.list_all(driver, located.path)
-        folder = CachedFolder(found, located.mount, token, time.monotonic() - began)
-        if token is not None and before - token < RACY_NS:
-            folder.token = None
+        reading = _Reading(key)
+        self._readings.add(reading)
+        try:
+            folder = await _read_folder(located)
+        finally:
+            self._readings.discard(reading)
         self._drop(key)
-        if _get_max_age(located) > 0 and found and changes == self._changes:
+        if _get_max_age(located) > 0 and len(folder.entries) and not reading.has_changed:
             self._folders[key] = folder
             folder.is_cached = True
             self.update_weight(folder)
+        if not reading.has_changed:
+            runtime.get(ListingObserver).note(located, folder)
         return folder
 
     def update_weight(self, folder: CachedFolder) -> None:
@@ -219,28 +127,60 @@ class Listings:
             self.weight -= folder.counted
             folder.counted = 0
 
-    def _note_change(self) -> None:
-        """What is being read right now is not kept."""
+    def _note_change(self, concerns: Callable[[Key], bool]) -> None:
+        """Drop no folder yet, but keep nothing that is being read of what the change `concerns`."""
         self._changes += 1
         self._entries.clear()
+        for reading in self._readings:
+            reading.has_changed = reading.has_changed or concerns(reading.key)
 
     def forget(self, storage_id: int, path: TreePath) -> None:
-        """Drop the folder `path`, in which something changed."""
-        self._note_change()
-        self._drop((storage_id, str(path)))
+        """Drop the folder `path`, in which something changed, wherever it is shown."""
+        keys = find_places(storage_id, path)
+        self._note_change(keys.__contains__)
+        for key in keys:
+            self._drop(key)
 
-    def forget_below(self, storage_id: int, path: TreePath | None = None) -> None:
-        """Drop the folder `path` (None: the whole storage) and everything below it."""
-        self._note_change()
-        prefix = "/" if path is None or path == "/" else f"{path}/"
-        for key in [key for key in self._folders if key[0] == storage_id and f"{key[1]}/".startswith(prefix)]:
+    def forget_below(self, storage_id: int, path: TreePath = ROOT) -> None:
+        """Drop the folder `path` and everything below it, wherever they are shown."""
+        places = [(id, "/" if place == "/" else f"{place}/") for id, place in find_places(storage_id, path)]
+
+        def is_below(key: Key) -> bool:
+            return any(key[0] == id and f"{key[1]}/".startswith(prefix) for id, prefix in places)
+
+        self._note_change(is_below)
+        for key in [key for key in self._folders if is_below(key)]:
             self._drop(key)
 
     def clear(self) -> None:
         """Drop every folder."""
-        self._note_change()
+        self._note_change(lambda _: True)
         for key in list(self._folders):
             self._drop(key)
+
+
+async def _read_folder(located: Located) -> CachedFolder:
+    driver = located.driver
+    began = time.monotonic()
+    before = time.time_ns()
+    token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
+    columns = await collect_entries(driver.list(located.path))
+    if token is not None and before - token < RACY_NS:
+        token = None
+    max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began)))
+    return await make_folder(columns, located.mount, token, max_age)
+
+
+async def collect_entries(batches: AsyncIterator[Sequence[Entry]]) -> Columns:
+    """All entries of a listing."""
+    columns = Columns()
+    async for batch in batches:
+        for start in range(0, len(batch), SLICE):
+            if start:
+                await asyncio.sleep(0)
+            columns.extend(batch[start : start + SLICE])
+    columns.freeze()
+    return columns
 
 
 def listings() -> Listings:

@@ -7,26 +7,29 @@ by another function or process reaches this one with its next snapshot.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from itertools import count
 
 from mangrove import runtime
 from mangrove.drivers import registry
-from mangrove.drivers.base import Capacity, Driver, DriverContext, Options, Space
+from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Options, Redirects, Space
 from mangrove.paths import TreePath
-from mangrove.problems import Problem, StorageProblem, StorageUnavailable
+from mangrove.problems import NotMounted, Problem, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
 from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
 from mangrove.site import snapshot
-from mangrove.telemetry import log_exception
+from mangrove.telemetry import log_event, log_exception
 
 WORKING, DISABLED = "work", "disabled"
 START_SECONDS = 30.0  # a storage that takes longer to start counts as failed
+STOP_SECONDS = 5.0
 SPACE_SECONDS = 1.0
 BALANCE = ".balance"
+MOST_PLACES = 1000  # that one path stands for
 
 
 @dataclass(slots=True, eq=False)
@@ -35,57 +38,83 @@ class Mount:
 
     storage: Storage
     path: TreePath = field(init=False)
+    redirects: Redirects | None = field(init=False)  # what its paths stand for
     driver: Driver | None = None
     status: str = ""
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    has_failed: bool = False  # to start
+    is_unreachable: bool = False  # the driver has to be started again before it is as it should be
+    starting: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         self.path = TreePath(self.storage.mount_path.partition(BALANCE)[0])
+        self.redirects = registry.find_redirects(self.storage.driver, self.storage.addition)
 
     async def get_driver(self) -> Driver:
-        """The running driver, started at the first call; a Problem when it cannot run."""
-        if self.driver is None:
-            async with self.starting:
-                if self.driver is None:
-                    await self._start()
-        assert self.driver is not None
-        if self.status != WORKING and self.driver.config.check_status:
-            raise self._make_unavailable()
+        """The running driver, started at the first call; a Problem when it cannot run.
+
+        One whose storage did not answer at its start is started again with every use, until it works.
+        """
+        if self.driver is None or self.is_unreachable:
+            if self.starting is None or self.starting.done():
+                self.starting = asyncio.create_task(self._start())
+            await asyncio.shield(self.starting)  # by all who wait for it, whoever of them gives up
+        if self.driver is None or (self.has_failed and self.driver.config.check_status):
+            raise StorageUnavailable(f"storage status: {self.status}: storage not init")
         return self.driver
 
     async def _start(self) -> None:
+        was_unreachable = self.is_unreachable
         try:
-            kind = registry.load(self.storage.driver)
-            driver = kind(kind.Options.parse(self.storage.addition), _make_context(self))
+            driver = self.driver or self._make_driver()
         except Problem as problem:
             self.status = escape(problem.message, quote=False)
-            raise self._make_unavailable() from None
-        self.status = await _start_driver(driver)
+            return
+        self.status, self.is_unreachable = await _start_driver(driver)
+        self.has_failed = self.status != WORKING
         self.driver = driver
+        if was_unreachable and not self.is_unreachable:
+            await self._try_to_store_status()
 
-    def _make_unavailable(self) -> StorageUnavailable:
-        return StorageUnavailable(f"storage status: {self.status}: storage not init")
+    async def report_status(self, text: str) -> None:
+        """Show what is wrong with a storage that goes on serving; "" when nothing is."""
+        self.status = escape(text, quote=False) or WORKING
+        if self.status != self.storage.status:
+            await self._try_to_store_status()
+
+    async def _try_to_store_status(self) -> None:
+        try:
+            await _store_status(self)
+        except Problem:
+            pass  # the records do not answer: the storage works all the same
+
+    def _make_driver(self) -> Driver:
+        kind = registry.load(self.storage.driver)
+        return kind(kind.Options.parse(self.storage.addition), _make_context(self))
 
     async def stop(self) -> None:
         """Stop the driver; the next use starts it anew."""
         if self.driver is not None:
             driver, self.driver = self.driver, None
-            await driver.stop()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await driver.stop()
+            except TimeoutError:
+                log_event("a driver did not stop", driver=driver.name)
 
 
-async def _start_driver(driver: Driver) -> str:
-    """Start a driver; the status text."""
+async def _start_driver(driver: Driver) -> tuple[str, bool]:
+    """Start a driver; the status text, and whether the storage did not answer."""
     try:
         async with asyncio.timeout(START_SECONDS):
             await driver.start()
     except Problem as problem:
-        return escape(problem.message, quote=False)  # clients show a status as HTML
+        return escape(problem.message, quote=False), isinstance(problem, Unreachable)  # clients show it as HTML
     except TimeoutError:
-        return f"the storage did not answer within {START_SECONDS:.0f} s"
+        return f"the storage did not answer within {START_SECONDS:.0f} s", True
     except Exception:  # an unexpected error of a library must not keep the other storages from starting
         log_exception("driver failed to start", driver=driver.name)
-        return "the driver failed to start, see the log"
-    return WORKING
+        return "the driver failed to start, see the log", False
+    return WORKING, False
 
 
 def _make_context(mount: Mount) -> DriverContext:
@@ -100,7 +129,10 @@ def _make_context(mount: Mount) -> DriverContext:
         mount_path=mount.path,
         modified=mount.storage.modified.timestamp(),
         resolver=MountResolver(),
+        report_status=mount.report_status,
         save_options=save_options,
+        proxy_range=mount.storage.proxy_range,
+        char_mapping=snapshot.current().settings.filename_char_mapping,
     )
 
 
@@ -129,15 +161,20 @@ class Located:
 class MountTable:
     """All mounts of one snapshot version, in the order of `order`, then mount path.
 
-    `by_path`: the mounts at a path, several when they are balanced. `ancestors`: the folders above any mount.
+    `by_id`: by the storage's id. `by_path`: the mounts at a path, several when they are balanced. `ancestors`: the
+    folders above any mount. `redirects`: the paths of the mounts that show other parts of the tree; `showing`: the
+    mounts that do so, or hold other parts in another form.
     """
 
     def __init__(self, version: int, mounts: Sequence[Mount]) -> None:
         self.version = version
         self.mounts = sorted(mounts, key=lambda mount: (mount.storage.order, mount.storage.mount_path))
+        self.by_id = {mount.storage.id: mount for mount in mounts}
         self.by_path: dict[str, list[Mount]] = {}
         for mount in sorted(mounts, key=lambda mount: mount.storage.mount_path):
             self.by_path.setdefault(mount.path, []).append(mount)
+        self.showing = [mount for mount in mounts if registry.shows_others(mount.storage.driver)]
+        self.redirects = {mount.path for mount in mounts if mount.redirects is not None}
         self.ancestors: set[str] = {folder for path in self.by_path for folder in TreePath(path).ancestors()[1:]}
 
     def find_mounts(self, path: TreePath) -> list[Mount]:
@@ -146,6 +183,45 @@ class MountTable:
             if folder in self.by_path:
                 return self.by_path[folder]
         return []
+
+    def find_places(self, path: TreePath) -> Sequence[TreePath]:
+        """The path, and all that it stands for through aliases, and aliases of those as deep as a driver follows them.
+
+        StorageProblem for more than MOST_PLACES.
+        """
+        found = {path: None}
+        waiting = [path] if self.redirects else []
+        for _ in range(DEEPEST_REDIRECT):
+            targets = [target for place in waiting for target in self._find_targets(place)]
+            waiting = [target for target in dict.fromkeys(targets) if target not in found]
+            found |= dict.fromkeys(waiting)
+            if len(found) > MOST_PLACES:
+                raise StorageProblem(f"an alias leads to more than {MOST_PLACES} places")
+        return tuple(found)
+
+    def _find_targets(self, place: TreePath) -> Iterator[TreePath]:
+        for mount in self.find_mounts(place):
+            if mount.redirects is not None:
+                yield from mount.redirects.find_targets(place.below(mount.path))
+
+    @cached_property
+    def virtual_folders(self) -> Sequence[tuple[TreePath, str, Mount]]:
+        """All virtual folders: the folder that each is in, its name, and the first storage mounted at or below it."""
+        found: dict[tuple[TreePath, str], Mount] = {}
+        for mount in self.mounts:
+            for path in mount.path.ancestors()[:-1]:
+                found.setdefault((path.parent, path.name), mount)
+        return [(folder, name, mount) for (folder, name), mount in found.items()]
+
+    @cached_property
+    def nested(self) -> Mapping[TreePath, Sequence[TreePath]]:
+        """For the path of a mount the paths inside it at which others are mounted, without those in such others."""
+        found: dict[TreePath, list[TreePath]] = {}
+        for path in map(TreePath, self.by_path):
+            above = next((folder for folder in path.ancestors()[1:] if folder in self.by_path), None)
+            if above is not None:
+                found.setdefault(above, []).append(path.below(above))
+        return found
 
     def find_virtual_folders(self, path: TreePath) -> dict[str, Mount]:
         """The virtual folders right below `path`: name → the first storage mounted at or below it."""
@@ -163,6 +239,7 @@ class Mounts:
 
     def __init__(self) -> None:
         self.table = MountTable(-1, ())
+        self._storages: Sequence[Storage] = ()  # that the table was made of
         self._selections = count()
         self._syncing = asyncio.Lock()
 
@@ -181,21 +258,24 @@ class Mounts:
         return self.table
 
     async def _apply(self, now: snapshot.Snapshot) -> None:
-        running = {mount.storage.id: mount for mount in self.table.mounts}
+        if now.storages is self._storages:
+            self.table.version = now.version
+            return
+        running = dict(self.table.by_id)
         mounts: list[Mount] = []
+        new: list[Storage] = []
         for storage in now.storages:
             if storage.disabled:
                 continue
             mount = running.get(storage.id)
             if mount is not None and _is_unchanged(mount.storage, storage):
                 mount.storage = storage
-                running.pop(storage.id)
+                mounts.append(running.pop(storage.id))
             else:
-                mount = Mount(storage)
-            mounts.append(mount)
-        self.table = MountTable(now.version, mounts)
-        for removed in running.values():
-            await removed.stop()
+                new.append(storage)
+        mounts += await asyncio.to_thread(lambda: [Mount(storage) for storage in new]) if new else ()
+        self.table, self._storages = MountTable(now.version, mounts), now.storages
+        await _stop_all(running.values())
 
 
 def _is_unchanged(old: Storage, new: Storage) -> bool:
@@ -208,6 +288,10 @@ def _is_unchanged(old: Storage, new: Storage) -> bool:
     )
 
 
+async def _stop_all(mounts: Iterable[Mount]) -> None:
+    await asyncio.gather(*(mount.stop() for mount in mounts))
+
+
 async def ready() -> MountTable:
     """The table of the present snapshot."""
     return await runtime.get(Mounts).sync()
@@ -216,18 +300,18 @@ async def ready() -> MountTable:
 async def start(storage_id: int) -> str:
     """(Re)start the driver of one storage with its present record; answers the status text, which is stored."""
     await stop(storage_id)
-    for mount in (await ready()).mounts:
-        if mount.storage.id == storage_id:
-            await _load(mount)
-            return mount.status
-    return DISABLED
+    mount = (await ready()).by_id.get(storage_id)
+    if mount is None:
+        return DISABLED
+    await _load(mount)
+    return mount.status
 
 
 async def stop(storage_id: int) -> None:
     """Stop a storage's driver; the next use starts it anew."""
-    for mount in runtime.get(Mounts).table.mounts:
-        if mount.storage.id == storage_id:
-            await mount.stop()
+    mount = runtime.get(Mounts).table.by_id.get(storage_id)
+    if mount is not None:
+        await mount.stop()
 
 
 async def load() -> None:
@@ -242,24 +326,27 @@ async def _load(mount: Mount) -> None:
     except Problem:
         pass  # the reason is in the status
     if mount.status != mount.storage.status:
-        try:
-            mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
-        except RecordMissing:
-            pass  # removed meanwhile
+        await _store_status(mount)
+
+
+async def _store_status(mount: Mount) -> None:
+    try:
+        mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
+    except RecordMissing:
+        pass  # removed meanwhile
 
 
 async def close() -> None:
     """Stop every driver."""
-    for mount in runtime.get(Mounts).table.mounts:
-        await mount.stop()
+    await _stop_all(runtime.get(Mounts).table.mounts)
 
 
 def select_mount(table: MountTable, path: TreePath) -> tuple[Mount, TreePath]:
-    """The mount that serves `path` this time (balanced ones alternate) and the path inside it."""
+    """The mount that serves `path` this time (balanced ones alternate) and the path inside it; NotMounted."""
     candidates = table.find_mounts(path)
     if not candidates:
         reason = "please add a storage first" if path == "/" else f"rawPath: {path}"
-        raise StorageProblem(f"storage not found; {reason}")
+        raise NotMounted(f"storage not found; {reason}")
     mount = candidates[0]
     if len(candidates) > 1:
         mount = candidates[runtime.get(Mounts).get_next_selection() % len(candidates)]

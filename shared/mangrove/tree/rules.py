@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,12 @@ from mangrove.patterns import compile_pattern
 from mangrove.records.metas import Meta
 from mangrove.records.users import User
 from mangrove.site import snapshot
+
+# who has no right that a rule could mean
+STRANGER = User(
+    id=0, username="", password_hash="", base_path="/", role=0, permission=0, disabled=True, sso_id="",
+    allow_ldap=False, otp_secret="", pwd_ts=0,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,93 +40,154 @@ class Rule:
         return any(pattern.search(name) for pattern in self.hides)
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the rules say of one path to one user. `rule`: the nearest one, at the path or at the closest folder above,
+    which shadows all farther ones; `is_hidden`: it, or a folder on the way to it, is hidden from the user."""
+
+    user: User
+    path: TreePath
+    rule: Rule | None
+    is_hidden: bool = False
+
+    @property
+    def hide_rule(self) -> Rule | None:
+        """The rule that hides names from the user in the listing of this folder, if there is one."""
+        rule = self.rule
+        if rule and rule.hides and not self.user.permission & Right.SEE_HIDDEN and self._covers(rule.meta.h_sub):
+            return rule
+        return None
+
+    def _covers(self, sub: bool) -> bool:
+        return self.rule is not None and self.rule.covers(self.path, sub)
+
+    def may_read(self, password: str) -> bool:
+        """Behaviour 4.2, in its order: hidden, readers, the bit that skips passwords, the password."""
+        if self.is_hidden or not self.is_reader:
+            return False
+        if self.rule is None or self.user.permission & Right.SKIP_PASSWORD or not self.rule.meta.password:
+            return True
+        return not self._covers(self.rule.meta.p_sub) or password == self.rule.meta.password
+
+    @property
+    def is_reader(self) -> bool:
+        """Whether the nearest rule has no list of readers, or one with this user."""
+        if self.rule is None or not self.rule.meta.read_users:
+            return True
+        return self.user.id in self.rule.meta.read_users or not self._covers(self.rule.meta.read_users_sub)
+
+    @property
+    def is_reader_below(self) -> bool:
+        """The same of a folder right below that has no rule of its own."""
+        if self.rule is None or not self.rule.meta.read_users:
+            return True
+        return self.user.id in self.rule.meta.read_users or not self.rule.meta.read_users_sub
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the nearest rule has no list of writers, or one with this user."""
+        if self.rule is None or not self.rule.meta.write_users:
+            return True
+        return self.user.id in self.rule.meta.write_users or not self._covers(self.rule.meta.write_users_sub)
+
+    @property
+    def is_open_for_writing(self) -> bool:
+        """Whether the rule lets every user put new things into this folder."""
+        return self.rule is not None and self.rule.meta.write and self._covers(self.rule.meta.w_sub)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The readme and the header shown here."""
+        if self.rule is None:
+            return "", ""
+        meta = self.rule.meta
+        return meta.readme if self._covers(meta.r_sub) else "", meta.header if self._covers(meta.header_sub) else ""
+
+
 class Rules:
     """The rules of one snapshot."""
 
     def __init__(self, metas: Mapping[str, Meta]) -> None:
         self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
+        self._paths = sorted(self._by_path)
         self.has_reader_lists = any(meta.read_users for meta in metas.values())
+        hides = (pattern.pattern for rule in self._by_path.values() for pattern in rule.hides)
+        self.hide_lines: tuple[str, ...] = tuple(dict.fromkeys(hides))  # of all of them, each once
 
-    def find_nearest(self, path: TreePath) -> Rule | None:
-        """The rule at `path` or at the closest folder above; it shadows all farther ones."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not self._by_path
+
+    @property
+    def paths(self) -> Sequence[TreePath]:
+        """Where there is one, in order."""
+        return self._paths
+
+    def judge(self, user: User, path: TreePath) -> Judgement:
+        """What the rules say of `path`, in one pass over the folders on the way to it."""
         if not self._by_path:
-            return None
-        return next((self._by_path[folder] for folder in path.ancestors() if folder in self._by_path), None)
+            return Judgement(user, path, None)
+        found = Judgement(user, TreePath("/"), self._by_path.get(TreePath("/")))
+        for folder in reversed(path.ancestors()[:-1]):
+            found = self._judge_next(found, folder)
+        return found
 
-    def find_hide_rule(self, user: User, folder: TreePath) -> Rule | None:
-        """The rule that hides names from this user in the listing of `folder`, if there is one."""
-        rule = self.find_nearest(folder)
-        if rule and rule.hides and not user.permission & Right.SEE_HIDDEN and rule.covers(folder, rule.meta.h_sub):
-            return rule
-        return None
+    def judge_child(self, folder: Judgement, name: str) -> Judgement:
+        """What they say of the entry `name` of a folder that is judged already; `name` is one segment."""
+        return self._judge_next(folder, folder.path / name)
 
-    def is_hidden(self, user: User, path: TreePath) -> bool:
-        """Whether `path`, or a folder on the way to it, is hidden from this user."""
-        return any(
-            (rule := self.find_hide_rule(user, step.parent)) is not None and rule.hides_name(step.name)
-            for step in path.ancestors()[:-1]
-        )
+    def _judge_next(self, folder: Judgement, path: TreePath) -> Judgement:
+        hiding = None if folder.is_hidden else folder.hide_rule
+        is_hidden = folder.is_hidden or (hiding is not None and hiding.hides_name(path.name))
+        return Judgement(folder.user, path, self._by_path.get(path, folder.rule), is_hidden)
 
-    def may_read(self, user: User, path: TreePath, password: str) -> bool:
-        """Behaviour 4.2, in its order: hidden, readers, the bit that skips passwords, the password."""
-        if not self._by_path:
-            return True
-        if self.is_hidden(user, path) or not self.is_reader(user, path):
-            return False
-        rule = self.find_nearest(path)
-        if rule is None or user.permission & Right.SKIP_PASSWORD or not rule.meta.password:
-            return True
-        return not rule.covers(path, rule.meta.p_sub) or password == rule.meta.password
+    def find_names_below(self, folder: TreePath) -> set[str]:
+        """The names in a folder that have a rule of their own, or one below."""
+        return {path.below(folder).split("/", 2)[1] for path in self._find_below(folder)}
 
-    def is_reader(self, user: User, path: TreePath) -> bool:
-        """Whether the nearest rule has no list of readers, or one with this user."""
-        rule = self.find_nearest(path)
-        if rule is None or not rule.meta.read_users:
-            return True
-        return user.id in rule.meta.read_users or not rule.covers(path, rule.meta.read_users_sub)
+    def _find_below(self, folder: TreePath) -> Iterator[TreePath]:
+        """The paths of rules below a folder, in order."""
+        prefix = "/" if folder == "/" else f"{folder}/"
+        for index in range(bisect_left(self._paths, prefix), len(self._paths)):
+            path = self._paths[index]
+            if not path.startswith(prefix):
+                return
+            if path != "/":
+                yield path
 
-    def may_write(self, user: User, folder: TreePath) -> bool:
-        """Whether the nearest rule has no list of writers, or one with this user."""
-        rule = self.find_nearest(folder)
-        if rule is None or not rule.meta.write_users:
-            return True
-        return user.id in rule.meta.write_users or not rule.covers(folder, rule.meta.write_users_sub)
-
-    def is_restricted_below(self, user: User, path: TreePath, password: str, changes: bool) -> bool:
-        """Whether a rule at or below `path` keeps something from this user that a copy would disclose.
+    def is_restricted_below(self, judgement: Judgement, password: str, changes: bool) -> bool:
+        """Whether a rule at or below a path keeps something from its user that a copy would disclose.
 
         With `changes`, also whether one denies them writing, so that the original may not be taken away.
         """
-        return any(
-            rule.path.within(path)
-            and (
-                not self.may_read(user, rule.path, password)
-                or (rule.hides and not user.permission & Right.SEE_HIDDEN)
-                or (changes and not self.may_write(user, rule.path))
-            )
-            for rule in self._by_path.values()
-        )
+        judged = {judgement.path: judgement}
+        own = () if judgement.rule is None or judgement.rule.path != judgement.path else (judgement.path,)
+        for path in (*own, *self._find_below(judgement.path)):
+            found = self._judge_below(judged, path)
+            if not found.may_read(password) or (changes and not found.may_write):
+                return True
+            if found.rule is not None and found.rule.hides and not found.user.permission & Right.SEE_HIDDEN:
+                return True
+        return False
 
-    def is_open_for_writing(self, folder: TreePath) -> bool:
-        """Whether the rule lets every user put new things into `folder`."""
-        rule = self.find_nearest(folder)
-        return rule is not None and rule.meta.write and rule.covers(folder, rule.meta.w_sub)
+    def _judge_below(self, judged: dict[TreePath, Judgement], path: TreePath) -> Judgement:
+        """What they say of a path below one in `judged`, which remembers the folders on the way."""
+        waiting = []
+        while path not in judged:
+            waiting.append(path)
+            path = path.parent
+        for step in reversed(waiting):
+            judged[step] = self._judge_next(judged[step.parent], step)
+        return judged[waiting[0] if waiting else path]
 
-    def has_password(self, path: TreePath) -> bool:
-        """Whether a password rule covers `path`, so that its download links must be signed."""
-        rule = self.find_nearest(path)
-        return rule is not None and bool(rule.meta.password) and rule.covers(path, rule.meta.p_sub)
+    def is_guarded(self, path: TreePath) -> bool:
+        """Whether a rule locks, hides or reserves `path`, so that links to it must be signed."""
+        return not self.judge(STRANGER, path).may_read("")
 
-    def get_texts(self, path: TreePath) -> tuple[str, str]:
-        """The readme and the header shown at `path`."""
-        rule = self.find_nearest(path)
-        if rule is None:
-            return "", ""
-        meta = rule.meta
-        return (
-            meta.readme if rule.covers(path, meta.r_sub) else "",
-            meta.header if rule.covers(path, meta.header_sub) else "",
-        )
+    def hides_in(self, folder: TreePath) -> bool:
+        """Whether a rule hides names in a folder."""
+        return self.judge(STRANGER, folder).hide_rule is not None
 
 
 def _compile_rule(meta: Meta) -> Rule:
@@ -127,18 +196,20 @@ def _compile_rule(meta: Meta) -> Rule:
 
 
 class RulesCache:
-    """The compiled rules of the last snapshot that was asked for."""
+    """The compiled rules of the last snapshot that was asked for; one with the same rules shares them."""
 
     def __init__(self) -> None:
-        self._snapshot: snapshot.Snapshot | None = None
+        self._metas: Mapping[str, Meta] = {}
         self._rules = Rules({})
 
-    def get(self, now: snapshot.Snapshot) -> Rules:
-        if self._snapshot is not now:
-            self._snapshot, self._rules = now, Rules(now.metas)
+    async def get(self, now: snapshot.Snapshot) -> Rules:
+        if self._metas is not now.metas:
+            rules = await asyncio.to_thread(Rules, now.metas)
+            self._metas, self._rules = now.metas, rules
+            return rules
         return self._rules
 
 
-def get_rules(now: snapshot.Snapshot) -> Rules:
-    """The compiled rules of a snapshot, made once for each."""
-    return runtime.get(RulesCache).get(now)
+async def get_rules(now: snapshot.Snapshot) -> Rules:
+    """The compiled rules of a snapshot, made once for each, in a thread: there may be thousands."""
+    return await runtime.get(RulesCache).get(now)

@@ -6,17 +6,33 @@ What a storage cannot do by itself at once is answered, as work for a task.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mangrove.drivers.base import Copies, Moves
+from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
-from mangrove.problems import BadRequest, Collision, Denied, NotAFolder, NotFound, NotSupported, StorageProblem
-from mangrove.tree.access import NOT_READABLE, PathAccess, locate, lookup
+from mangrove.problems import (
+    BadRequest,
+    Collision,
+    Denied,
+    Exists,
+    NotAFolder,
+    NotFound,
+    NotReadable,
+    NotSupported,
+    StorageProblem,
+)
+from mangrove.slices import in_slices
+from mangrove.tree import journal
+from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
-from mangrove.tree.changes import check_source, exists, forget
+from mangrove.tree.changes import check_count, check_source, exists, explain_missing_source
+from mangrove.tree.drops import choose_name
 from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located
+from mangrove.tree.names import hold_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +43,21 @@ class OnConflict:
     skip: bool = False
     merge: bool = False
 
+    def keeps_existing(self, item: Item) -> bool:
+        """Whether the item is left out when its target is taken; a merge enters folders instead."""
+        return self.skip or (self.merge and not item.is_dir)
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry to be moved or copied: its name for messages, its paths in the source's and the target's storage."""
+    """One entry to be moved or copied: its name for messages, its paths in the source's and the target's storage, and
+    whether it may replace what is at the target."""
 
     name: str
     path: TreePath
     target: TreePath
     is_dir: bool
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +82,7 @@ async def move(
     driver = plan.source.driver
     if not plan.has_one_driver or not isinstance(driver, Moves):
         return plan.items
-    return await _execute(plan, driver.move, "move")
+    return (await _execute(plan, partial(_move, driver), "move", conflict)).left
 
 
 async def copy(
@@ -72,25 +94,52 @@ async def copy(
     if not plan.has_one_driver or not isinstance(driver, Copies):
         return plan.items
     if conflict.merge:
-        missing = [child for item in plan.items for child in await _find_missing(plan, item, source_dir, target_dir)]
+        missing: list[Item] = []
+        async for item in in_slices(plan.items):
+            missing += await _find_missing(plan, item, source_dir, target_dir)
         plan = replace(plan, items=missing)
-    return await _execute(plan, driver.copy, "copy")
+    return (await _execute(plan, partial(_copy, driver, source_dir.settings.is_durable), "copy", conflict)).left
 
 
-async def _execute(plan: Plan, verb: Callable[[TreePath, TreePath], Awaitable[None]], word: str) -> Sequence[Item]:
-    """Do what the driver can do at once; the items that it cannot."""
-    left = []
-    for item in plan.items:
+Verb = Callable[[Located, Located, bool], Awaitable[None]]  # from a place to another, with or without overwriting
+
+
+async def _move(driver: Moves, source: Located, target: Located, overwrite: bool) -> None:
+    async with hold_name(target, source, overwrite=overwrite):
+        await driver.move(source.path, target.path, overwrite=overwrite)
+
+
+async def _copy(driver: Copies, durable: bool, source: Located, target: Located, overwrite: bool) -> None:
+    async with hold_name(target, overwrite=overwrite):
+        await driver.copy(source.path, target.path, overwrite=overwrite, durable=durable)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many items were moved or copied, and those that the driver cannot do at once; the others were skipped."""
+
+    done: int = 0
+    left: list[Item] = field(default_factory=list)
+
+
+async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict) -> Outcome:
+    """Do what the driver can do at once. A target that was taken since the look at it follows `conflict`, too."""
+    outcome = Outcome()
+    async for item in in_slices(plan.items):
+        source, target = plan.source.with_path(item.path), plan.source.with_path(item.target)
+        touched = (source, target) if word == "move" else (target,)
         try:
-            await verb(item.path, item.target)
+            async with journal.change(*touched, are_folders=item.is_dir):
+                await verb(source, target, item.overwrite)
+            outcome.done += 1
         except NotSupported:
-            left.append(item)
+            outcome.left.append(item)
         except StorageProblem as problem:
-            raise problem.with_prefix(f"{word} [{item.name}]") from problem
-        finally:
-            forget(plan.source.with_path(item.path))
-            forget(plan.source.with_path(item.target))
-    return left
+            if not isinstance(problem, Exists) or item.overwrite:
+                raise problem.with_prefix(f"{word} [{item.name}]") from problem
+            if not conflict.keeps_existing(item):
+                raise Collision(f"file [{item.name}] exists") from None
+    return outcome
 
 
 async def _make_plan(
@@ -99,20 +148,23 @@ async def _make_plan(
     """Check rights, names, sources and targets of all items; nothing is done yet."""
     if not names:
         raise BadRequest("Empty file names")
-    for name in names:
+    check_count(names)
+    async for name in in_slices(names):
         check_existing_name(name)
     if right is Right.MOVE:
         source_dir.require(right)
     target_dir.require(right)
-    for name in names:
-        source_dir.child(name).require_read()
     source = await locate(source_dir, "src")
+    if source_dir.may_read():  # else what is missing there is not to be known
+        await _check_source_folder(source)
+    async for name in in_slices(names):
+        source_dir.child(name).require_read()
     target = await locate(target_dir, "dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts hold the same: one of them does it all
     plan = Plan(source, target, ())
     items = []
-    for name in dict.fromkeys(names):
+    async for name in in_slices(dict.fromkeys(names)):
         item = Item(name, source.path / name, target.path / name, False)
         checked = await _check_item(plan, item, source_dir, target_dir, conflict, right)
         if checked is not None:
@@ -127,32 +179,46 @@ async def _check_item(
     """The item, knowing whether it is a folder; None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"
     source, target = source_dir.child(item.name), target_dir.child(item.name)
+    if not target.may_read():  # as for one that is not there, whatever is
+        try:
+            name = await choose_name(target_dir, plan.target, item.name, is_folder=False)
+        except Collision:
+            raise Collision(f"file [{item.name}] exists") from None
+        target, item, conflict = target_dir.child(name), replace(item, target=plan.target.path / name), OnConflict()
+    may_replace = target_dir.may_replace(target)
     taken = await exists(plan.target.with_path(item.target)) or target.is_mount_or_ancestor()
     if taken and conflict.skip:
         return None
-    if taken and (target.is_hidden() or not (conflict.overwrite or conflict.merge)):
+    if taken and not (conflict.merge or (conflict.overwrite and may_replace)):
         raise Collision(f"file [{item.name}] exists")
     if source_dir.path == target_dir.path:
         raise StorageProblem(f"{word} in place")
     is_dir = await check_source(source, plan.source.with_path(item.path))
     if taken and conflict.merge and not is_dir:
         return None
-    if target_dir.path.within(source.path):
-        raise StorageProblem("the destination folder is a subfolder of the source folder")
+    refuse_inside_itself(source.path, target_dir.path)
     if is_dir and not conflict.merge:
         target.require_import()
     if not (conflict.merge and right is Right.COPY):
         source.require_export(right is Right.MOVE)
         _check_hide_rules(source, target, is_dir)
-    return replace(item, is_dir=is_dir)
+    replaceable = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
+    return replace(item, is_dir=is_dir, overwrite=replaceable)
 
 
 def _check_hide_rules(source: PathAccess, target: PathAccess, is_dir: bool) -> None:
     """Refuse to take a folder out of reach of the rule that hides names in it from the caller."""
-    user = source.caller.user
-    rule = source.rules.find_hide_rule(user, source.path)
-    if is_dir and rule is not None and rule is not target.rules.find_hide_rule(user, target.path):
-        raise Denied(NOT_READABLE)
+    kept = target.find_hide_rules()
+    if is_dir and not all(any(rule is one for one in kept) for rule in source.find_hide_rules()):
+        raise NotReadable
+
+
+async def _check_source_folder(located: Located) -> None:
+    """NotFound, as for each entry, when the folder is not there: before anything else is asked about its names."""
+    try:
+        await lookup(located)
+    except NotFound as problem:
+        raise explain_missing_source(located, problem) from None
 
 
 async def check_target_folder(located: Located) -> None:
@@ -176,13 +242,13 @@ async def _find_missing(plan: Plan, item: Item, source_dir: PathAccess, target_d
         source.require_export(changes=False)
         _check_hide_rules(source, target, item.is_dir)
         return [item]
-    if not target.rules.may_write(target.caller.user, target.path):
+    if not target.may_write():
         raise Denied
     missing: list[Item] = []
     visibility = source.make_visibility_filter()
     async for batch in plan.source.driver.list(item.path):
-        for entry in visibility.select(batch):
-            if not source.rules.may_read(source.caller.user, source.path / entry.name, source.password):
+        async for entry in in_slices(batch):
+            if not visibility.passes(entry) or not source.child(entry.name).may_read():
                 continue
             child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
             is_folder = entry.is_dir and not entry.is_link
@@ -199,7 +265,7 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
     if policy not in ("cancel", "skip", "overwrite"):
         raise BadRequest("conflict_policy must be cancel, skip or overwrite")
     source_dir.require_read().require(Right.MOVE)
-    target_dir.require(Right.MOVE)
+    target_dir.require_read().require(Right.MOVE)
     source = await locate(source_dir, "src")
     target = await locate(target_dir, "dst")
     driver = source.driver
@@ -207,50 +273,55 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
         raise NotSupported
     target = source.with_path(target.path)
     try:
-        taken = {entry.name for entry in (await listings().get(target, refresh=True)).entries}
+        taken = {entry.name async for entry in in_slices((await listings().get(target, refresh=True)).entries)}
         items = [item async for item in _walk_files(source_dir, source, target.path)]
     except StorageProblem as problem:
         raise explain_folder_failure(target_dir, problem) from problem
-    chosen = _resolve_conflicts(items, taken, policy, target_dir)
-    left = await _execute(Plan(source, target, chosen), driver.move, "move")
-    if left:
+    chosen = await _resolve_conflicts(items, taken, policy, target_dir)
+    outcome = await _execute(
+        Plan(source, target, chosen), partial(_move, driver), "move", OnConflict(skip=policy == "skip")
+    )
+    if outcome.left:
         raise NotSupported
-    return len(chosen)
+    return outcome.done
 
 
-def _resolve_conflicts(items: Sequence[Item], taken: set[str], policy: str, target_dir: PathAccess) -> list[Item]:
+async def _resolve_conflicts(items: Sequence[Item], taken: set[str], policy: str, target_dir: PathAccess) -> list[Item]:
     """The items that are to be moved; Collision for a taken name that the policy does not allow."""
     chosen: list[Item] = []
     names = taken | set(target_dir.table.find_virtual_folders(target_dir.path))
-    for item in items:
+    async for item in in_slices(items):
         if item.path == item.target:
             continue
         name = item.target.name
         target = target_dir.child(name)
-        is_protected = target.is_mount_or_ancestor() or target.is_hidden()
-        if name in names and (policy == "cancel" or (is_protected and policy == "overwrite")):
-            raise Collision(f"file [{name}] exists")
-        if name in names and policy == "skip":
+        is_taken = name in names or not target.may_read()  # whether one is hidden is not to be known
+        replaceable = policy == "overwrite" and target_dir.may_replace(target) and not target.is_mount_or_ancestor()
+        if is_taken and policy == "skip":
             continue
+        if is_taken and not replaceable:
+            raise Collision(f"file [{name}] exists")
         names.add(name)
-        chosen.append(item)
+        chosen.append(replace(item, overwrite=replaceable))
     return chosen
 
 
 async def _walk_files(access: PathAccess, located: Located, target: TreePath) -> AsyncIterator[Item]:
     """Every file below that the caller may see and move away."""
     visibility = access.make_visibility_filter()
-    if not access.rules.may_write(access.caller.user, access.path):
+    if not access.may_write():
         return
     folders: list[str] = []
     async for batch in located.driver.list(located.path):
-        for entry in visibility.select(batch):
+        async for entry in in_slices(batch):
+            if not visibility.passes(entry):
+                continue
             if entry.is_dir:
                 folders += [] if entry.is_link else [entry.name]
             else:
                 yield Item(entry.name, located.path / entry.name, target / entry.name, False)
-    for name in folders:
+    async for name in in_slices(folders):
         below = access.child(name)
-        if not below.is_mount_or_ancestor() and below.rules.may_read(below.caller.user, below.path, below.password):
+        if not below.is_mount_or_ancestor() and below.may_read():
             async for item in _walk_files(below, located.child(name), target):
                 yield item

@@ -10,8 +10,10 @@ from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_name
 from mangrove.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
+from mangrove.tree import names
 from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.changes import check_missing_folders, forget_upwards
+from mangrove.tree.changes import check_missing_folders
+from mangrove.tree.drops import choose_path
 from mangrove.tree.mounts import Located, Mount
 
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
@@ -23,25 +25,25 @@ async def write(
     """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
 
     Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
-    not fit its hashes leaves no file and the old one as it was.
+    not fit its hashes leaves no file and the old one as it was. Without `overwrite` nothing is replaced, whatever
+    appears there meanwhile. It survives a power cut where the setting `durability` says so.
     """
-    located = await prepare(access, overwrite)
-    assert isinstance(located.driver, Writes)
+    access, located = await prepare(access, overwrite)
+    replaceable = overwrite and access.parent.may_replace(access)
+    upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
     try:
-        await located.driver.write(located.path, verify_hashes(body, hashes), replace(upload, exclusive=not overwrite))
+        await names.write(located, verify_hashes(body, hashes), upload)
     except Exists:
-        if overwrite:
+        if replaceable:
             raise
         raise Collision from None
     except StorageProblem as problem:
         raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
-    finally:
-        forget_upwards(located)
 
 
-async def prepare(access: PathAccess, overwrite: bool) -> Located:
+async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Located]:
     """Where an upload goes that is allowed; its folder exists afterwards."""
-    access.require(Right.WRITE, access.path.parent)
+    access.parent.require(Right.WRITE)
     mount, inner = _find_mount(access)
     check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
@@ -49,16 +51,17 @@ async def prepare(access: PathAccess, overwrite: bool) -> Located:
     located = Located(await mount.get_driver(), inner, mount)
     if not is_writable(located.driver):
         raise StorageProblem("upload not supported")
+    access, located = await choose_path(access, located, is_folder=False)
     try:
         found = await lookup(located)
     except NotFound:
         await _make_folder(access.parent, located.parent)
     else:
-        if not overwrite or access.is_hidden():
+        if not (overwrite and access.parent.may_replace(access)):
             raise Collision
         if found.is_dir:
             raise Exists
-    return located
+    return access, located
 
 
 def is_writable(driver: Driver) -> bool:
@@ -88,10 +91,9 @@ async def _make_folder(access: PathAccess, located: Located) -> None:
     if isinstance(located.driver, MakesDirectories):
         await check_missing_folders(access, located)
         try:
-            await located.driver.makedirs(located.path)
+            await names.makedirs(located)
         except StorageProblem as problem:
             raise problem.with_prefix(f"failed to make dir [{located.path}]") from problem
-        forget_upwards(located)
 
 
 async def refuse_form(access: PathAccess) -> None:

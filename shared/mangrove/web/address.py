@@ -1,8 +1,13 @@
-"""The address under which the client reached us."""
+"""The addresses of a connection: the one under which the client reached us, and the client's own.
+
+What a request says of them (`Host`, `X-Forwarded-*`) is believed from trusted proxies alone; in the cloud API Gateway
+says them beside the request.
+"""
 
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -11,19 +16,75 @@ from mangrove.config import config
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, RequestDialect
 
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
+_PORTS = {"http": 80, "https": 443}
 
 
 async def find_base_url(request: Request, dialect: RequestDialect) -> str:
-    """`scheme://host[/openlist]` without a trailing slash; the configured site address wins over headers."""
+    """`scheme://host[/openlist]` without a trailing slash: the configured site address, else what a trusted proxy says,
+    else the domain of API Gateway, or the address of our end of the connection."""
     site = config().site_url
     prefix = OPENLIST_PREFIX if dialect is Dialect.OPENLIST else ""
     if site.startswith("http"):
         return site + prefix
+    return (_read_forwarded(request) or _find_own_origin(request)) + prefix
+
+
+def _read_forwarded(request: Request) -> str:
+    """The origin that a trusted proxy was asked for; "" when it says none, or is none."""
+    if not is_trusted_proxy(_get_peer(request)):
+        return ""
     scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
     host = request.headers.get("x-forwarded-host") or request.headers.get("host", "")
-    if not _HOST.fullmatch(host) or scheme not in ("http", "https"):
-        host, scheme = request.url.netloc, request.url.scheme
-    return f"{scheme}://{host}{prefix}"
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) and scheme in _PORTS else ""
+
+
+def _find_own_origin(request: Request) -> str:
+    event = request.scope.get("aws.event")
+    if event is not None:
+        return f"https://{event['requestContext']['domainName']}"
+    scheme = request.scope["scheme"]
+    host, port = request.scope.get("server") or ("localhost", None)
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host}" if port in (None, _PORTS.get(scheme)) else f"{scheme}://{host}:{port}"
+
+
+def _get_peer(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def is_trusted_proxy(address: str) -> bool:
+    """Whether what the client of this address says of others is believed."""
+    proxies = config().trusted_proxies
+    parsed = _parse_address(address) if proxies else None
+    return parsed is not None and any(ip_address(parsed) in ip_network(proxy, strict=False) for proxy in proxies)
+
+
+def _parse_address(text: str) -> str | None:
+    """An IP address in its usual form, without brackets and port; None for anything else."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)
+
+
+async def find_client_address(request: Request) -> str:
+    """The address of the client: of the last hop, going back from us, that is no trusted proxy."""
+    address = _get_peer(request)
+    hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    while hops and is_trusted_proxy(address):
+        hop = _parse_address(hops.pop())
+        if hop is None:
+            break
+        address = hop
+    return address
 
 
 BaseUrl = Annotated[str, Depends(find_base_url)]
+ClientAddress = Annotated[str, Depends(find_client_address)]

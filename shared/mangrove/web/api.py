@@ -5,27 +5,32 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from secrets import token_hex
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from mangum import Mangum
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mangrove import __version__
-from mangrove.problems import BadRequest, Missing, Problem
-from mangrove.telemetry import log_event, log_exception
+from mangrove import __version__, problems, runtime
+from mangrove.config import config
+from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, Problem
+from mangrove.shares import Shares
+from mangrove.telemetry import log_detail, log_event, log_exception
+from mangrove.web.address import find_client_address
 from mangrove.web.binding import REQUIRED_MARK, JsonRequest, UnreadableBody
-from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
+from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, find_dialect
 from mangrove.web.envelope import make_failure
-from mangrove.web.gates import Gate
+from mangrove.web.field_texts import add_texts
+from mangrove.web.gates import Gate, name_caller
 from mangrove.web.pages import make_failure_page, mask_private
 
 Data = TypeVar("Data")
@@ -33,11 +38,34 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class Envelope(BaseModel, Generic[Data]):
-    """What every JSON endpoint answers."""
+    """What every JSON endpoint answers when it succeeds."""
 
-    code: int
-    message: str
-    data: Data
+    code: Literal[200] = Field(description="Says success.")
+    message: str = Field(description="`success`, or what was done.")
+    data: Data = Field(description="What was asked for; `null` where nothing is.")
+
+
+WORDS = sorted(
+    kind.__name__ for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem)
+)
+
+
+class Failure(BaseModel):
+    """What every JSON endpoint answers when it fails, with HTTP status 200, too."""
+
+    code: int = Field(description="What kind of failure this is, in the words of HTTP; never 200.")
+    message: str = Field(description="What went wrong, for people. Programs decide by `problem` and `code`.")
+    data: Any = Field(description="`null`, but for the few failures that leave something behind, as its `id`.")
+    problem: Annotated[str, Field(json_schema_extra={"enum": WORDS})] = Field(
+        description="What went wrong, in one word. A client of `/openlist` does not get it."
+    )
+
+
+class LargeBodyShares(Shares):
+    """How many large JSON bodies are in memory at once."""
+
+    def __init__(self) -> None:
+        super().__init__("large requests are handled", most=32, per_caller=4, seconds=30)
 
 
 class GatedRoute(APIRoute):
@@ -57,7 +85,15 @@ class GatedRoute(APIRoute):
             return handle
 
         async def handle_json(request: Request) -> Response:
-            return await handle(JsonRequest(request))
+            if self.gate.level == "anyone":
+                return await handle(JsonRequest(request))
+            async with AsyncExitStack() as held:
+
+                async def admit(request: Request) -> None:
+                    caller = name_caller(await self.gate(request), await find_client_address(request))
+                    await held.enter_async_context(runtime.get(LargeBodyShares).hold(caller))
+
+                return await handle(JsonRequest(request, admit))
 
         return handle_json
 
@@ -95,6 +131,7 @@ class Api:
                     operation["security"] = [{"token": []}]
         for unused in ("HTTPValidationError", "ValidationError"):
             document.get("components", {}).get("schemas", {}).pop(unused, None)
+        add_texts(document)
         return document
 
     def route(self, method: str, path: str, data_model: Any = None, **rest: Any) -> Callable[[Endpoint], Endpoint]:
@@ -103,7 +140,7 @@ class Api:
         One that answers no envelope says so with FastAPI's `response_class` and `responses`.
         """
         if "response_class" not in rest:
-            rest["responses"] = {200: {"model": Envelope[data_model]}}
+            rest["responses"] = {200: {"model": Envelope[data_model] | Failure}}
 
         def register(endpoint: Endpoint) -> Endpoint:
             self.app.router.add_api_route(
@@ -129,6 +166,22 @@ class Api:
         return self.route("PUT", path, data_model, **rest)
 
 
+FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
+ABSENT = {
+    "/api/admin/scan/": "scan",
+    "/api/fs/multipart/": "upload in parts",
+    "/api/fs/torrent/": "torrents",
+    "/api/public/share/": "sharing",
+    "/api/share/": "sharing",
+}  # what others of the family have below these paths
+
+
+POLLED = re.compile(  # what clients ask again and again, and what belongs to a page that somebody opened
+    r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"
+    r"|/api/admin/(index/progress|message/get))|/@assets/.+"
+)
+
+
 class RequestMiddleware:
     """Around every request: the dialect's prefix is cut off, the access is logged, no traceback reaches the client."""
 
@@ -141,9 +194,11 @@ class RequestMiddleware:
             return
         began, status = time.perf_counter(), 0
         path: str = scope["path"]
+        state = dict(scope.get("state", {}))
+        scope = {**scope, "state": state}
         if path.startswith(OPENLIST_PREFIX + "/"):
-            state = {**scope.get("state", {}), "dialect": Dialect.OPENLIST}
-            scope = {**scope, "path": path[len(OPENLIST_PREFIX) :], "state": state}
+            state["dialect"] = Dialect.OPENLIST
+            scope["path"] = path[len(OPENLIST_PREFIX) :]
 
         async def send_and_note_status(message: Message) -> None:
             nonlocal status
@@ -159,18 +214,23 @@ class RequestMiddleware:
             request_id = token_hex(8)
             log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
             if not status:
-                reply = make_failure(Problem(f"internal error, request id {request_id}"))
+                problem = Problem(f"internal error, request id {request_id}")
+                reply = make_failure(problem, dialect=state.get("dialect", Dialect.DOCUMENT))
                 await reply(scope, receive, send_and_note_status)
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
-            log_event("request", method=scope["method"], path=path, status=status, ms=milliseconds)
+            code = {"code": state["envelope_code"]} if "envelope_code" in state else {}
+            if config().access_log:
+                is_polling = status == state.get("envelope_code", 200) == 200 and POLLED.fullmatch(path)
+                log = log_detail if is_polling else log_event
+                log("request", method=scope["method"], path=path, status=status, **code, ms=milliseconds)
 
 
 async def handle_problem(request: Request, problem: Exception) -> Response:
     """A Problem as envelope under `/api/`, as page elsewhere."""
     assert isinstance(problem, Problem)
     if request.scope["path"].startswith("/api/"):
-        return make_failure(problem, mask_private(problem.message))
+        return make_failure(problem, mask_private(problem.message), await find_dialect(request))
     return make_failure_page(problem, head=request.method == "HEAD")
 
 
@@ -178,7 +238,7 @@ async def handle_invalid_request(request: Request, error: Exception) -> Response
     """What does not fit its model: the reason why the body could not be read, or a line for each field."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, UnreadableBody):
-        return make_failure(error.body.problem)
+        return make_failure(error.body.problem, dialect=await find_dialect(request))
     lines = (f"{'.'.join(map(str, one['loc'][1:])) or 'body'}: {one['msg']}" for one in error.errors()[:10])
     return await handle_problem(request, BadRequest("\n".join(lines)[:1000]))
 
@@ -186,11 +246,22 @@ async def handle_invalid_request(request: Request, error: Exception) -> Response
 async def handle_http_error(request: Request, error: Exception) -> Response:
     """Starlette's own refusals: no such route or method, a body that broke off."""
     assert isinstance(error, HTTPException)
+    if request.scope["path"].startswith(FILE_ROUTES) and request.method not in ("GET", "HEAD"):
+        refusal = MethodNotAllowed(f"{request.method} is no way to read a file")
+        return make_failure_page(refusal, request.method == "HEAD", {"allow": "GET, HEAD"})
     if error.status_code in (404, 405):
-        reply = make_failure(Missing(f"no route for {request.method} {request.scope['path'][:200]}"))
+        problem = _explain_absence(request.method, request.scope["path"])
+        reply = make_failure(problem, dialect=await find_dialect(request))
         reply.status_code = 200 if request.scope["path"].startswith("/api") else 404
         return reply
     return await handle_problem(request, BadRequest(str(error.detail)))
+
+
+def _explain_absence(method: str, path: str) -> Problem:
+    for prefix, feature in ABSENT.items():
+        if path.startswith(prefix):
+            return NotAvailable(f"{feature}: not available")
+    return Missing(f"no route for {method} {path[:200]}")
 
 
 def make_lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:

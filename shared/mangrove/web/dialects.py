@@ -76,10 +76,11 @@ def format_task_info(view: TaskView, dialect: Dialect) -> dict[str, Any] | list[
 
 
 def format_created_task(task: Task, dialect: Dialect) -> dict[str, Any]:
-    """A task in the answer of the request that opened it."""
+    """A task in the answer of the request that opened it, where progress is an integer."""
     if dialect is Dialect.OPENLIST:
         return task.view.to_wire()
-    return {key: getattr(task.view, key) for key in ("id", "name", "state", "status", "progress", "error")}
+    shown = {key: getattr(task.view, key) for key in ("id", "name", "state", "status", "progress", "error")}
+    return shown | {"progress": int(task.view.progress)}
 
 
 def format_recursive_move(count: int, dialect: Dialect) -> str:

@@ -1,33 +1,97 @@
-"""The answer of every JSON endpoint: `{"code", "message", "data"}`, as bytes, always with HTTP status 200."""
+"""The answer of every JSON endpoint: `{"code", "message", "data"}`, as bytes, always with HTTP status 200.
+
+A failure has `problem`, too, the word of its class (`mangrove.problems`), but not for existing clients, which never
+saw it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import orjson
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from mangrove.problems import Problem
+from mangrove.tree.objects import Rows
+from mangrove.web.dialects import Dialect
 
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+_HEADERS = {"content-type": "application/json; charset=utf-8", "x-content-type-options": "nosniff"}
+_PLACE = b"\0"  # of the rows that are streamed; in JSON it cannot stand
 
 
 class Reply(Response):
-    """An envelope as a response."""
+    """An envelope as a response: its code, and the whole of it as JSON."""
 
     media_type = "application/json"
     charset = "utf-8"
 
-    def __init__(self, code: int, message: str, data: Any) -> None:
-        body = orjson.dumps({"code": code, "message": message, "data": data}, option=_OPTIONS)
-        super().__init__(body, headers={"content-type": "application/json; charset=utf-8"})
+    def __init__(self, code: int, body: bytes) -> None:
+        super().__init__(body, headers=_HEADERS)
+        self.code = code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _note_code(scope, self.code)
+        await super().__call__(scope, receive, send)
+
+
+class _StreamedReply(StreamingResponse):
+    """An envelope that says success, and is written while its rows are encoded."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _note_code(scope, 200)
+        await super().__call__(scope, receive, send)
+
+
+def _note_code(scope: Scope, code: int) -> None:
+    """Let the access log know the code."""
+    scope.setdefault("state", {})["envelope_code"] = code
+
+
+def _dump(data: Any, message: str = "success", default: Callable[[Any], Any] | None = None) -> bytes:
+    return orjson.dumps({"code": 200, "message": message, "data": data}, default, _OPTIONS)
 
 
 def ok(data: Any = None, message: str = "success") -> Reply:
     """Success; `data` is anything orjson can write, `orjson.Fragment` included."""
-    return Reply(200, message, data)
+    return Reply(200, _dump(data, message))
 
 
-def make_failure(problem: Problem, message: str | None = None) -> Reply:
+def stream(data: Any) -> Response:
+    """Success; where `data` holds `Rows`, they are encoded while the answer is sent."""
+    found: list[Rows] = []
+
+    def note_rows(value: Any) -> orjson.Fragment:
+        if not isinstance(value, Rows):
+            raise TypeError(f"{type(value).__name__} is not JSON")
+        found.append(value)
+        return orjson.Fragment(b"[" + _PLACE + b"]")
+
+    body = _dump(data, default=note_rows)
+    if not found:
+        return Reply(200, body)
+    (rows,) = found
+    head, _, tail = body.partition(_PLACE)
+    return _StreamedReply(_enclose(head, rows.pieces, tail), headers=_HEADERS)
+
+
+async def _enclose(head: bytes, pieces: AsyncIterator[bytes], tail: bytes) -> AsyncIterator[bytes]:
+    before = head
+    source: Any = pieces
+    async with aclosing(source):
+        async for piece in source:
+            yield before + piece
+            before = b","
+    yield tail if before != head else head + tail
+
+
+def make_failure(problem: Problem, message: str | None = None, dialect: Dialect = Dialect.DOCUMENT) -> Reply:
     """A failure; `message` replaces the problem's own text (masked text)."""
-    return Reply(problem.code, problem.message if message is None else message, problem.data)
+    text = problem.message if message is None else message
+    answer = {"code": problem.code, "message": text, "data": problem.data}
+    if dialect is Dialect.DOCUMENT:
+        answer["problem"] = problem.word
+    return Reply(problem.code, orjson.dumps(answer, option=_OPTIONS))

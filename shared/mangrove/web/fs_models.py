@@ -6,9 +6,9 @@ An absent path is the root.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from mangrove.web.binding import Body
 
@@ -16,25 +16,40 @@ PathText = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
 ArchivePassword = Annotated[str, Field(max_length=1000)]
-Names = Annotated[list[Text], Field(default_factory=list, max_length=100_000)]
+Names = Annotated[list[Text], Field(default_factory=list, max_length=100_000), FailFast()]
 
 
 class MkdirReq(Body):
     path: PathText = ""
 
 
-class RenameReq(Body):
+class Change(Body):
+    """A change of entries; `password` is the folder's, where a rule has one: who may not read does not replace."""
+
+    password: Text = ""
+
+
+class RenameReq(Change):
     path: PathText = ""
     name: Text = ""
     overwrite: bool = False
 
 
-class ListReq(Body):
+OrderBy = Literal["", "name", "size", "modified"]
+OrderDirection = Literal["", "asc", "desc"]
+
+
+class GetReq(Body):
     path: PathText = ""
     password: Text = ""
     page: Count = 1
     per_page: Count = 0
     refresh: bool = False
+
+
+class ListReq(GetReq):
+    order_by: OrderBy = ""
+    order_direction: OrderDirection = ""
 
 
 class QueryModel(BaseModel):
@@ -46,13 +61,21 @@ class QueryModel(BaseModel):
         return {key: value for key, value in values.items() if value != ""} if isinstance(values, dict) else values
 
 
-class ListQuery(QueryModel):
+class GetQuery(QueryModel):
     """The same as query text, for GET; `refresh` is JSON only."""
 
     path: PathText = ""
     password: Text = ""
     page: Count = 1
     per_page: Count = 0
+
+    def to_body(self) -> GetReq:
+        return GetReq(**self.model_dump())
+
+
+class ListQuery(GetQuery):
+    order_by: OrderBy = ""
+    order_direction: OrderDirection = ""
 
     def to_body(self) -> ListReq:
         return ListReq(**self.model_dump())
@@ -75,23 +98,27 @@ class DirsQuery(QueryModel):
         return DirsReq(**self.model_dump())
 
 
-class RenameObject(Body):
-    src_name: Text = ""
-    new_name: Text = ""
+class RenameObject(BaseModel):
+    """There may be very many: `null` counts as absent without a validator of ours."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    src_name: Text | None = ""
+    new_name: Text | None = ""
 
 
-class BatchRenameReq(Body):
+class BatchRenameReq(Change):
     src_dir: PathText = ""
-    rename_objects: Annotated[list[RenameObject], Field(default_factory=list, max_length=100_000)]
+    rename_objects: Annotated[list[RenameObject], Field(default_factory=list, max_length=100_000), FailFast()]
 
 
-class RegexRenameReq(Body):
+class RegexRenameReq(Change):
     src_dir: PathText = ""
     src_name_regex: Text = ""
     new_name_regex: Text = ""
 
 
-class MoveCopyReq(Body):
+class MoveCopyReq(Change):
     src_dir: PathText = ""
     dst_dir: PathText = ""
     names: Names
@@ -100,7 +127,7 @@ class MoveCopyReq(Body):
     merge: bool = False
 
 
-class RecursiveMoveReq(Body):
+class RecursiveMoveReq(Change):
     src_dir: PathText = ""
     dst_dir: PathText = ""
     conflict_policy: Text = "cancel"
@@ -128,6 +155,8 @@ class ArchiveListReq(ArchiveReq):
     page: Count = 1
     per_page: Count = 0
     inner_path: PathText = "/"
+    order_by: OrderBy = ""
+    order_direction: OrderDirection = ""
 
 
 class ArchiveListQuery(ArchiveQuery):
@@ -136,19 +165,23 @@ class ArchiveListQuery(ArchiveQuery):
     page: Count = 1
     per_page: Count = 0
     inner_path: PathText = "/"
+    order_by: OrderBy = ""
+    order_direction: OrderDirection = ""
 
     def to_body(self) -> ArchiveListReq:
         return ArchiveListReq(**self.model_dump())
 
 
 class OfflineDownloadReq(Body):
-    urls: Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(default_factory=list, max_length=100_000)]
+    urls: Annotated[
+        list[Annotated[str, Field(max_length=16_384)]], Field(default_factory=list, max_length=100_000), FailFast()
+    ]
     path: PathText = ""
     tool: Annotated[str, Field(max_length=100)] = ""
     delete_policy: Annotated[str, Field(max_length=100)] = ""
 
 
-class DecompressReq(Body):
+class DecompressReq(Change):
     """The names of the archives are under the key `name`."""
 
     src_dir: PathText = ""
@@ -161,12 +194,12 @@ class DecompressReq(Body):
     overwrite: bool = False
 
 
-class RemoveReq(Body):
+class RemoveReq(Change):
     dir: PathText = ""
     names: Names
 
 
-class RemoveEmptyReq(Body):
+class RemoveEmptyReq(Change):
     src_dir: PathText = ""
 
 
@@ -254,7 +287,7 @@ class CreatedTask(BaseModel):
     name: str
     state: int
     status: str
-    progress: float
+    progress: int
     error: str
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 
-from mangrove.config import config
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
 from mangrove.site import snapshot
+from mangrove.sources import find_source
 
 MAX_ROWS = 1000  # of one answer
 Row = TypeVar("Row")
@@ -58,8 +58,15 @@ async def _authenticate(request: Request) -> User:
         return _find_guest(now)
     permanent = now.settings.token
     if permanent and hmac.compare_digest(token.encode(), permanent.encode()):
-        return next(user for user in now.users.values() if user.role == ADMIN)
+        return _find_administrator(now)
     return await tokens.user_of(token, now.users)
+
+
+def _find_administrator(now: snapshot.Snapshot) -> User:
+    found = next((user for user in now.users.values() if user.role == ADMIN), None)
+    if found is None:  # its record is refused
+        raise Unauthorized
+    return found
 
 
 def _find_guest(now: snapshot.Snapshot) -> User:
@@ -84,16 +91,18 @@ ArchiveReader = Annotated[Caller, Depends(Gate("visitor", Right.READ_ARCHIVES))]
 Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 
-async def find_client_address(request: Request) -> str:
-    """The address of the client; the forwarded one only behind a trusted proxy."""
-    peer = request.client.host if request.client else ""
-    forwarded = request.headers.get("x-forwarded-for", "")
-    if forwarded and peer in config().trusted_proxies:
-        return forwarded.rpartition(",")[2].strip()
-    return peer
+def name_caller(caller: Caller | None, client_address: str) -> str:
+    """To whom a share is counted: a user, or where a guest's request comes from."""
+    return find_source(client_address) if caller is None or caller.is_guest else f"user {caller.user.id}"
 
 
-ClientAddress = Annotated[str, Depends(find_client_address)]
+async def find_present_code(otp_code: Annotated[str, Header(max_length=32)] = "", code: str = "") -> str:
+    """The one-time code with which users prove that they still have the second factor they change: the header
+    `Otp-Code`, or `code` in the query."""
+    return otp_code or code
+
+
+PresentCode = Annotated[str, Depends(find_present_code)]
 
 
 class Paging:
@@ -126,7 +135,7 @@ async def parse_paging(page: str = "", per_page: str = "") -> Paging:
 def _parse_number(text: str, default: int) -> int:
     number = parse_integer(text, signed=True) if text else default
     if number is None:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax')
+        raise BadRequest(f'"{text[:40]}" is no integer')
     return number
 
 

@@ -16,6 +16,7 @@ from mangrove.config import config
 from mangrove.drivers.base import Upload
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
+from mangrove.site import throttle
 from mangrove.web.serving import LARGEST_CLOUD_ANSWER, guess_mime
 
 LONGEST_PART_HEADERS = 16_384  # bytes
@@ -32,6 +33,7 @@ class IncomingUpload:
         self.request = request
         headers = request.headers
         self.path = _parse_path(request)
+        self.password = headers.get("password", "")
         self.overwrite = headers.get("overwrite", "") != "false"
         self.as_task = headers.get("as-task", "") == "true"
         self.mime = headers.get("content-type", "") or guess_mime(self.path)
@@ -55,9 +57,9 @@ class IncomingUpload:
         """The part `file`, read up to its first byte."""
         kind, options = parse_options_header(self.request.headers.get("content-type", ""))
         if kind != b"multipart/form-data":
-            raise Problem("request Content-Type isn't multipart/form-data")
+            raise Problem("the content type is not multipart/form-data")
         if not options.get(b"boundary"):
-            raise Problem("no multipart boundary param in Content-Type")
+            raise Problem("the content type says no boundary")
         part = FilePart(_read_body(self.request), options[b"boundary"])
         mime = await part.read_headers() or guess_mime(self.path)
         return part.iter_bytes(), Upload(self.file_size, self.modified, mime)
@@ -98,7 +100,7 @@ def _parse_digest(text: str, kind: str) -> str:
 
 
 async def _read_body(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in request.stream():
+    async for chunk in throttle.limit_client_upload(request.stream()):
         if chunk:
             yield chunk
 
@@ -179,14 +181,14 @@ class FilePart:
         try:
             self._parser.write(chunk)
         except MultipartParseError as error:
-            raise Problem(f"multipart: {error}") from None
+            raise Problem(f"the form is broken: {error}") from None
         return True
 
     async def read_headers(self) -> str:
         """Read up to the part's first byte; its MIME type. Problem when the form has no such part."""
         while not self._is_found:
             if not await self._parse_chunk():
-                raise Problem("http: no such file" if self._is_complete else "multipart: NextPart: EOF")
+                raise Problem("the form has no part `file`" if self._is_complete else "the form is cut off")
         return self.mime
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
@@ -198,7 +200,7 @@ class FilePart:
             if not await self._parse_chunk():
                 break
         if not self._is_complete:
-            raise Problem("multipart: NextPart: EOF")
+            raise Problem("the form is cut off")
 
 
 async def _parse_upload(request: Request) -> IncomingUpload:

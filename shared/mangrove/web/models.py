@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
 from mangrove.web.binding import Body
+from mangrove.web.fs_models import MountDetails
 
 Row = TypeVar("Row")
 Text = Annotated[str, Field(max_length=4096)]
@@ -170,6 +171,18 @@ class Aria2Req(Body):
     secret: Text = ""
 
 
+class IndexUpdateReq(Body):
+    paths: Annotated[list[Text], Field(default_factory=list, max_length=1000), FailFast()]
+    max_depth: Number = 0
+
+
+class IndexProgress(BaseModel):
+    obj_count: int
+    is_done: bool
+    last_done_time: str | None
+    error: str
+
+
 class QbitReq(Body):
     model_config = _require_in_schema("url", "seedtime")
 
@@ -209,6 +222,16 @@ class StorageRow(StorageReq):
     modified: datetime
 
 
+def _make_optional(schema: dict[str, Any]) -> None:
+    schema["required"].remove("mount_details")
+
+
+class ListedStorage(StorageRow):
+    model_config = ConfigDict(json_schema_extra=_make_optional)
+
+    mount_details: MountDetails | None = None
+
+
 class TaskRow(BaseModel):
     id: str
     name: str
@@ -221,6 +244,11 @@ class TaskRow(BaseModel):
     end_time: datetime | None
     total_bytes: int
     error: str
+
+
+class Message(BaseModel):
+    type: str
+    content: str
 
 
 class Option(BaseModel):

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 
-import re2
 from starlette.responses import HTMLResponse, Response
 
+from mangrove.patterns import compile_pattern
 from mangrove.problems import Missing, NotFound, Problem, WrongArchivePassword
 from mangrove.site import snapshot
 
+PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
 
-def make_failure_page(problem: Problem, head: bool = False) -> Response:
+
+def make_failure_page(problem: Problem, head: bool = False, headers: Mapping[str, str] | None = None) -> Response:
     """The problem as a small page with its code as HTTP status; a missing object is 404, a wrong password 403."""
     status = 404 if isinstance(problem, NotFound | Missing) else problem.code
     if isinstance(problem, WrongArchivePassword):
         status = 403  # its code says success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{escape(mask_private(problem.message))}</p>"
-    return HTMLResponse("" if head else page, status_code=status, headers={"x-content-type-options": "nosniff"})
+    return HTMLResponse("" if head else page, status_code=status, headers={**PAGE_HEADERS, **(headers or {})})
 
 
 def mask_private(message: str) -> str:
@@ -28,5 +36,5 @@ def mask_private(message: str) -> str:
         return message
     for pattern in snapshot.current().settings.privacy_regs.splitlines():
         if pattern.strip():  # RE2 remembers what it compiled
-            message = re2.compile(pattern).sub(lambda match: "*" * len(match.group()), message)
+            message = compile_pattern(pattern).sub(lambda match: "*" * len(match.group()), message)
     return message

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
@@ -15,11 +16,14 @@ from mangrove.config import config
 from mangrove.drivers.base import Driver, Entry
 from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
-from mangrove.problems import TooLarge
+from mangrove.problems import Changed, TooLarge
+from mangrove.site import throttle
 from mangrove.tree.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, format_http_date, parse_ranges
 
 LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
+TRIES = 5  # to open a file that is replaced again and again
+Stat = Callable[[bool], Awaitable[Entry]]
 EXTRA_TYPES = {"apk": "application/vnd.android.package-archive"}
 SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
     "x-content-type-options": "nosniff",
@@ -31,7 +35,8 @@ SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
 def guess_mime(name: str) -> str:
     """The type a name suggests, text with its charset."""
     extension = name.rpartition(".")[2].lower()
-    kind = EXTRA_TYPES.get(extension) or mimetypes.guess_type(name, strict=False)[0] or "application/octet-stream"
+    path = f"./{name.rpartition('/')[2]}"  # what is taken for a URL otherwise, and may be none
+    kind = EXTRA_TYPES.get(extension) or mimetypes.guess_type(path, strict=False)[0] or "application/octet-stream"
     return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
 
@@ -43,16 +48,71 @@ def format_etag(entry: Entry) -> str:
     return f'"{int(entry.modified * 1e9):x}-{size}"'
 
 
-async def serve_file(request: Request, driver: Driver, inner: TreePath, entry: Entry, name: str) -> Response:
-    """The answer to GET or HEAD of a file. The storage is opened before the first header is sent.
+async def serve_file(request: Request, driver: Driver, inner: TreePath, name: str, stat: Stat) -> Response:
+    """The answer to GET or HEAD of a file, headers and bytes of one version of it.
 
-    A file of unknown size has no ranges and no Content-Length.
+    `stat` answers its entry, and with True one that no cache knew. The storage is opened before the first header is
+    sent; when another file is there by then the answer is made anew for that one.
     """
+    for number in range(TRIES):
+        version = FileVersion(driver, inner, await stat(number > 0), name)
+        try:
+            return await _serve_version(request, version)
+        except Changed:
+            continue
+    raise Changed("the file changes faster than it can be opened")
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """A file as its entry describes it, to be sent under a name."""
+
+    driver: Driver
+    inner: TreePath
+    entry: Entry
+    name: str
+
+    async def open(self, wanted: ByteRange | None = None) -> AsyncIterator[bytes]:
+        """Its bytes, or those of a range; Changed when it is another file by now, as far as the storage can tell.
+
+        More or fewer of a range than there should be break the answer off. A storage without validators is asked for
+        all there is where the range is the whole file, so that a longer one is noticed.
+        """
+        if wanted is None:
+            return await self.driver.read(self.inner, if_match=self.entry)
+        is_unlimited = wanted.length == self.entry.size and not self.entry.etag
+        length = None if is_unlimited else wanted.length
+        return _check_length(await self.driver.read(self.inner, wanted.start, length, self.entry), wanted.length)
+
+
+async def _check_length(body: AsyncIterator[bytes], length: int) -> AsyncIterator[bytes]:
+    """The body, whose last block is kept back until it is known to be the last: an answer that is cut is noticed, one
+    that only looks whole is not."""
+    source: Any = body
+    left, last = length, b""
+    async with aclosing(source):
+        async for block in source:
+            left -= len(block)
+            if left < 0:
+                break
+            if left:
+                yield block
+            else:
+                last = last or block
+    if left:
+        raise Changed("the file changed while it was read")
+    if last:
+        yield last
+
+
+async def _serve_version(request: Request, file: FileVersion) -> Response:
+    """A file of unknown size has no ranges and no Content-Length."""
+    entry = file.entry
     etag, size = format_etag(entry), entry.size
     headers = {
         "etag": etag,
         "accept-ranges": "none" if size is None else "bytes",
-        "content-disposition": format_content_disposition(name),
+        "content-disposition": format_content_disposition(file.name),
         **SANDBOX_HEADERS,
     }
     if entry.modified:
@@ -62,27 +122,26 @@ async def serve_file(request: Request, driver: Driver, inner: TreePath, entry: E
         headers.pop("last-modified", None)
     if status is not None:
         return Response(status_code=status, headers=headers)
-    mime = guess_mime(name)
+    headers["content-type"] = guess_mime(file.name)
     if size is None:
-        headers["content-type"] = mime
         if request.method == "HEAD":
             return _answer_head(headers, None)
-        return await _stream_whole(await driver.read(inner), headers, None)
+        return await _stream_whole(await file.open(), headers, None)
     try:
         ranges = parse_ranges(request.headers, size, etag, entry.modified)
     except RangeNotSatisfiable as reason:
         return Response(str(reason), 416, {"content-range": f"bytes */{size}"}, "text/plain")
     _check_answer_size(sum(one.length for one in ranges) or size, request)
     if len(ranges) > 1:
-        return await _serve_multipart(request, driver, inner, size, ranges, headers, mime)
+        return await _serve_multipart(request, file, size, ranges, headers)
     wanted = ranges[0] if ranges else ByteRange(0, size)
     if ranges:
         headers["content-range"] = wanted.format_content_range(size)
-    headers |= {"content-length": str(wanted.length), "content-type": mime}
+    headers["content-length"] = str(wanted.length)
     status = 206 if ranges else 200
     if request.method == "HEAD" or not wanted.length:
         return Response(status_code=status, headers=headers)
-    return ClosingStream(await driver.read(inner, wanted.start, wanted.length), status, headers)
+    return ClosingStream(await file.open(wanted), status, headers)
 
 
 async def serve_member(request: Request, body: MemberStream, headers: Mapping[str, str]) -> Response:
@@ -114,7 +173,7 @@ class ClosingStream(StreamingResponse):
 
     def __init__(self, body: AsyncIterator[bytes], status: int, headers: dict[str, str]) -> None:
         self._body = body
-        super().__init__(body, status, headers)
+        super().__init__(throttle.limit_client_download(body), status, headers)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -160,15 +219,9 @@ def _check_answer_size(length: int, request: Request) -> None:
 
 
 async def _serve_multipart(
-    request: Request,
-    driver: Driver,
-    inner: TreePath,
-    size: int,
-    ranges: Sequence[ByteRange],
-    headers: dict[str, str],
-    mime: str,
+    request: Request, file: FileVersion, size: int, ranges: Sequence[ByteRange], headers: dict[str, str]
 ) -> Response:
-    boundary = token_hex(16)
+    boundary, mime = token_hex(16), headers["content-type"]
     heads = [
         f"\r\n--{boundary}\r\nContent-Type: {mime}\r\nContent-Range: {one.format_content_range(size)}\r\n\r\n".encode()
         for one in ranges
@@ -178,14 +231,16 @@ async def _serve_multipart(
     headers |= {"content-type": f"multipart/byteranges; boundary={boundary}", "content-length": str(total)}
     if request.method == "HEAD":
         return Response(status_code=206, headers=headers)
+    first: Any = await file.open(ranges[0])
 
     async def body() -> AsyncIterator[bytes]:
-        for head, one in zip(heads, ranges, strict=True):
-            yield head
-            source: Any = await driver.read(inner, one.start, one.length)
-            async with aclosing(source):
-                async for block in source:
-                    yield block
-        yield tail
+        async with aclosing(first):
+            for head, one in zip(heads, ranges, strict=True):
+                yield head
+                source: Any = first if one is ranges[0] else await file.open(one)
+                async with aclosing(source):
+                    async for block in source:
+                        yield block
+            yield tail
 
     return ClosingStream(body(), 206, headers)

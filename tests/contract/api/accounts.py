@@ -129,11 +129,6 @@ def get_me(service: Service, token: str) -> dict[str, Any]:
     return Caller(service.address, token).get("/api/me")
 
 
-def format_required(field: str) -> str:
-    kind, name = field.split(".")
-    return f"Key: '{kind}.{name}' Error:Field validation for '{name}' failed on the 'required' tag"
-
-
 # The second factor
 def enrol(person: Person) -> str:
     """Switch the second factor on, with the code of the step before; the secret."""

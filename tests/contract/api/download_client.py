@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
+import time
 from urllib.parse import quote
 
 import httpx
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tests.service import Client
 
+ADMIN = 1  # the administrator's id
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 MISSING = "failed link: failed to get file: failed to get obj: object not found"
 
 
-def make_signature(key: str, data: str, expires: int = 0) -> str:
-    """A signature made from the rules alone (behaviour 9.2)."""
-    digest = hmac.new(key.encode(), f"{data}:{expires}".encode(), hashlib.sha256).digest()
+def make_signature(key: bytes, path: str, expires: int = 0, *, owner: int = ADMIN, issued: int | None = None) -> str:
+    """A signature made from the rules alone: the HMAC, then the time of issue and the user, five bytes each."""
+    issued = int(time.time()) if issued is None else issued
+    digest = hmac.digest(key, f"{issued}:{owner}:{path}:{expires}".encode(), "sha256")
+    whole = digest + issued.to_bytes(5, "big") + owner.to_bytes(5, "big")
+    return f"{base64.urlsafe_b64encode(whole).decode()}:{expires}"
+
+
+def make_old_signature(token: str, data: str, expires: int = 0) -> str:
+    """A signature as it was before (behaviour 9.2)."""
+    digest = hmac.digest(token.encode(), f"{data}:{expires}".encode(), "sha256")
     return f"{base64.urlsafe_b64encode(digest).decode()}:{expires}"
 
 
-def read_key(admin: Client) -> str:
-    return str(admin.get("/api/admin/setting/get", key="token")["data"]["value"])
+def read_issued(signature: str) -> int:
+    """When a link was made."""
+    return int.from_bytes(base64.urlsafe_b64decode(signature.partition(":")[0])[32:37], "big")
+
+
+def read_key(admin: Client, purpose: str = "links") -> bytes:
+    """The key of links: of the master key, for this purpose and the present salt alone."""
+    assert admin.data is not None
+    salt = admin.get("/api/admin/setting/get", key="link_salt")["data"]["value"]
+    hkdf = HKDF(SHA256(), 32, salt=None, info=f"{purpose} {salt}".encode())
+    return hkdf.derive((admin.data / "key").read_bytes())
 
 
 def make_url(route: str, path: str, sign: str | None = None) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from mangrove.tree import links
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer
+from tests.contract.api.download_client import make_signature, read_issued, read_key
 from tests.service import Client, Service
 from tests.unit.archives.packing import FILES, zipped
 
@@ -19,15 +19,15 @@ def test_a_signature_is_for_files_or_for_members_never_for_both(
     service: Service, admin: Client, folder: str, route: str
 ) -> None:
     path = put_file(service, folder, "x.zip", zipped(FILES))
-    token = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
-    meta = admin.ok("/api/fs/archive/meta", path=path)
-    assert meta["sign"] == links.sign(f"{token}-archive", path)
+    files, members = read_key(admin), read_key(admin, "links into archives")
+    sign = admin.ok("/api/fs/archive/meta", path=path)["sign"]
+    assert sign == make_signature(members, path, issued=read_issued(sign))
     address = service.address + route.format(path)
-    right, wrong = links.sign(token, path), links.sign(f"{token}-archive", path)
+    right, wrong = make_signature(files, path), make_signature(members, path)
     if route.startswith("/ae"):
         right, wrong = wrong, right
-    for sign, status in ((right, 200), (wrong, 401), ("", 401), (links.sign("-archive", path), 401),
-                         (links.sign(f"{token}-archive", f"{path}/a"), 401)):  # fmt: skip
+    others = (wrong, "", make_signature(b"", path), make_signature(members, f"{path}/a"))
+    for sign, status in ((right, 200), *((other, 401) for other in others)):
         assert httpx.get(address, params={"inner": "empty", "sign": sign}).status_code == status
 
 
@@ -75,9 +75,3 @@ def test_the_password_of_a_folder_is_asked_for(service: Service, admin: Client, 
             answer = reader.post(f"/api/fs/archive/{verb}", path=path)
             assert read_answer(answer) == (403, "password is incorrect or you have no permission", None)
             assert reader.post(f"/api/fs/archive/{verb}", path=path, password="door")["code"] == 200
-
-
-def test_the_vector_of_the_reference_is_signed_the_same() -> None:
-    key = links.make_archive_key("dev_token")
-    assert links.sign(key, "/local/x.zip") == "jsml5otl6yUWcEL9YNDxQsLd0O6csttiryUEnbjyZzk=:0"
-    assert links.make_archive_key("") == ""

@@ -17,10 +17,10 @@ import pytest
 from mangrove import archives
 from mangrove.paths import DEEPEST
 from mangrove.tree import archives as looked
-from mangrove.tree import links
 from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer
+from tests.contract.api.download_client import make_signature, read_key
 from tests.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
@@ -220,14 +220,10 @@ def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service,
         answer = admin.post("/api/fs/archive/meta", path=f"{folder}/{name}")
         assert read_answer(answer) == (500, f"failed to get {root}/{name} archive met: {text}", None)
         assert admin.post("/api/fs/archive/list", path=f"{folder}/{name}")["code"] == 500
-        sign = links.sign(token_key(admin), f"{folder}/{name}")
+        sign = make_signature(read_key(admin, "links into archives"), f"{folder}/{name}")
         status = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).status_code
         assert status == (404 if name == "none.zip" else 500)
     assert "storage not found" in admin.post("/api/fs/archive/meta", path="/nowhere/x.zip")["message"]
-
-
-def token_key(admin: Client) -> str:
-    return f"{admin.get('/api/admin/setting/get', key='token')['data']['value']}-archive"
 
 
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:

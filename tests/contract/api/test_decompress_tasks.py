@@ -83,7 +83,7 @@ def test_an_archive_that_goes_before_the_task_begins_fails_it(owner: TaskClient,
 
 def test_a_cancelled_task_leaves_nothing_and_can_be_retried(owner: TaskClient, admin: Client, web: Origin) -> None:
     page, structure = serve_slowly(web)
-    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         assert f"{id}.0/body/first" in owner.list_staged()
@@ -101,7 +101,7 @@ def test_a_cancelled_task_leaves_nothing_and_can_be_retried(owner: TaskClient, a
 
 def test_a_task_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, admin: Client, web: Origin) -> None:
     page, structure = serve_slowly(web)
-    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         owner.ask("delete", KIND, id)
@@ -114,7 +114,7 @@ def test_a_task_that_is_deleted_under_way_leaves_nothing(owner: TaskClient, admi
 
 def test_who_loses_the_right_midway_gets_nothing(owner: TaskClient, admin: Client, web: Origin) -> None:
     page, structure = serve_slowly(web)
-    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure}) as tree:
+    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "allowed_hosts": "127.0.0.1"}) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         owner.grant(fixtures.ALL_RIGHTS & ~DECOMPRESS)
@@ -127,7 +127,9 @@ def test_who_loses_the_right_midway_gets_nothing(owner: TaskClient, admin: Clien
 
 def test_an_archive_that_changes_midway_goes_nowhere(owner: TaskClient, admin: Client, web: Origin) -> None:
     page, structure = serve_slowly(web)
-    with fixtures.mount(admin, "UrlTree", addition={"url_structure": structure, "writable": True}) as tree:
+    with fixtures.mount(
+        admin, "UrlTree", addition={"url_structure": structure, "writable": True, "allowed_hosts": "127.0.0.1"}
+    ) as tree:
         (id,) = owner.unpack("x.zip", src_dir=tree)
         assert page.asked.wait(20)
         admin.ok("/api/fs/remove", dir=tree, names=["x.zip"])
@@ -152,7 +154,7 @@ def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web
     with run_service(tmp_path / "data") as service:
         admin = service.client()
         for path, driver, options in (
-            ("/tree", "UrlTree", {"url_structure": structure}),
+            ("/tree", "UrlTree", {"url_structure": structure, "allowed_hosts": "127.0.0.1"}),
             ("/other", "Local", {"root_folder_path": str(root)}),
         ):
             body = {"mount_path": path, "driver": driver, "addition": json.dumps(options)}

@@ -41,3 +41,27 @@ def test_a_storage_status_cannot_be_a_script(admin: Client) -> None:
     admin.ok("/api/admin/storage/delete", params={"id": row["id"]})
     assert row["status"] == "root folder /no/&lt;script&gt;alert(1)&lt;/script&gt; not exists"
     assert json.loads(row["addition"])["root_folder_path"] == options["root_folder_path"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/admin/scan/progress", "/api/fs/torrent/parse", "/api/share/list", "/api/fs/multipart/init"]
+)
+def test_what_this_version_does_not_have_says_so(admin: Client, path: str) -> None:
+    for prefix, word in (("", "NotAvailable"), ("/openlist", None)):
+        answer = admin.http.post(prefix + path).json()
+        assert (answer["code"], answer["data"], answer.get("problem")) == (404, None, word)
+        assert answer["message"].endswith("not available")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_no_driver_has_a_message(admin: Client, method: str) -> None:
+    for prefix in ("", "/openlist"):
+        answer = admin.envelope(admin.http.request(method, f"{prefix}/api/admin/message/get"))
+        assert (answer["code"], answer["data"]) == (200, {"type": "", "content": ""})
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"])
+@pytest.mark.parametrize("path", ["/d/files/x", "/p/files/x", "/ae/files/x.zip", "/openlist/d/files/x"])
+def test_another_method_on_a_file_is_405(service: Service, method: str, path: str) -> None:
+    answer = service.anonymous().http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -84,11 +84,9 @@ def test_links_name_the_address_the_client_used(admin: Client, folder: str) -> N
         url = admin.envelope(admin.http.post(path, json=body, headers=sent))["data"]["raw_url"]
         return str(url).partition(folder)[0]
 
-    assert base(x_forwarded_proto="https", x_forwarded_host="cloud.example:8443") == "https://cloud.example:8443/p"
-    assert base(host="other.example") == "http://other.example/p"
     assert base("/openlist/api/fs/get") == f"{admin.address}/openlist/p"
-    assert "<" not in base(x_forwarded_host='evil"><script>')
-    assert base(x_forwarded_proto="javascript").startswith("http://")
+    assert base() == base(x_forwarded_proto="https", x_forwarded_host="cloud.example:8443") == f"{admin.address}/p"
+    assert base(host="other.example") == f"{admin.address}/p"  # nobody here is a trusted proxy
 
 
 def test_dirs_names_folders_only(admin: Client, folder: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,10 +122,10 @@ def test_a_transfer_that_cannot_be_changes_nothing(
 
 @pytest.mark.parametrize("verb", TRANSFERS)
 def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
-    service: Service, admin: Client, folder: str, verb: str
+    service: Service, admin: Client, folder: str, tmp_path: Path, verb: str
 ) -> None:
     fill(admin, folder, "a", "d/", "d/b")
-    with fixtures.virtual(admin) as elsewhere:
+    with fixtures.local(admin, tmp_path) as elsewhere:
         body = {"src_dir": folder, "dst_dir": elsewhere, "names": ["a", "d"]}
         check_failure(admin.post(f"/api/fs/{verb}", **(body | {"names": ["a", "missing"]})), 500, MISSING_SOURCE)
         assert admin.names(elsewhere) == []
@@ -139,6 +140,19 @@ def test_what_a_storage_cannot_do_by_itself_becomes_a_task_for_each_name(
         assert (admin.names(elsewhere), admin.names(f"{elsewhere}/d")) == (["a", "d"], ["b"])
     assert read_tree(service, folder) == ({"a": "a", "d/b": "d/b"} if verb == "copy" else {})
     assert admin.envelope(admin.http.post(f"/api/task/{verb}/delete_some", json=sorted(tasks)))["data"] == {}
+
+
+def test_a_move_to_a_storage_that_does_not_keep_the_bytes_removes_nothing(
+    service: Service, admin: Client, folder: str
+) -> None:
+    fill(admin, folder, "a")
+    with fixtures.virtual(admin) as elsewhere:
+        (task,) = admin.ok("/openlist/api/fs/move", src_dir=folder, dst_dir=elsewhere, names=["a"])["tasks"]
+        while not (done := [row for row in admin.get("/api/task/move/done")["data"] if row["id"] == task["id"]]):
+            time.sleep(0.01)
+        assert "a: the target's bytes differ from the source's" in done[0]["error"]
+    assert read_tree(service, folder) == {"a": "a"}
+    admin.envelope(admin.http.post("/api/task/move/delete_some", json=[task["id"]]))
 
 
 @pytest.mark.parametrize("verb", TRANSFERS)

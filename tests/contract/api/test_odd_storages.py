@@ -78,7 +78,9 @@ def test_a_file_of_unknown_size_is_streamed_whole(admin: Client, wanted: str) ->
     content = b"its size stands nowhere" * 1000
     with origin.origin() as elsewhere:
         url = elsewhere.at("/f.bin", origin.file(content))
-        with fixtures.mount(admin, "UrlTree", addition={"url_structure": f"f.bin:{url}"}, web_proxy=True) as path:
+        with fixtures.mount(
+            admin, "UrlTree", addition={"url_structure": f"f.bin:{url}", "allowed_hosts": "127.0.0.1"}, web_proxy=True
+        ) as path:
             assert admin.ok("/api/fs/list", path=path)["content"][0]["size"] == 0
             file = f"/p{path}/f.bin?sign={admin.ok('/api/fs/get', path=f'{path}/f.bin')['sign']}"
             answer = admin.http.get(file, headers={"range": wanted} if wanted else {})

@@ -17,7 +17,7 @@ from tests.contract.api.accounts import get_refusal
 from tests.contract.api.offline_download_client import KIND, ROUTE, TRANSFER, ask, download_files, list_done
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, TaskClient, read_files, task_client, wait_until
 from tests.origin import Answering, Origin, Request
-from tests.service import Client, Service, run_service
+from tests.service import Client, run_service
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 
@@ -28,11 +28,14 @@ CUT = 36 * MIB  # bytes of LARGE: two parts, and some of the third
 
 
 @pytest.fixture(scope="module", autouse=True)
-def unlucky(
-    service: Service, admin: Client, web: Origin, allow_loopback: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TaskClient]:
-    """Downloads that are tried again and again, begun with the first test and looked at by the last."""
-    with task_client(service, admin, tmp_path_factory.mktemp("unlucky") / "other") as client:
+def unlucky(web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskClient]:
+    """Downloads that are tried again and again, begun with the first test and looked at by the last.
+
+    In a service of their own: others change the settings meanwhile.
+    """
+    folder = tmp_path_factory.mktemp("unlucky")
+    with run_service(folder / "data") as service, task_client(service, service.client(), folder / "other") as client:
+        fixtures.save(service.client(), {"offline_download_allowed_hosts": "127.0.0.1"})
         short = web.at("/short", origin.file(b"x" * 100, cut=50))
         closed = f"http://127.0.0.1:{servers.free_port()}/closed"
         client.download(short, closed)
@@ -86,6 +89,8 @@ STAYS = {
     "": (True, True),
     "delete_never": (True, True),
     "delete_always": (False, False),
+    "upload_download_stream": (False, False),
+    "sometimes": (True, True),
     "delete_on_upload_succeed": (False, True),
     "delete_on_upload_failed": (True, False),
 }  # whether the temporary file is there after a transfer that succeeded, and after one that failed
@@ -277,7 +282,7 @@ def test_a_rule_that_comes_midway_keeps_the_file_out(owner: TaskClient, admin: C
 def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(
     owner: TaskClient, admin: Client, web: Origin
 ) -> None:
-    url, seen = web.address + "/some%20file.bin?x=1", len(web.asked)
+    url = web.address + "/some%20file.bin?x=1"
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/", "writable": True}) as path:
         body = {"urls": [url, "http://example.org/two.txt"], "tool": "SimpleHttp"}
         assert owner.client.ok(ROUTE, path=path, **body) == {"tasks": []}
@@ -287,7 +292,8 @@ def test_downloads_into_a_url_tree_store_the_address_and_open_no_task(
         assert admin.ok("/api/fs/link", path=f"{path}/some file.bin")["url"] == url
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": "old:http://e.org/"}) as path:
         assert get_refusal(ask(owner.client, url, path))[0] != 200
-    assert owner.wait_for_all(KIND) == [] and web.asked[seen:] == []
+    assert owner.wait_for_all(KIND) == []
+    assert [one.path for one in web.asked if one.path.startswith("/some")] == []
 
 
 def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Client, web: Origin) -> None:
@@ -307,7 +313,8 @@ def test_a_bucket_receives_small_and_large_files(owner: TaskClient, admin: Clien
 def test_aria2_brings_a_file_and_says_how_far_it_is(owner: TaskClient, admin: Client, web: Origin) -> None:
     page = Halting(LARGE, MIB)
     with servers.aria2() as tool:
-        with fixtures.settings(admin, aria2_uri=tool.uri, aria2_secret=tool.secret):
+        how = {"aria2_uri": tool.uri, "aria2_secret": tool.secret, "aria2_http": "true"}
+        with fixtures.settings(admin, **how, offline_download_ready="aria2"):
             (id,) = owner.download(web.at("/by aria.bin".replace(" ", "%20"), page), tool="aria2")
             wait_until(lambda: owner.info(KIND, id)["status"] == "[aria2]: aria2: active")
             page.go.set()
@@ -320,7 +327,13 @@ def test_aria2_brings_a_file_and_says_how_far_it_is(owner: TaskClient, admin: Cl
 
 def test_aria2_brings_no_more_than_the_setting_allows_either(owner: TaskClient, admin: Client, web: Origin) -> None:
     with servers.aria2() as tool:
-        how = {"aria2_uri": tool.uri, "aria2_secret": tool.secret, "offline_download_max_size": "1"}
+        how = {
+            "aria2_uri": tool.uri,
+            "aria2_secret": tool.secret,
+            "offline_download_ready": "aria2",
+            "aria2_http": "true",
+            "offline_download_max_size": "1",
+        }
         with fixtures.settings(admin, **how):
             (id,) = owner.download(web.at("/large", origin.file(LARGE)), tool="aria2")
             row = owner.wait_for(KIND, id)

@@ -67,7 +67,7 @@ def test_the_version_cannot_be_saved(admin: Client) -> None:
 
 
 def test_nothing_to_save_is_refused(admin: Client) -> None:
-    assert get_refusal(save(admin)) == (500, "failed save setting: empty slice found")
+    assert get_refusal(save(admin)) == (500, "there is no setting to save")
     for body in ("{}", '{"key":"site_title","value":"x"}', "[5]", '[{"key":"site_title","value":5}]', '["x"]'):
         answer = admin.envelope(admin.http.post("/api/admin/setting/save", content=body))
         assert get_refusal(answer)[0] == 400
@@ -106,6 +106,8 @@ def test_only_a_deprecated_setting_can_be_deleted(admin: Client, unknown: str) -
         ("multipart_chunk_size", "0", 'multipart chunk size must be a positive integer (MB), got "0"'),
         ("multipart_chunk_size", "-3", 'multipart chunk size must be a positive integer (MB), got "-3"'),
         ("search_index", "grep", "not support index: grep"),
+        ("ignore_paths", "/fine\n/a/../../b", ""),
+        ("max_index_depth", "-1", "a whole number from 0 on"),
         ("pagination_type", "endless", ""),
         ("offline_download_allowed_hosts", "10.0.0.0/99", ""),
         ("offline_download_allowed_hosts", "fine.example, http://not.example/", ""),
@@ -120,9 +122,28 @@ def test_a_value_its_hook_refuses_saves_nothing_of_the_batch(admin: Client, key:
         save(admin, make_row("site_title", "half a batch"), make_row(key, text), make_row("home_icon", "x"))
     )
     assert code == 500
-    assert message.startswith(f"failed to execute hook on {key}: {reason}")
+    assert message.startswith(f"setting [{key}]: {reason}")
     assert "\n" not in message
     assert list_settings(admin) == before
+
+
+SWITCHES = [
+    "webauthn_login_enabled", "share_preview", "share_archive_preview", "sso_login_enabled",
+    "sso_compatibility_mode", "ldap_login_enabled", "multipart_enabled",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [*((key, "true") for key in SWITCHES), ("s3_buckets", '[{"name":"a"}]')],
+)
+def test_nobody_is_told_of_what_is_not_there(service: Service, admin: Client, key: str, text: str) -> None:
+    before = list_settings(admin)
+    code, message = get_refusal(save(admin, make_row("site_title", "half a form"), make_row(key, text)))
+    assert code == 500 and message.startswith(f"setting [{key}]: this version has no ")
+    assert list_settings(admin) == before
+    shown = get_data(stranger(service).get("/api/public/settings"))
+    assert {shown[one] for one in SWITCHES} == {"false"}
 
 
 def test_a_key_or_value_without_measure_is_refused(admin: Client) -> None:

@@ -9,21 +9,30 @@ from urllib.parse import quote
 import pytest
 
 from tests.contract.api import fixtures
-from tests.contract.api.download_client import LETTERS, MISSING, check_page, make_signature, make_url, read_key
+from tests.contract.api.download_client import (
+    LETTERS,
+    MISSING,
+    check_page,
+    make_old_signature,
+    make_signature,
+    make_url,
+    read_issued,
+    read_key,
+)
 from tests.service import Client
 
 
-def test_the_signature_rule_agrees_with_its_published_vectors() -> None:
-    path = "/local/a b.txt"
-    assert make_signature("dev_token", path) == "oZVEYK8_NpK5BAeDecwy2qXCLWX1nNHjO-J7CbGXtMA=:0"
-    assert make_signature("dev_token", path, 1893456000) == "2UqK-7kzYXuAQFZOQNOZRp10n-OtuLDmO4FWp9ow7m4=:1893456000"
+def test_the_rule_of_old_signatures_agrees_with_its_published_vectors() -> None:
+    path, later = "/local/a b.txt", 1893456000
+    assert make_old_signature("dev_token", path) == "oZVEYK8_NpK5BAeDecwy2qXCLWX1nNHjO-J7CbGXtMA=:0"
+    assert make_old_signature("dev_token", path, later) == "2UqK-7kzYXuAQFZOQNOZRp10n-OtuLDmO4FWp9ow7m4=:1893456000"
 
 
 def test_links_are_signed_by_the_rule(admin: Client, folder: str) -> None:
     admin.put(f"{folder}/ü b+c.txt", b"x")
-    expected = make_signature(read_key(admin), f"{folder}/ü b+c.txt")
-    assert admin.ok("/api/fs/list", path=folder)["content"][0]["sign"] == expected
-    assert admin.ok("/api/fs/get", path=f"{folder}/ü b+c.txt")["sign"] == expected
+    sign = admin.ok("/api/fs/list", path=folder)["content"][0]["sign"]
+    assert sign == make_signature(read_key(admin), f"{folder}/ü b+c.txt", issued=read_issued(sign))
+    assert admin.ok("/api/fs/get", path=f"{folder}/ü b+c.txt")["sign"] == sign
 
 
 @pytest.mark.parametrize("route", ["d", "p", "openlist/d", "openlist/p"])
@@ -78,7 +87,7 @@ def test_a_signature_that_is_not_good_for_the_file_is_a_401_page(
         "longer": "A" + make_signature(key, path),
         "folder": make_signature(key, folder),
         "other": make_signature(key, f"{folder}/other.txt"),
-        "without": make_signature("", path),
+        "without": make_signature(b"", path),
     }
     sent = None if sign is None else sign.format(**made)
     answer = visitor.http.request(method, make_url(route, path, sent))
@@ -129,7 +138,7 @@ def test_links_expire_when_the_setting_says_so(admin: Client, visitor: Client, f
         assert row["sign"].rpartition(":")[2] == sign.rpartition(":")[2]
     ends = int(sign.rpartition(":")[2])
     assert 2 * 3600 <= ends - time.time() <= 2 * 3600 + 600
-    assert sign == make_signature(read_key(admin), path, ends)
+    assert sign == make_signature(read_key(admin), path, ends, issued=read_issued(sign))
     assert visitor.http.get(make_url("d", path, sign)).content == b"here"
     assert admin.ok("/api/fs/get", path=path)["sign"].endswith(":0")
 
@@ -138,10 +147,11 @@ def test_a_new_permanent_token_ends_all_old_links(admin: Client, visitor: Client
     path = f"{folder}/f.txt"
     admin.put(path, b"here")
     old = admin.ok("/api/fs/get", path=path)["sign"]
-    token = admin.ok("/api/admin/setting/reset_token")
+    admin.ok("/api/admin/setting/reset_token")
     check_page(visitor.http.get(make_url("d", path, old)), 401, "sign invalid")
-    assert admin.ok("/api/fs/list", path=folder)["content"][0]["sign"] == make_signature(token, path)
-    assert visitor.http.get(make_url("d", path, make_signature(token, path))).content == b"here"
+    sign = admin.ok("/api/fs/list", path=folder)["content"][0]["sign"]
+    assert sign == make_signature(read_key(admin), path, issued=read_issued(sign))
+    assert visitor.http.get(make_url("d", path, sign)).content == b"here"
 
 
 @pytest.mark.parametrize("route", ["d", "p"])
@@ -168,13 +178,14 @@ def test_a_storage_or_a_password_may_want_signatures_on_their_own(
         with fixtures.local(admin, tmp_path, enable_sign=True) as mounted:
             check_page(visitor.http.get(make_url("d", f"{mounted}/f.txt")), 401, "expire missing")
             sign = admin.ok("/api/fs/get", path=f"{mounted}/f.txt")["sign"]
-            assert sign == make_signature(key, f"{mounted}/f.txt")
+            assert sign == make_signature(key, f"{mounted}/f.txt", issued=read_issued(sign))
             assert visitor.http.get(make_url("d", f"{mounted}/f.txt", sign)).content == b"here"
         with fixtures.meta(admin, folder, password="sesame", p_sub=True):
             for path in (f"{folder}/f.txt", f"{folder}/sub/f.txt"):
                 check_page(visitor.http.get(make_url("p", path)), 401, "expire missing")
-                assert admin.ok("/api/fs/get", path=path)["sign"] == make_signature(key, path)
-                assert visitor.http.get(make_url("p", path, make_signature(key, path))).content == b"here"
+                sign = admin.ok("/api/fs/get", path=path)["sign"]
+                assert sign == make_signature(key, path, issued=read_issued(sign))
+                assert visitor.http.get(make_url("p", path, sign)).content == b"here"
 
 
 @pytest.mark.parametrize(

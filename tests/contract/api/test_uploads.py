@@ -29,7 +29,7 @@ def test_an_upload_stores_the_bytes_and_answers_null(service: Service, admin: Cl
     assert (answer["code"], answer["message"], answer["data"]) == (200, "success", None)
     assert read_stored(service, f"{folder}/data.bin") == content
     assert admin.ok("/api/fs/get", path=f"{folder}/data.bin")["size"] == len(content)
-    assert list_parts(service, folder) == []
+    wait_until(lambda: not list_parts(service, folder))
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -205,7 +205,7 @@ def test_a_body_of_a_task_that_is_cut_leaves_nothing_staged_and_no_task(
     with open_upload(admin, f"{folder}/f", "As-Task: true", *lines, route=route) as connection:
         connection.sendall(body)
         wait_until(lambda: bool(service.find_unfinished(staging)))
-        assert list_parts(service, folder) == []
+        wait_until(lambda: not list_parts(service, folder))
     wait_until(lambda: not service.find_unfinished(staging) and set(staging.iterdir()) == known)
     assert folder not in str([admin.get(f"/api/task/upload/{shelf}") for shelf in ("done", "undone")])
     assert admin.names(folder) == []

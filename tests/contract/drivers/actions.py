@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -13,6 +15,8 @@ from mangrove.paths import TreePath
 from mangrove.problems import NotFound
 
 P = TreePath
+SENT_AT = 1_700_000_000.0  # seconds since the epoch: the time that bodies are sent with
+ADDRESS = "http://files.invalid/"
 
 
 async def body(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -26,13 +30,28 @@ async def cut(*chunks: bytes) -> AsyncIterator[bytes]:
     raise ConnectionResetError("the client went away")
 
 
-async def put(driver: Any, path: str, content: bytes = b"x") -> Entry:
-    entry: Entry = await driver.write(P(path), body(content), Upload(len(content), 1_700_000_000.0))
-    return entry
+async def put(driver: Any, path: str, content: bytes = b"x", *, overwrite: bool = True) -> Entry:
+    """Make a file; in a storage of addresses, one whose address tells the content."""
+    if isinstance(driver, base.Writes):
+        return await driver.write(P(path), body(content), Upload(len(content), SENT_AT, overwrite=overwrite))
+    await driver.put_url(P(path), ADDRESS + quote(content, safe=""))
+    return await driver.stat(P(path))
 
 
 async def content(driver: Driver, path: str, offset: int = 0, length: int | None = None) -> bytes:
     return b"".join([block async for block in await driver.read(P(path), offset, length)])
+
+
+async def check_file(driver: Any, path: str, wanted: bytes) -> None:
+    """That a file is what `put` made of `wanted`, as far as the storage keeps it."""
+    entry = await driver.stat(P(path))
+    assert (entry.name, entry.is_dir) == (P(path).name, False)
+    if isinstance(driver, base.StoresUrls):
+        assert unquote((await driver.link(P(path))).url) == ADDRESS + wanted.decode()
+    elif driver.name == "Virtual":
+        assert entry.size == len(wanted)
+    else:
+        assert await content(driver, path) == wanted
 
 
 async def names(driver: Driver, path: str) -> list[str]:
@@ -53,4 +72,32 @@ async def fails(work: Awaitable[Any], kinds: type[Exception] | tuple[type[Except
 
 
 def upload_of(content: bytes) -> Upload:
-    return Upload(len(content), 1_700_000_000.0)
+    return Upload(len(content), SENT_AT)
+
+
+@asynccontextmanager
+async def open_another(driver: Any) -> AsyncIterator[Any]:
+    """A driver on the same storage, as another process has it."""
+    other = type(driver)(driver.options, driver.context)
+    await other.start()
+    try:
+        yield other
+    finally:
+        await other.stop()
+
+
+async def make_tree(driver: Any, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
+    """Folders, then files that hold their own paths."""
+    for folder in folders:
+        await driver.makedirs(P(folder))
+    for file in files:
+        await put(driver, file, file.encode())
+
+
+async def read_tree(driver: Any, path: str = "/") -> list[str]:
+    """The paths of all below a folder, sorted; those of folders end with a slash."""
+    found: list[str] = []
+    for entry in await base.list_all(driver, P(path)):
+        below = f"{path.rstrip('/')}/{entry.name}"
+        found += [f"{below}/", *await read_tree(driver, below)] if entry.is_dir else [below]
+    return sorted(found)

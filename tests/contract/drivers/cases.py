@@ -1,37 +1,120 @@
-"""Cases of the driver suite: each says which powers it needs, and runs on a fresh driver."""
+"""Cases of the driver suite: each says which powers it needs, and runs on a fresh driver.
+
+The name of a case is the sentence that it proves.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+import os
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from mangrove.drivers import base, registry
 from mangrove.drivers.base import Driver
 
-Case = Callable[[Any], Awaitable[None]]
-CASES: dict[str, tuple[Case, tuple[type, ...]]] = {}
+Power = type | tuple[type, ...]  # of several, one is enough
+FILES = (base.Writes, base.StoresUrls)  # it makes files; what is in them is not read
+CHANGES = (base.Writes, base.MakesDirectories, base.Renames, base.Moves, base.Removes)
 
 
-def needs(*powers: type) -> Callable[[Case], Case]:
-    def register(case: Case) -> Case:
-        CASES[case.__name__] = (case, powers)
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a test may do to a storage behind its driver's back; each of it may be missing.
+
+    `fill(driver, path, names)` makes files of one byte in a folder, and the folder too; a server that remembers folders
+    has not seen it before. `look(driver, path)` gives all names of a folder, also those that the driver leaves out.
+    `restart` stops the server and starts it again, and returns when it answers. `keeps_bytes`: what was written can be
+    read. `many`: entries of a folder that it lists in about a second.
+    """
+
+    fill: Callable[[Any, str, Sequence[str]], Awaitable[None]] | None = None
+    look: Callable[[Any, str], Sequence[str]] | None = None
+    restart: Callable[[], None] | None = None
+    keeps_bytes: bool = True
+    many: int = 10_000
+
+
+def on_disk(folder: Path, restart: Callable[[], None] | None = None, many: int = 10_000) -> Server:
+    """A storage whose root is a folder of this machine, files as they are."""
+
+    async def fill(driver: Any, path: str, names: Sequence[str]) -> None:
+        owner, filled = folder.stat(), folder / path[1:]
+        filled.mkdir(exist_ok=True)
+        first = filled / names[0]
+        first.write_bytes(b"x")
+        for one in (filled, first):
+            os.chown(one, owner.st_uid, owner.st_gid)
+        for name in names[1:]:  # links are made in a fraction of the time
+            os.link(first, filled / name)
+
+    def look(driver: Any, path: str) -> Sequence[str]:
+        return os.listdir(folder / path[1:])
+
+    return Server(fill, look, restart, many=many)
+
+
+class Case(NamedTuple):
+    function: Callable[..., Awaitable[None]]
+    powers: Sequence[Power]
+    hooks: Sequence[str]  # fields of Server without which it does not run
+
+
+CASES: dict[str, Case] = {}
+
+
+def needs(*powers: Power, hooks: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """A case for drivers with these powers. With `hooks` (of which it needs all), or with a second parameter, it gets
+    the Server too."""
+
+    def register(case: Any) -> Any:
+        assert case.__name__ not in CASES
+        CASES[case.__name__] = Case(case, powers, hooks)
         return case
 
     return register
 
 
-def run(start: Callable[[], Awaitable[Driver]], name: str) -> None:
-    """Run one case on a fresh driver; skipped when it does not claim the powers."""
-    case, powers = CASES[name]
+def list_cases(driver: str, but: Collection[str] = (), *, keeps_bytes: bool = True) -> Sequence[str]:
+    """The names of all cases for which a driver claims the powers, but for some."""
+    assert CASES.keys() >= {*but}
+    kind = registry.load(driver)
+    return [
+        name
+        for name, case in CASES.items()
+        if name not in but
+        and all(issubclass(kind, power) for power in case.powers)
+        and (keeps_bytes or base.Writes not in case.powers)
+    ]
+
+
+def refuse_unfit(driver: Driver, case: Case, server: Server) -> None:
+    """Skip a case that the driver or its server has nothing for."""
+    for power in case.powers:
+        if not isinstance(driver, power):
+            kinds = power if isinstance(power, tuple) else (power,)
+            pytest.skip(f"{driver.name} does not claim {' or '.join(kind.__name__ for kind in kinds)}")
+    if base.Writes in case.powers and not server.keeps_bytes:
+        pytest.skip(f"{driver.name} keeps no bytes")
+    for hook in case.hooks:
+        if getattr(server, hook) is None:
+            pytest.skip(f"the server of this test has no way to {hook}")
+
+
+def run(start: Callable[[], Awaitable[Driver]], name: str, server: Server | None = None) -> None:
+    """Run one case on a fresh driver; skipped when the driver does not claim the powers."""
+    case, given = CASES[name], server or Server()
+    wants_server = case.function.__code__.co_argcount == 2
 
     async def run_case() -> None:
         driver = await start()
         try:
-            if not all(isinstance(driver, power) for power in powers):
-                pytest.skip(f"{driver.name} does not claim {', '.join(power.__name__ for power in powers)}")
-            await case(driver)
+            refuse_unfit(driver, case, given)
+            await (case.function(driver, given) if wants_server else case.function(driver))
         finally:
             await driver.stop()
 

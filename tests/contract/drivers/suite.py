@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from tests.contract.drivers import file_cases, folder_cases, part_cases  # they register their cases
-from tests.contract.drivers.cases import CASES, run
+from tests.contract.drivers import (  # they register their cases
+    change_cases,
+    concurrent_cases,
+    existing_cases,
+    file_cases,
+    folder_cases,
+    listing_cases,
+    more_part_cases,
+    name_cases,
+    part_cases,
+    read_cases,
+    restart_cases,
+    version_cases,
+    write_cases,
+)
+from tests.contract.drivers.cases import CASES, Server, list_cases, on_disk, run
 
-__all__ = ["CASES", "run"]
-MODULES = (file_cases, folder_cases, part_cases)
+__all__ = ["CASES", "Server", "list_cases", "on_disk", "run"]
+MODULES = (
+    file_cases, read_cases, write_cases, version_cases, name_cases, listing_cases, folder_cases, change_cases,
+    existing_cases, concurrent_cases, part_cases, more_part_cases, restart_cases,
+)  # fmt: skip

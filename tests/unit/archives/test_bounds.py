@@ -18,10 +18,9 @@ import pytest
 from mangrove import archives
 from mangrove.archives import Limits
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
-from tests.unit.archives.packing import FILES, Held, list_members, read, tarred, zipped
+from tests.unit.archives.packing import CPU, FILES, Held, list_members, read, tarred, zipped
 
 GIB = 1 << 30
-CPU = 3.0  # seconds of it, where the work of a minute is refused
 
 
 def test_a_list_of_a_large_zip_reads_its_end_only() -> None:

@@ -10,9 +10,7 @@ import pytest
 
 from mangrove.archives.seven_zip_header import HeaderReader, parse_files, parse_streams
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
-from tests.unit.archives.packing import list_members
-
-CPU = 3.0  # seconds of it, where the work of a minute is refused
+from tests.unit.archives.packing import CPU, list_members
 
 
 def seven(header: bytes) -> bytes:

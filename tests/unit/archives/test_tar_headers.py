@@ -12,9 +12,7 @@ import pytest
 from mangrove.archives.readers import RangeReader, ReadAhead, RecordReader
 from mangrove.archives.tar_headers import Header, iter_headers
 from mangrove.problems import BrokenArchive
-from tests.unit.archives.packing import Held, list_members, pax, tarred
-
-CPU = 3.0  # seconds of it, where the work of a minute is refused
+from tests.unit.archives.packing import CPU, Held, list_members, pax, tarred
 
 
 def headers(content: bytes, encoding: str = "IBM437") -> list[Header]:

@@ -10,11 +10,21 @@ from typing import Any
 import pytest
 
 from mangrove.drivers import base
-from mangrove.drivers.alias import Alias, AliasOptions, parse
+from mangrove.drivers.alias import Alias, AliasOptions
+from mangrove.drivers.alias_sources import parse
 from mangrove.drivers.base import Driver, DriverContext, Upload
 from mangrove.drivers.local.driver import Local, LocalOptions
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Forbidden, NotFound, NotSupported, Problem, RelativePath, StorageProblem
+from mangrove.problems import (
+    BadRequest,
+    Exists,
+    Forbidden,
+    NotFound,
+    NotSupported,
+    Problem,
+    RelativePath,
+    StorageProblem,
+)
 
 P = TreePath
 
@@ -171,6 +181,79 @@ def test_a_disk_that_refuses_stops_the_others(disks: dict[str, Path]) -> None:
 
     on(disks, work, put_conflict_policy="all")
     assert list((disks["a"] / "both").iterdir()) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("holder", ["a", "b"])
+def test_a_body_that_must_replace_nothing_is_left_on_no_disk_when_one_has_the_name(
+    disks: dict[str, Path], holder: str, late: bool
+) -> None:
+    taken = disks[holder] / "both" / "new"
+
+    async def take_the_name() -> AsyncIterator[bytes]:
+        yield b"new"
+        taken.write_text("old")
+
+    async def work(alias: Any) -> None:
+        if not late:
+            taken.write_text("old")
+        with pytest.raises(Exists):
+            content = take_the_name() if late else body(b"new")
+            await alias.write(P("/both/new"), content, Upload(3, 1.0, overwrite=False))
+
+    on(disks, work, put_conflict_policy="all")
+    assert (where(disks, "both/new"), taken.read_text()) == (holder, "old")
+
+
+@pytest.mark.parametrize("verb", ["rename", "move", "copy"])
+def test_a_name_that_one_disk_has_is_taken_on_none_of_them(disks: dict[str, Path], verb: str) -> None:
+    for name in "ab":
+        (disks[name] / "both" / "old").write_text(name)
+    (disks["b"] / "both" / "new").write_text("taken")
+
+    async def work(alias: Any) -> None:
+        with pytest.raises(Exists):
+            await getattr(alias, verb)(P("/both/old"), P("/both/new"), overwrite=False)
+
+    on(disks, work, put_conflict_policy="all", write_conflict_policy="all")
+    assert (where(disks, "both/old"), where(disks, "both/new")) == ("ab", "b")
+    assert (disks["b"] / "both" / "new").read_text() == "taken"
+
+
+@pytest.mark.parametrize(
+    ("paths", "capable", "expected"),
+    [
+        ("/a", True, True), ("/a", False, False), ("one:/a\ntwo:/b", True, True), ("/a\n/b", True, False),
+        ("/a\n/nowhere", True, False), ("/nowhere", True, False), ("/", True, False),
+    ],
+)  # fmt: skip
+def test_an_alias_refuses_a_taken_name_in_one_step_where_one_folder_of_a_storage_that_does_stands_for_each_name(
+    disks: dict[str, Path], monkeypatch: pytest.MonkeyPatch, paths: str, capable: bool, expected: bool
+) -> None:
+    async def answer(driver: Local) -> bool:
+        return capable
+
+    monkeypatch.setattr(Local, "can_refuse_existing", answer)
+
+    async def work(alias: Any) -> None:
+        assert await alias.can_refuse_existing() is expected
+
+    on(disks, work, paths)
+
+
+@pytest.mark.parametrize(("paths", "expected"), [("/a\n/b", True), ("/a\n/nowhere", False)])
+def test_an_alias_proves_what_all_its_storages_prove(
+    disks: dict[str, Path], monkeypatch: pytest.MonkeyPatch, paths: str, expected: bool
+) -> None:
+    async def answer(driver: Local) -> bool:
+        return True
+
+    monkeypatch.setattr(Local, "proves_writes", answer)
+
+    async def work(alias: Any) -> None:
+        assert await alias.proves_writes() is expected
+
+    on(disks, work, paths)
 
 
 @pytest.mark.parametrize("verb", ["rename", "remove"])

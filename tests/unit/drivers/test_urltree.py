@@ -151,6 +151,13 @@ def test_the_bytes_of_a_file_without_a_size_are_all_read(head_size: bool) -> Non
         driven(work, text, head_size=head_size)
 
 
+@pytest.mark.parametrize("hosts", ["10.0.0.0/99", "http://intranet", "a b c/d"])
+def test_allowed_hosts_that_are_none_are_told_at_the_start(hosts: str) -> None:
+    driver = UrlTree(UrlTreeOptions(url_structure="", allowed_hosts=hosts), DriverContext())
+    with pytest.raises(StorageProblem, match=r"^allowed_hosts: "):
+        asyncio.run(driver.start())
+
+
 def driven(
     work: Callable[[UrlTree], Awaitable[None]], text: str = "", writable: bool = True, head_size: bool = False
 ) -> list[str]:
@@ -162,7 +169,7 @@ def driven(
         kept.append(options.url_structure)
 
     async def go() -> None:
-        options = UrlTreeOptions(url_structure=text, head_size=head_size, writable=writable)
+        options = UrlTreeOptions(url_structure=text, head_size=head_size, writable=writable, allowed_hosts="127.0.0.1")
         driver = UrlTree(options, DriverContext(save_options=save_options))
         await driver.start()
         await work(driver)
@@ -236,16 +243,68 @@ def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
     assert driven(work, f"d:\n  a:{URL}") == []
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_may_be(overwrite: bool) -> None:
+    async def work(driver: UrlTree) -> None:
+        assert await driver.can_refuse_existing()
+        for verb in (driver.rename, driver.move, driver.copy):
+            for old, new in (("/d", "/e"), ("/d", "/a"), ("/a", "/d")):
+                with pytest.raises(Exists):
+                    await verb(P(old), P(new), overwrite=overwrite)
+        with pytest.raises(Exists):
+            await driver.put_url(P("/d"), URL)
+        if not overwrite:
+            with pytest.raises(Exists):
+                await driver.move(P("/a"), P("/b"), overwrite=False)
+        else:
+            await driver.move(P("/a"), P("/b"))
+        here = {"b": URL} if overwrite else {"a": URL, "b": f"{URL}?b"}
+        assert names(driver.root) == {"d": {"x": URL}, "e": {}} | here
+
+    driven(work, f"d:\n  x:{URL}\ne:\na:{URL}\nb:{URL}?b")
+
+
+def test_one_of_many_changes_at_once_gets_a_name() -> None:
+    async def work(driver: UrlTree) -> None:
+        moves = [driver.move(P(f"/f{index}"), P("/x"), overwrite=False) for index in range(20)]
+        ends = await asyncio.gather(*moves, return_exceptions=True)
+        assert sum(end is None for end in ends) == 1
+        assert sum(isinstance(end, Exists) for end in ends) == 19
+        assert len(driver.root.children) == 20
+
+    driven(work, "\n".join(f"f{index}:{URL}" for index in range(20)))
+
+
 def test_a_folder_is_not_moved_or_copied_into_itself() -> None:
     async def work(driver: UrlTree) -> None:
-        with pytest.raises(StorageProblem):
-            await driver.move(P("/d"), P("/d/e/d"))
+        for verb in (driver.move, driver.copy):
+            with pytest.raises(StorageProblem):
+                await verb(P("/d"), P("/d/e/d"))
         assert names(driver.root) == {"d": {"e": {}}}
-        await driver.copy(P("/d"), P("/d/e/d"))
-        assert names(driver.root) == {"d": {"e": {"d": {"e": {}}}}}
 
     driven(work, "d:\n  e:")
 
 
 def test_bytes_are_not_stored() -> None:
     assert not issubclass(UrlTree, Writes)
+
+
+def test_a_name_that_no_path_can_have_is_shown_by_the_mapping_and_found_by_what_is_shown() -> None:
+    saved: list[str] = []
+
+    async def save(options: Options) -> None:
+        saved.append(str(getattr(options, "url_structure", "")))
+
+    async def go() -> None:
+        text = f"a/b:\n  c\\d.txt:5:7:{URL}\nhttps://example.org/x%2Fy"
+        options = UrlTreeOptions.parse("{}").model_copy(update={"url_structure": text, "writable": True})
+        tree = UrlTree(options, DriverContext(char_mapping={"/": "|", "\\": "-"}, save_options=save))
+        await tree.start()
+        assert names(tree.root) == {"a|b": {"c-d.txt": URL}, "x|y": "https://example.org/x%2Fy"}
+        assert (await tree.link(P("/a|b/c-d.txt"))).url == URL
+        await tree.rename(P("/a|b/c-d.txt"), P("/a|b/e.txt"))
+        assert names(parse(saved[-1])) == {"a|b": {"e.txt": URL}, "x|y": "https://example.org/x%2Fy"}
+
+    asyncio.run(go())
+    with pytest.raises(StorageProblem, match="is no file name"):
+        parse(f"x/x:{URL}", {"x": ".", "/": ""})

@@ -12,7 +12,7 @@ from mangrove.drivers import base, virtual
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.virtual import Virtual, VirtualOptions
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotFound, NotSupported
+from mangrove.problems import BadRequest, Exists, NotFound, NotSupported
 
 P = TreePath
 
@@ -67,6 +67,14 @@ def test_the_number_of_entries_is_bounded(asked: int, made: int) -> None:
     assert len(entries) == made
 
 
+def test_it_has_as_many_files_and_folders_of_as_many_bytes_as_it_should() -> None:
+    options = {"num_file": 7, "num_folder": 4, "min_file_size": 100, "max_file_size": 200}
+    entries = run_on_driver(lambda driver: base.list_all(driver, P("/")), **options)
+    sizes = [entry.size for entry in entries if not entry.is_dir]
+    assert (len(sizes), len(entries)) == (7, 11)
+    assert all(100 <= (size or 0) <= 200 for size in sizes)
+
+
 def test_changes_are_seen_in_the_listing() -> None:
     async def work(driver: Virtual) -> None:
         await driver.makedirs(P("/d/e"))
@@ -83,3 +91,31 @@ def test_changes_are_seen_in_the_listing() -> None:
             await driver.stat(P("/d"))
 
     run_on_driver(work)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_may_be(overwrite: bool) -> None:
+    async def work(driver: Virtual) -> None:
+        assert await driver.can_refuse_existing()
+        for folder in ("/d", "/e"):
+            await driver.makedirs(P(folder))
+        for name in ("/f", "/g", "/d/x"):
+            await driver.write(P(name), body(name.encode()), Upload(None, 1.0))
+        await driver.rename(P("/f"), P("/f"), overwrite=overwrite)
+        with pytest.raises(Exists):
+            await driver.makedirs(P("/f/below"))
+        for verb in (driver.rename, driver.move, driver.copy):
+            for old, new in (("/d", "/e"), ("/d", "/f"), ("/f", "/d")):
+                with pytest.raises(Exists):
+                    await verb(P(old), P(new), overwrite=overwrite)
+            assert (await driver.stat(P("/d/x"))).size == 4
+        if not overwrite:
+            with pytest.raises(Exists):
+                await driver.rename(P("/f"), P("/g"), overwrite=False)
+            with pytest.raises(Exists):
+                await driver.write(P("/g"), body(b""), Upload(0, 1.0, overwrite=False))
+        else:
+            await driver.rename(P("/d/x"), P("/g"))
+        assert (await driver.stat(P("/g"))).size == (4 if overwrite else 2)
+
+    run_on_driver(work, num_file=0, num_folder=0)

@@ -89,3 +89,39 @@ def test_to_ask_while_locked_begins_the_time_anew(ask: Callable[[str, str], None
 def test_a_name_of_any_length_can_be_counted() -> None:
     fail(1, "x" * 100_000)
     assert not is_locked("x" * 100_000, "1.2.3.4")
+
+
+def test_the_addresses_of_one_ipv6_network_share_their_tries() -> None:
+    for number in range(lockout.MAX_OF_PAIR):
+        fail(1, "ann", f"2001:db8::{number + 1}")
+    assert is_locked("ann", "2001:db8::ffff")
+    assert not is_locked("ann", "2001:db8:0:1::1")
+
+
+def test_what_strangers_try_does_not_lock_out_a_source_that_signed_in_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockout, "MAX_OF_ACCOUNT", 20)
+    lockout.record_success("ann", "1.2.3.4")
+    for number in range(20):
+        fail(1, "ann", f"10.0.0.{number}")
+    assert not is_locked("ann", "1.2.3.4")
+    assert is_locked("ann", "5.6.7.8")
+    fail(lockout.MAX_OF_PAIR)
+    assert is_locked("ann", "1.2.3.4"), "its own failures count as before"
+
+
+def test_what_is_tried_on_others_does_not_lock_out_a_source_that_signed_in_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lockout, "MAX_OF_SOURCE", 10)
+    lockout.record_success("ann", "1.2.3.4")
+    for number in range(lockout.MAX_OF_SOURCE):
+        fail(1, f"u{number}")
+    assert not is_locked("ann", "1.2.3.4")
+    assert is_locked("bob", "1.2.3.4")
+
+
+def test_failures_of_a_known_source_use_up_nobody_elses_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockout, "MAX_OF_ACCOUNT", 3)
+    lockout.record_success("ann", "1.2.3.4")
+    fail(4)
+    assert not is_locked("ann", "5.6.7.8")

@@ -11,6 +11,7 @@ import pytest
 
 from mangrove.identity import otp
 from mangrove.problems import BadRequest
+from tests.unit.tree import builders
 
 RFC_SECRET = base64.b32encode(b"12345678901234567890").decode()  # RFC 6238, appendix B
 
@@ -42,9 +43,16 @@ def test_a_secret_that_is_none_is_refused_at_enrolment(secret: str) -> None:
         otp.check_enrolment("123456", secret)
 
 
-def test_enrolment_takes_the_code_of_its_secret() -> None:
+@pytest.mark.usefixtures("records")
+def test_enrolment_takes_the_code_of_its_secret_and_spends_it() -> None:
     _, secret = otp.generate("someone")
-    otp.check_enrolment(pyotp.TOTP(secret).now(), secret)
+    code = pyotp.TOTP(secret).now()
+    otp.check_enrolment(code, secret)
+    otp.use_enrolment(1, code, secret)
+    with pytest.raises(BadRequest, match="Invalid 2FA code"):
+        otp.use_enrolment(1, code, secret)
+    assert not otp.use_code(builders.user(id=1, otp_secret=secret), code)
+    assert otp.use_code(builders.user(id=2, otp_secret=secret), code), "another user's codes are their own"
 
 
 def test_a_generated_secret_comes_with_a_readable_picture() -> None:

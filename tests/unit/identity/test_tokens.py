@@ -73,6 +73,7 @@ def test_a_change_of_the_user_ends_the_token(user: User, message: str) -> None:
     ("claims", "message"),
     [
         ({"exp": 0}, "token is expired"), ({"nbf": 1 << 40}, "token not active yet"),
+        ({"nbf": int(time.time()) + 3600}, "token not active yet"),
         ({"username": None}, "token is invalidated"), ({"jti": None}, "token is invalidated"),
         ({"iat": None}, "token is invalidated"), ({"pwd_ts": "x"}, "token is invalidated"),
         ({"exp": "never"}, "token is invalidated"), ({"key": b"k" * 32}, "token is invalidated"),

@@ -17,6 +17,7 @@ from mangrove.local.data_directory import DataDirectory, ProcessInfo, StartupErr
 def lock(data: Path) -> DataDirectory:
     directory = DataDirectory(data)
     directory.lock()
+    directory.prepare()
     return directory
 
 

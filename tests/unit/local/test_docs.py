@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 from mangrove.local import docs, gateway
 from mangrove.local.template import read_routes
+from mangrove.web.field_texts import TEXTS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,6 +41,35 @@ def test_the_document_has_the_routes_of_all_groups() -> None:
     assert len(ids) == len(set(ids))
 
 
+def iter_described() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What needs a sentence: its most exact name, its shorter one, and how it is shown."""
+    document = docs.build_document()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method} {path}", "", operation
+            for parameter in operation.get("parameters", ()):
+                yield f"{path} {parameter['name']}", parameter["name"], parameter
+    for model, schema in document["components"]["schemas"].items():
+        for name, field in schema.get("properties", {}).items():
+            yield f"{model}.{name}", name, field
+
+
+def test_every_operation_parameter_and_field_has_a_sentence_and_none_is_left_over() -> None:
+    found = list(iter_described())
+    assert [exact for exact, _, shown in found if not shown.get("description", "").endswith((".", ")"))] == []
+    assert set(TEXTS) <= {name for exact, short, _ in found for name in (exact, short)}
+
+
+def test_the_introduction_says_how_to_get_a_token() -> None:
+    assert "/api/auth/login" in docs.build_document()["info"]["description"]
+
+
+def test_what_fails_has_no_data_and_a_word() -> None:
+    failure = docs.build_document()["components"]["schemas"]["Failure"]["properties"]
+    assert "type" not in failure["data"]
+    assert {"Denied", "NotFound", "NotReadable", "Problem"} <= set(failure["problem"]["enum"])
+
+
 def test_every_schema_that_is_named_is_there() -> None:
     text = docs.render_document().decode()
     schemas = docs.build_document()["components"]["schemas"]
@@ -54,6 +86,16 @@ def test_the_page_and_its_parts_are_served(path: str, kind: str) -> None:
     answer = get(path)
     assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, kind)
     assert answer.content
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/start.js", "/docs/swagger-ui.css", "/openapi.json"])
+def test_nobody_frames_the_documentation_and_it_runs_nothing_but_its_own_scripts(path: str) -> None:
+    headers = get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert policy["script-src"] == policy["connect-src"] == "'self'"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_document_is_served_as_it_is_committed() -> None:

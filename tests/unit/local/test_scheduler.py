@@ -16,7 +16,10 @@ SECONDS = 10.0
 
 
 def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.MonkeyPatch, task_env: TaskEnv) -> None:
-    assert scheduler.read_schedules() == [("functions.workers.sweep.app.handler", 3600)]
+    assert sorted(scheduler.read_schedules()) == [
+        ("functions.workers.reindex.app.handler", 300),
+        ("functions.workers.sweep.app.handler", 3600),
+    ]
     from functions.workers.sweep import app
 
     called: list[float] = []
@@ -30,7 +33,7 @@ def test_the_scheduler_runs_what_the_template_schedules(monkeypatch: pytest.Monk
     app_handler = app.handler
     monkeypatch.setattr(app, "handler", handler)
     monkeypatch.setattr(scheduler, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(scheduler, "UNITS", {"hour": 0.02})
+    monkeypatch.setattr(scheduler, "UNITS", {"hour": 0.02, "minute": 60})
 
     async def some_time() -> None:
         running = asyncio.create_task(scheduler.run())

@@ -82,3 +82,9 @@ def test_a_host_is_resolved_in_the_resolvers_order_and_in_any_spelling(names: Na
     for host in ("nowhere.invalid", "a" * 300, "x\0y"):
         with pytest.raises(Unreachable, match=r"^the host .{1,100} was not found$"):
             asyncio.run(resolve_host(host, 80))
+
+
+def test_an_allowed_name_leads_to_no_metadata_service_unless_its_address_is_allowed_too() -> None:
+    metadata = ipaddress.ip_address("169.254.169.254")
+    assert not AddressPolicy.parse("intranet.example").permits("intranet.example", metadata)
+    assert AddressPolicy.parse("intranet.example 169.254.169.254").permits("intranet.example", metadata)

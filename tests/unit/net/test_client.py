@@ -38,10 +38,20 @@ def fetch(url: str, policy: AddressPolicy = HERE) -> bytes:
 
 
 @pytest.fixture
-def public() -> Iterator[Origin]:
-    """A server at the one address that counts as public."""
-    with origin.origin("127.0.0.2") as found:
+def both() -> Iterator[tuple[Origin, Origin]]:
+    """A server at the one address that counts as public, and one with the same port at one that does not."""
+    with origin.neighbors("127.0.0.2", "127.0.0.1") as found:
         yield found
+
+
+@pytest.fixture
+def public(both: tuple[Origin, Origin]) -> Origin:
+    return both[0]
+
+
+@pytest.fixture
+def inside(both: tuple[Origin, Origin]) -> Origin:
+    return both[1]
 
 
 @pytest.fixture
@@ -92,16 +102,15 @@ def test_a_redirect_to_what_is_no_web_address_is_refused(public: Origin, target:
 
 
 def test_a_name_that_answers_differently_the_second_time_is_checked_the_second_time(
-    public: Origin, private: Origin, names: Names
+    public: Origin, inside: Origin, names: Names
 ) -> None:
     port = public.address.rpartition(":")[2]
     names.answers["rebound.example"] = [["127.0.0.2"], ["127.0.0.1"]]
-    with origin.origin("127.0.0.1", int(port)) as inside:
-        inside.at("/next", origin.file(b"secret"))
-        public.at("/", origin.redirect("/next"))
-        with pytest.raises(ForbiddenAddress, match=r"^access to rebound\.example is not allowed$"):
-            fetch(f"http://rebound.example:{port}/")
-        assert (len(public.asked), inside.asked) == (1, [])
+    inside.at("/next", origin.file(b"secret"))
+    public.at("/", origin.redirect("/next"))
+    with pytest.raises(ForbiddenAddress, match=r"^access to rebound\.example is not allowed$"):
+        fetch(f"http://rebound.example:{port}/")
+    assert (len(public.asked), inside.asked) == (1, [])
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to(public: Origin, names: Names) -> None:
@@ -113,13 +122,12 @@ def test_the_address_that_was_checked_is_the_one_that_is_connected_to(public: Or
     assert public.asked[0].headers["host"] == f"twice.example:{port}"
 
 
-def test_of_several_addresses_only_the_permitted_are_tried(public: Origin, private: Origin, names: Names) -> None:
+def test_of_several_addresses_only_the_permitted_are_tried(public: Origin, inside: Origin, names: Names) -> None:
     port = public.address.rpartition(":")[2]
     public.at("/", origin.file(b"fine"))
     names.answers["mixed.example"] = [["127.0.0.1", "127.0.0.3", "127.0.0.2"]]
-    with origin.origin("127.0.0.1", int(port)) as inside:
-        assert fetch(f"http://mixed.example:{port}/", AddressPolicy.parse("127.0.0.2, 127.0.0.3")) == b"fine"
-        assert inside.asked == []
+    assert fetch(f"http://mixed.example:{port}/", AddressPolicy.parse("127.0.0.2, 127.0.0.3")) == b"fine"
+    assert inside.asked == []
 
 
 @pytest.mark.parametrize(

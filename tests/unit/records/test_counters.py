@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
-from mangrove import runtime
 from mangrove.records import counters, sessions
-from mangrove.records.counters import ConfigurationWrites
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -21,14 +20,32 @@ def test_ids_are_never_given_twice() -> None:
 
 
 def test_failures_count_up_and_end() -> None:
-    assert counters.count_failures("k") == 0
+    assert counters.count_failures("k", 60) == 0
     assert [counters.add_failure("k", 60) for _ in range(3)] == [1, 2, 3]
-    assert counters.count_failures("k") == 3
+    assert counters.count_failures("k", 60) == 3
     counters.clear_failures("k")
-    assert counters.count_failures("k") == 0
+    assert counters.count_failures("k", 60) == 0
     counters.add_failure("past", -1)
-    assert counters.count_failures("past") == 0
+    assert counters.count_failures("past", 60) == 0
     assert counters.add_failure("past", 60) == 1
+
+
+def test_a_lock_out_ends_with_its_period_also_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        counters.add_failure("k", 60)
+    present = time.time()
+    monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: present - 3600))
+    assert counters.count_failures("k", 60) == 0
+    assert counters.add_failure("k", 60) == 1
+    monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: present - 3601))  # no more than clocks differ
+    assert counters.add_failure("k", 60) == 2
+
+
+def test_what_was_claimed_once_stays_claimed_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counters.claim_once("code", 60)
+    present = time.time()
+    monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: present - 3600))
+    assert not counters.claim_once("code", 60)
 
 
 def test_once_is_once() -> None:
@@ -49,7 +66,7 @@ def test_what_has_ended_is_swept_and_nothing_else() -> None:
     sessions.sweep()
     assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
     assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
-    assert counters.count_failures("lasting") == 1
+    assert counters.count_failures("lasting", 60) == 1
     assert sessions.is_revoked("lasting")
 
 
@@ -57,12 +74,3 @@ def test_failures_counted_at_once_all_count() -> None:
     with ThreadPoolExecutor(8) as pool:
         counts = list(pool.map(lambda _: counters.add_failure("k", 60), range(24)))
     assert sorted(counts) == list(range(1, 25))
-
-
-def test_the_version_of_the_configuration_rises_and_this_process_counts_its_own_writes() -> None:
-    writes = runtime.get(ConfigurationWrites)
-    assert (counters.get_configuration_version(), writes.count) == (0, 0)
-    assert [counters.bump_configuration() for _ in range(2)] == [1, 2]
-    assert (counters.get_configuration_version(), writes.count) == (2, 2)
-    counters.Counter("configuration").update(actions=[counters.Counter.value.add(1)])  # another process
-    assert (counters.get_configuration_version(), writes.count) == (3, 2)

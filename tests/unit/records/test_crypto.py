@@ -15,6 +15,8 @@ from mangrove.records import crypto
 from mangrove.records.crypto import Keyring, derive, seal, unseal
 from mangrove.runtime import Runtime
 
+HERE = b"where it is kept"
+
 
 @pytest.fixture
 def key(tmp_path: Path, own_runtime: Runtime) -> Path:
@@ -44,32 +46,32 @@ def test_the_master_key_is_read_once(key: Path) -> None:
 
 def test_what_is_sealed_is_opened_again_and_never_looks_the_same(key: Path) -> None:
     text = "secret \N{SNOWMAN}"
-    first, second = seal(text), seal(text)
+    first, second = seal(text, HERE), seal(text, HERE)
     assert first != second
     assert text.encode() not in first
-    assert unseal(first) == unseal(second) == text
-    assert unseal(seal("")) == ""
+    assert unseal(first, HERE) == unseal(second, HERE) == text
+    assert unseal(seal("", HERE), HERE) == ""
 
 
-@pytest.mark.parametrize("flaw", ["another key", "another byte", "cut"])
+@pytest.mark.parametrize("flaw", ["another key", "another byte", "cut", "empty", "another place"])
 def test_what_another_key_sealed_or_what_was_changed_is_refused(key: Path, flaw: str) -> None:
-    sealed = seal("secret")
+    sealed = seal("secret", b"elsewhere" if flaw == "another place" else HERE)
     if flaw == "another key":
         key.write_bytes(b"l" * 32)
         runtime.put(Keyring, Keyring())
     elif flaw == "another byte":
         sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
-    else:
-        sealed = sealed[:-1]
+    elif flaw in ("cut", "empty"):
+        sealed = sealed[: -1 if flaw == "cut" else 0]
     with pytest.raises(Problem, match="it was sealed with another key"):
-        unseal(sealed)
+        unseal(sealed, HERE)
 
 
 def test_without_a_master_key_nothing_is_sealed() -> None:
     runtime.put(Config, replace(Config(), key_file=None, key_secret=""))
     runtime.put(Keyring, Keyring())
     with pytest.raises(Problem, match="no master key"):
-        seal("secret")
+        seal("secret", HERE)
 
 
 def test_secrets_are_sealed_in_the_table(records: None, engine: str) -> None:

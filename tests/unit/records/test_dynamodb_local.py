@@ -37,10 +37,21 @@ def endpoint(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.dynamodb_local
+@pytest.mark.long
 def test_the_records_tests_pass_on_dynamodb_local(endpoint: str) -> None:
     tests = Path(__file__).parent
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not dynamodb_local", str(tests)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not dynamodb_local and not long",
+            str(tests),
+        ],
         env=os.environ | {"MANGROVE_TEST_ENGINE": endpoint},
         cwd=POM.parents[2],
         capture_output=True,

@@ -8,9 +8,9 @@ import pytest
 
 from mangrove import runtime
 from mangrove.problems import Problem
-from mangrove.records import counters, metas, sshkeys, users
+from mangrove.records import configuration, metas, sshkeys, users
 from mangrove.records.base import NameTaken, RecordMissing
-from mangrove.records.counters import ConfigurationWrites
+from mangrove.records.configuration import ConfigurationWrites
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -33,7 +33,7 @@ def test_a_name_moves_with_its_record_and_is_free_after_delete() -> None:
     first = users.create(username="a", password_hash="x")
     users.change(first.id, username="b")
     second = users.create(username="a", password_hash="x")
-    with pytest.raises(Problem, match="UNIQUE"):
+    with pytest.raises(Problem, match="is taken"):
         users.change(second.id, username="b")
     users.delete(first.id)
     assert users.change(second.id, username="b").username == "b"
@@ -60,11 +60,11 @@ def test_a_name_that_is_taken_is_a_failure_of_its_own() -> None:
 
 
 def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_does_not() -> None:
-    versions = [counters.get_configuration_version()]
+    versions = [configuration.get_version()]
     user = users.create(username="a", password_hash="x")
-    versions.append(counters.get_configuration_version())
+    versions.append(configuration.get_version())
     users.change(user.id, permission=1)
-    versions.append(counters.get_configuration_version())
+    versions.append(configuration.get_version())
     with pytest.raises(NameTaken):
         users.create(username="a", password_hash="x")
     with pytest.raises(RecordMissing):
@@ -72,7 +72,7 @@ def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_do
     with pytest.raises(RecordMissing):
         users.delete(user.id + 100)
     users.delete(user.id)
-    versions.append(counters.get_configuration_version())
+    versions.append(configuration.get_version())
     assert versions == [0, 1, 2, 3]
     assert runtime.get(ConfigurationWrites).count == 3
 
@@ -84,7 +84,7 @@ def test_the_version_is_that_of_the_record_when_it_rises() -> None:
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: [users.change(user.id, permission=number) for number in range(1, 20)])
         while not writing.done():
-            version = counters.get_configuration_version()
+            version = configuration.get_version()
             seen.append((version, users.get(user.id).permission))
     assert all(permission >= version - 1 for version, permission in seen)
 
@@ -97,4 +97,4 @@ def test_keys_are_no_configuration() -> None:
     key = sshkeys.create(name="1#t", **fields)
     sshkeys.change(key.id, last_used=now)
     sshkeys.delete(key.id)
-    assert counters.get_configuration_version() == 0
+    assert configuration.get_version() == 0

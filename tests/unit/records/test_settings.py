@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.records import counters, settings
+from mangrove.records import configuration, settings
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -18,15 +18,16 @@ def test_values_are_stored_replaced_and_forgotten() -> None:
     assert settings.all() == {"b": ""}
 
 
-def test_many_values_are_one_write_of_the_configuration() -> None:
+def test_as_many_values_as_a_transaction_holds_are_one_write_of_the_configuration() -> None:
     values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES + 1)}
     settings.save(values)
     assert settings.all() == values
-    assert counters.get_configuration_version() == 1
+    assert configuration.get_version() == 3
     settings.delete("key-0")
-    assert counters.get_configuration_version() == 2
+    assert configuration.get_version() == 4
+    assert settings.get_many({"key-0", "key-1"}) == {"key-1": "1"}
 
 
 def test_nothing_to_save_changes_nothing() -> None:
     settings.save({})
-    assert (settings.all(), counters.get_configuration_version()) == ({}, 0)
+    assert (settings.all(), configuration.get_version()) == ({}, 0)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import replace
 
 import orjson
 import pytest
 
-from mangrove.records import tasks
+from mangrove.records import task_batches, task_lists, tasks
 from mangrove.records.base import Conflict, RecordMissing
-from mangrove.records.tasks import Task, TaskRecord, TaskView
+from mangrove.records.tasks import Lease, NewTask, Task, TaskRecord, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -22,11 +21,11 @@ def make_view(**changes: object) -> TaskView:
 
 
 def create(kind: str = "copy", **changes: object) -> Task:
-    return tasks.create(kind, 7, make_view(**changes), {"version": 1, "password": "p"})
+    return tasks.create(NewTask(kind, 7, make_view(**changes), {"version": 1, "password": "p"}))
 
 
-def ids(kind: str, done: bool, page_size: int | None = None) -> list[str]:
-    return [row.id for row in tasks.list_rows(kind, done, page_size)]
+def ids(kind: str, done: bool) -> list[str]:
+    return [row.id for row in task_lists.list_rows(kind, done)]
 
 
 def test_a_new_task_is_read_as_it_was_made() -> None:
@@ -35,7 +34,7 @@ def test_a_new_task_is_read_as_it_was_made() -> None:
     assert (task.kind, task.owner, task.attempt) == ("copy", 7, 0)
     assert (task.cursor, task.done, task.removed, task.cancel) == ({}, False, False, False)
     with pytest.raises(Conflict):
-        tasks.create("copy", 7, task.view, {})
+        tasks.create(NewTask("copy", 7, task.view, {}))
     with pytest.raises(RecordMissing):
         tasks.get("none")
 
@@ -50,31 +49,42 @@ def test_a_view_is_stored_under_the_names_that_clients_read() -> None:
     assert stored == task.view.to_wire()
 
 
-@pytest.mark.parametrize("page_size", [None, 1, 3])
-def test_rows_are_read_oldest_first_page_by_page(page_size: int | None) -> None:
-    made = []
-    for _ in range(7):
-        made.append(create().id)
-        time.sleep(0.002)  # they are ordered by milliseconds
-    create("move")
-    assert ids("copy", False, page_size) == made
-    (row,) = tasks.list_rows("move", False)
-    assert (row.owner, row.view.name, row.cancel) == (7, "a task", False)
-
-
-def test_a_lease_is_held_by_one_token_until_it_ends() -> None:
+def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:
     task = create()
-    tasks.acquire_lease(task.id, "one", 30)
-    tasks.acquire_lease(task.id, "one", 30)
+    tasks.acquire_lease(task.id, "one", -3600)  # whatever the clocks say
+    held = tasks.acquire_lease(task.id, "one", 30)
     with pytest.raises(Conflict):
         tasks.acquire_lease(task.id, "other", 30)
-    tasks.save(task, "one", 0)
+    assert held.lease.token == "one"
+    tasks.save(held, "one", 0)
     tasks.acquire_lease(task.id, "other", 30)
     with pytest.raises(Conflict):
-        tasks.save(task, "one", 30, cursor={"late": 1})
+        tasks.save(held, "one", 30, cursor={"late": 1})
     assert tasks.get(task.id).cursor == {}
     with pytest.raises(Conflict):
         tasks.acquire_lease("none", "one", 30)
+
+
+def test_a_lease_that_was_watched_is_taken_over_unless_it_was_renewed_meanwhile() -> None:
+    held = tasks.acquire_lease(create().id, "one", 30)
+    renewed = tasks.save(held, "one", 30)
+    with pytest.raises(Conflict):
+        tasks.acquire_lease(held.id, "other", 30, held.lease)
+    assert tasks.acquire_lease(held.id, "other", 30, renewed.lease).lease.token == "other"
+    with pytest.raises(Conflict):
+        tasks.save(renewed, "one", 30)
+
+
+def test_the_first_write_of_a_worker_takes_over_the_lease_it_has_found() -> None:
+    found = tasks.acquire_lease(create().id, "of a process that is dead", 30)
+    with pytest.raises(Conflict):
+        tasks.save(replace(found, lease=Lease()), "ours", 30)
+    saved = tasks.save(found, "ours", 30, cursor={"at": 1})
+    assert (saved.lease.token, saved.cursor) == ("ours", {"at": 1})
+    assert tasks.save(found, "ours", 30).lease.token == "ours"  # once more: the first answer was lost
+    tasks.reopen(saved, saved.view)
+    with pytest.raises(Conflict):
+        tasks.save(saved, "ours", 30)
 
 
 def test_saving_writes_what_is_given_and_tells_of_a_cancel_mark() -> None:
@@ -91,17 +101,11 @@ def test_a_removed_task_is_unfinished_and_shown_no_more() -> None:
     task = tasks.acquire_lease(create().id, "one", 30)
     tasks.mark_removed(task)
     assert (ids("copy", False), ids("copy", True)) == ([], [])
-    assert [row.id for row in tasks.list_unfinished("copy")] == [task.id]
+    first = task_lists.list_unfinished("copy")
+    assert (first.ids, task_lists.list_unfinished("copy", first.following)) == ([], ({task.id: task.owner}, None))
     assert tasks.get(task.id).removed
     with pytest.raises(Conflict):
         tasks.save(task, "one", 0, done=True)
-    tasks.delete_removed(task.id)
-    tasks.delete_removed(task.id)
-    with pytest.raises(RecordMissing):
-        tasks.get(task.id)
-    other = create()
-    tasks.delete_removed(other.id)
-    assert tasks.get(other.id) == other
 
 
 def test_a_task_is_reopened_once_and_loses_its_lease() -> None:
@@ -115,25 +119,7 @@ def test_a_task_is_reopened_once_and_loses_its_lease() -> None:
         tasks.save(task, "one", 30)
     tasks.mark_done(again, done.view)
     assert ids("copy", True) == [task.id]
-    removed = tasks.reopen(tasks.get(task.id), done.view, removed=True)
+    (removed,) = task_batches.remove_done([tasks.get(task.id)])
     assert (removed.removed, removed.cancel, removed.attempt) == (True, True, 2)
-
-
-def test_deleting_what_is_done_leaves_what_was_reopened() -> None:
-    task = create()
-    tasks.delete_done("copy", task.id)
-    assert ids("copy", False) == [task.id]
-    tasks.save(tasks.acquire_lease(task.id, "one", 30), "one", 0, done=True)
-    tasks.delete_done("copy", task.id)
-    tasks.delete_done("copy", task.id)
-    assert ids("copy", True) == []
-
-
-def test_releasing_leases_is_for_one_kind() -> None:
-    held, other = create(), create("move")
-    for task in (held, other):
-        tasks.acquire_lease(task.id, "one", 30)
-    assert [row.id for row in tasks.release_leases("copy")] == [held.id]
-    tasks.acquire_lease(held.id, "other", 30)
-    with pytest.raises(Conflict):
-        tasks.acquire_lease(other.id, "other", 30)
+    assert tasks.get(task.id) == replace(removed, lease=Lease())
+    assert task_batches.remove_done([again]) == []

@@ -60,5 +60,13 @@ def test_another_failure_with_the_message_of_a_taken_name_ends_the_first_start(
         raise Problem(users.TAKEN)
 
     monkeypatch.setattr(users, "create", refuse)
-    with pytest.raises(Problem, match="UNIQUE"):
+    with pytest.raises(Problem, match="is taken"):
         start(tmp_path, "a password")
+
+
+def test_a_short_password_of_the_administrator_is_known_at_the_next_start(tmp_path: Path) -> None:
+    start(tmp_path, "seven77")
+    assert first_start.find_short_password() == "admin"
+    admin = next(user for user in users.all() if user.role == 2)
+    users.change(admin.id, has_short_password=False)
+    assert first_start.find_short_password() is None

@@ -14,6 +14,7 @@ from mangrove.config import Config
 from mangrove.problems import Problem
 from mangrove.records import metas, settings, storages, users
 from mangrove.records.base import Connections, count_calls
+from mangrove.records.configuration import MOST_NOTES
 from mangrove.records.crypto import Keyring
 from mangrove.runtime import Runtime
 from mangrove.site import snapshot
@@ -94,6 +95,62 @@ def test_what_another_process_wrote_is_seen_when_the_snapshot_is_old_or_refreshe
         users.create(username="bob", password_hash="x")
     assert list(snapshot.latest().users) == ["ann"]
     assert list(snapshot.refresh().users) == ["ann", "bob"]
+
+
+def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
+    trust(0.0)
+    kept = users.create(username="kept", password_hash="x")
+    user = users.create(username="ann", password_hash="x")
+    metas.create(path="/a")
+    settings.save({"site_title": "Mine", "old": "1"})
+    before = snapshot.latest()
+    with runtime.use(another_process()):
+        users.change(user.id, username="bob")
+        users.create(username="new", password_hash="x")
+        users.delete(users.create(username="gone", password_hash="x").id)
+    calls = count_calls()
+    now = snapshot.latest()
+    assert count_calls() - calls == 3, "the version, what changed, and those users"
+    assert list(now.users) == ["kept", "bob", "new"]
+    assert now.users["kept"] is before.users["kept"]
+    assert now.users["kept"] == kept
+    assert (now.metas, now.storages, now.settings) == (before.metas, before.storages, before.settings)
+    settings.save({"site_title": "Ours"})
+    settings.delete("old")
+    after = snapshot.latest()
+    assert after.settings["site_title"] == "Ours"
+    assert "old" not in after.settings
+    assert after.users is now.users
+    assert dict(after.settings) == dict(snapshot.refresh().settings)
+
+
+def test_storages_and_rules_follow_their_changes() -> None:
+    trust(None)
+    made = [
+        storages.create(mount_path=path, order=order, driver="Virtual", modified=datetime.now(UTC))
+        for path, order in (("/a", 1), ("/b", 2), ("/c", 3))
+    ]
+    rules = [metas.create(path=path) for path in ("/x", "/y")]
+    snapshot.latest()
+    storages.change(made[2].id, order=0)
+    storages.delete(made[1].id)
+    metas.change(rules[0].id, path="/z")
+    metas.delete(rules[1].id)
+    now = snapshot.latest()
+    assert [storage.mount_path for storage in now.storages] == ["/c", "/a"]
+    assert list(now.metas) == ["/z"]
+    assert (now.storages, now.metas) == (snapshot.refresh().storages, snapshot.refresh().metas)
+
+
+def test_who_knows_too_little_of_what_changed_reads_everything() -> None:
+    trust(0.0)
+    snapshot.latest()
+    with runtime.use(another_process()):
+        for number in range(MOST_NOTES + 1):
+            settings.save({"site_title": str(number)})
+        users.create(username="ann", password_hash="x")
+    now = snapshot.latest()
+    assert (now.settings["site_title"], list(now.users)) == (str(MOST_NOTES), ["ann"])
 
 
 def test_a_status_of_a_storage_loads_nothing_anew() -> None:

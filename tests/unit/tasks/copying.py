@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
-from mangrove.tasks import file_copy
+from mangrove.tasks import file_copy, partials
 from mangrove.tasks.kinds import State
 from tests.task_env import Before, Bucket, Disk, TaskEnv
 
@@ -34,7 +33,8 @@ def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> 
             left[0] -= 1
             raise Death(name)
 
-    monkeypatch.setattr(file_copy, "pass_checkpoint", pass_checkpoint)
+    for module in (file_copy, partials):
+        monkeypatch.setattr(module, "pass_checkpoint", pass_checkpoint)
 
 
 def look_between(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Before:
@@ -43,6 +43,6 @@ def look_between(task_env: TaskEnv, task: Task, look: Callable[[], None]) -> Bef
     def before(name: str, nth: int) -> None:
         if (name, nth) == ("Move", 1):
             look()
-        records.release_leases(task.kind)
+        task_env.restart_process()
 
     return before

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from mangrove import runtime
 from mangrove.identity.rights import Caller
 from mangrove.records import tasks
 from mangrove.records.tasks import Task
 from mangrove.tasks import steps
 from mangrove.tasks.kinds import State
+from mangrove.tasks.leases import HeldTasks
 from mangrove.tasks.specs import Cursor, Schema, Spec
 from mangrove.tasks.steps import Run
 from tests.unit.tree import builders
@@ -75,6 +77,6 @@ def fail_with(problem: Exception) -> Callable[[CountRun], Awaitable[bool]]:
     return work
 
 
-def expire_leases() -> None:
-    """End whatever lease there is."""
-    tasks.release_leases("copy")
+def restart_process() -> None:
+    """As if the process had died and begun anew: it holds no task, and none is kept for the next slice."""
+    runtime.put(HeldTasks, HeldTasks())

@@ -12,7 +12,7 @@ import pytest
 from mangrove.identity.rights import Right
 from mangrove.problems import Denied
 from mangrove.records import storages
-from mangrove.tasks import authorization, queue, transfer
+from mangrove.tasks import authorization, batches, queue
 from mangrove.tasks.kinds import State
 from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
@@ -60,7 +60,7 @@ def test_a_name_that_is_hidden_at_the_target_is_not_written_over_by_who_may_not_
 def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
     task_env: TaskEnv, target: Side, verb: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "BATCH", 1)
+    monkeypatch.setattr(batches, "BATCH", 1)
     monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
     source = task_env.disk()
     files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}

@@ -62,6 +62,7 @@ def test_what_is_not_in_the_archive_fails_and_leaves_nothing(task_env: TaskEnv) 
 
 def test_an_archive_that_changes_midway_goes_nowhere(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    monkeypatch.setattr(decompress, "is_enough", lambda skipping, work: True)  # however busy this machine is
     source, target = task_env.disk(), task_env.disk()
     source.put("a.zip", pack(FILES))
     task = task_env.decompress(source.mount, target.mount, "a.zip")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove.records import tasks as records
+from mangrove.records import task_lists
 from mangrove.tasks import download, queue, steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.specs import DownloadCursor
@@ -108,10 +108,10 @@ def test_two_workers_chain_one_transfer(task_env: TaskEnv, web: Origin) -> None:
     def before(name: str, nth: int) -> None:
         if name == "Settle":
             assert queue.is_chained(task_env.read(task))
-            records.release_leases("offline_download")
+            task_env.restart_process()
 
     task_env.run(task_env.started.pop(0), before)
-    (transfer,) = records.list_rows("offline_download_transfer", False)
+    (transfer,) = task_lists.list_rows("offline_download_transfer", False)
     assert transfer.id == queue.get_chained_id(queue.get_stage(task))
     assert transfer.view.name.startswith("transfer [](/f) to [")
     assert transfer.view.total_bytes == 1

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers.base import DriverContext
+from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.paths import TreePath
-from mangrove.problems import NotFound
+from mangrove.problems import Changed, NotFound
 from mangrove.tasks import endpoints
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.kinds import State
@@ -107,9 +107,9 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     asked: list[int] = []
     read_range = Endpoint.read_range
 
-    async def watch(self: Endpoint, offset: int, length: int) -> bytes:
+    async def watch(self: Endpoint, offset: int, length: int, if_match: Entry | None = None) -> bytes:
         asked.append(length)
-        return await read_range(self, offset, length)
+        return await read_range(self, offset, length, if_match)
 
     monkeypatch.setattr(Endpoint, "read_range", watch)
     one, other, nothing = (Endpoint(driver, TreePath(f"/{name}")) for name in ("one", "other", "nothing"))
@@ -118,3 +118,24 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     assert not task_env.do(endpoints.have_same_bytes(one, nothing))
     with pytest.raises(NotFound):
         task_env.do(driver.stat(nothing.path))
+
+
+def test_a_tag_that_a_server_gives_later_is_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Entry("file", 3, 1.0, False)
+    tags = ["", "strong", "another"]
+
+    async def stat(self: Local, path: TreePath) -> Entry:
+        return shown._replace(etag=tags[0])
+
+    async def check() -> None:
+        monkeypatch.setattr(Local, "stat", stat)
+        endpoint = Endpoint(Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext()), TreePath("/file"))
+        for version in (shown, shown._replace(etag="strong")):
+            for tags[0] in ("", "strong"):
+                await endpoint.check_unchanged(version)
+        tags[0] = "another"
+        for other in (shown._replace(etag="strong"), shown._replace(modified=2.0), shown._replace(size=4)):
+            with pytest.raises(Changed):
+                await endpoint.check_unchanged(other)
+
+    asyncio.run(check())

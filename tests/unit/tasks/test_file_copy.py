@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3 import copy as s3copy
-from mangrove.drivers.s3 import upload as s3upload
+from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.driver import S3
 from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
@@ -140,7 +140,7 @@ SHA, ETAG = "sha==", '"0123456789abcdef0123456789abcdef"'
     ],
 )
 def test_s3_knows_the_checksums_of_whole_objects_only(head: dict[str, str], known: dict[str, str]) -> None:
-    assert s3upload.parse_checksums(head) == known
+    assert parse_checksums(head) == known
 
 
 class Watch:
@@ -149,7 +149,7 @@ class Watch:
     def __init__(self, driver: Any) -> None:
         self.asked: list[str] = []
         self.bytes = 0
-        for client in (driver.client, driver.copy_client):
+        for client in (driver.client, driver.call.copy_client):
             client.meta.events.register("before-call.s3", self._note)
 
     def _note(self, model: Any, params: dict[str, Any], **_: Any) -> None:
@@ -168,15 +168,15 @@ def test_copies_between_buckets_of_one_server_stay_in_the_server(
     files = {"tree/a": b"a" * 9, "tree/empty": b"", "tree/d/middle": LARGE[: 6 << 20], "tree/large": LARGE}
     for name, content in files.items():
         source.put(name, content)
-    watches = [Watch(task_env.driver(side.mount)) for side in (source, target)]
+    watches = [Watch(task_env.driver(target.mount))]  # both storages use the same clients
     task = getattr(task_env, verb)(source.mount, target.mount, "tree")
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
     assert (target.files(), source.files()) == (files, files if verb == "copy" else {})
     asked = [name for watch in watches for name in watch.asked]
-    assert asked.count("CopyObject") == 3
-    assert asked.count("UploadPartCopy") == 2
-    assert not {"GetObject", "UploadPart"} & set(asked)
+    # moto refuses to replace by uploads alone: each object but the empty one is an upload, the large one of two parts
+    assert asked.count("UploadPartCopy") == 4
+    assert "GetObject" not in asked
     assert sum(watch.bytes for watch in watches) == 0  # PutObject only marks empty folders
     assert target.unfinished() == []
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.paths import TreePath
-from mangrove.tasks import file_copy, queue, steps
+from mangrove.tasks import file_copy, queue, staging, steps
 from mangrove.tasks.kinds import State
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
@@ -53,7 +54,7 @@ def test_what_a_dead_worker_has_begun_goes_when_the_task_is_stopped(
     assert (target.files(), target.unfinished()) == ({}, find_lost(target, checkpoint))
     if verb is queue.cancel:
         assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
-        assert task_env.list_staged() == [task.id]  # what is to be carried, for a retry
+        assert task_env.list_staged() == []  # the file to be carried is in the record, for a retry
         task_env.started.clear()
         queue.delete("copy", task.id, task_env.caller())
         task_env.run_all()
@@ -146,4 +147,27 @@ def test_a_source_that_changes_between_two_parts_fails_by_name_and_nothing_is_se
     said = "1 of 3 items failed: f: the source changed while it was copied"
     assert task_env.view(task) == (State.FAILED, said)
     assert target.files() == {"tree/f": b"what was there before", "tree/g": b"g"}
+    assert target.unfinished() == []
+
+
+@pytest.mark.parametrize("boot", ["the same", "another"])
+def test_parts_on_a_disk_from_before_a_power_cut_are_not_gone_on_with(
+    task_env: TaskEnv, target: Side, boot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are made durable when the file is finished; until then the machine may lose their bytes and keep their
+    lengths."""
+    source = task_env.disk() if isinstance(target, Bucket) else task_env.bucket()
+    source.put("f", LARGE)
+    task = task_env.copy(source.mount, target.mount, "f")
+    die_at(monkeypatch, "copy.part", times=2)
+    monkeypatch.setattr(staging, "find_boot", lambda: "the same")
+
+    def cut_power() -> None:
+        monkeypatch.setattr(staging, "find_boot", lambda: boot)
+        for part in target.unfinished():
+            if isinstance(target, Disk) and boot == "another":
+                Path(part).write_bytes(bytes(Path(part).stat().st_size))
+
+    task_env.run(task, look_between(task_env, task, cut_power))
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
     assert target.unfinished() == []

@@ -12,10 +12,13 @@ import pytest
 from mangrove import runtime
 from mangrove.identity.rights import Caller
 from mangrove.problems import Missing, Problem
+from mangrove.records import tasks
+from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.tasks import queue
 from mangrove.tasks.kinds import State
 from mangrove.tasks.machines import MachineStarter
+from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import TransferSpec
 from tests.task_env import RecordingStarter
 from tests.unit.tree import builders
@@ -42,13 +45,11 @@ class RefusingStarter(MachineStarter):
 
 
 def open_task(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
-    return queue.open(kind, caller.user, "copy [/a](/b) to [/c](/d)", SPEC, **more)
+    return queue.open(kind, caller.user, Opening("copy [/a](/b) to [/c](/d)", SPEC, **more))
 
 
 def settle(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
     """The same task, done."""
-    from mangrove.records import tasks
-
     token = secrets.token_hex(4)
     task = tasks.acquire_lease(task.id, token, 5)
     start, end = "2024-01-01T00:00:00Z", "2024-01-01T00:00:01Z"
@@ -167,7 +168,7 @@ def test_two_retries_at_once_are_one_run(started: list[Task]) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: queue.retry("copy", task.id, ANN), range(8)))
     assert queue.get("copy", task.id, ANN).attempt == 1
-    assert [one.attempt for one in started] == [0, 1]
+    assert {one.attempt for one in started} == {0, 1}  # starting a run twice is one run
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -240,6 +241,7 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
 def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingStarter) -> None:
     first, second, third = open_task(), open_task(), settle(open_task())
     queue.cancel("copy", first.id, ANN)
+    tasks.acquire_lease(second.id, "a worker", 30)
     queue.delete("copy", second.id, ANN)
     queue.cancel("copy", third.id, ANN)
     assert [task.id for task in starter.expedited] == [first.id, second.id]
@@ -277,3 +279,49 @@ def test_a_chained_transfer_that_waits_is_started_by_who_resumes_it(started: lis
     settle(started[-1])
     assert queue.resume_chained(task)
     assert len(started) == count + 1
+
+
+def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingStarter) -> None:
+    task = open_task()
+    queue.delete("copy", task.id, ANN)
+    with pytest.raises(RecordMissing):
+        tasks.get(task.id)
+    assert (starter.expedited, starter.forgotten) == ([], [task])
+
+
+def test_many_tasks_are_opened_and_deleted_as_one_would_be(starter: RecordingStarter) -> None:
+    openings = [Opening(f"copy {number}", SPEC) for number in range(250)]
+    made = queue.open_many("copy", ANN.user, openings)
+    assert [task.view.name for task in made] == [one.name for one in openings]
+    assert starter.started == made
+    others = open_task(BOB)
+    for task in made[:30]:
+        settle(task, State.FAILED if int(task.view.name.split()[1]) % 2 else State.SUCCEEDED)
+    asked = [*(task.id for task in made), others.id, "x", made[0].id]
+    assert queue.delete_many("copy", asked, ANN) == [others.id, "x"]
+    assert ids("copy", False, ADMIN) == [others.id]
+    assert ids("copy", True, ADMIN) == []
+    assert len([task for task in starter.started if task.removed]) == 15
+
+
+def test_clearing_takes_what_is_done_in_the_states_and_leaves_the_others() -> None:
+    kept = {open_task().id, settle(open_task(BOB)).id, settle(open_task(), State.FAILED).id}
+    for _ in range(3):
+        settle(open_task())
+    queue.clear("copy", {State.SUCCEEDED}, ANN)
+    assert {*ids("copy", True, ADMIN), *ids("copy", False, ADMIN)} == kept
+    queue.clear("copy", {State.SUCCEEDED, State.FAILED}, ADMIN)
+    assert ids("copy", True, ADMIN) == []
+
+
+def test_of_many_tasks_that_cannot_all_be_started_those_before_stay() -> None:
+    class Some(RecordingStarter):
+        def start(self, task: Task, suffix: str = "") -> None:
+            if len(self.started) == 3:
+                raise Problem("the task cannot be started")
+            super().start(task, suffix)
+
+    runtime.put(MachineStarter, Some())
+    with pytest.raises(Problem, match="cannot be started"):
+        queue.open_many("copy", ANN.user, [Opening(str(number), SPEC) for number in range(5)])
+    assert len(ids("copy", False, ANN)) == 3

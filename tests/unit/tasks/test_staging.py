@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_a_folder_for_other_programs_is_a_path_of_this_machine(task_env: TaskEnv
     path = Path(staging.make_shared_folder("id", "body"))
     assert path.is_absolute()
     assert path == task_env.folder.absolute() / "staging/id/body"
-    assert path.is_dir()
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (path, *path.parents[:2])} == {0o700}
 
 
 def test_without_a_folder_and_a_bucket_there_is_no_staging(monkeypatch: pytest.MonkeyPatch) -> None:

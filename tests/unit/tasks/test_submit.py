@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
+from uuid import uuid4
 
 import pytest
 
@@ -11,14 +14,16 @@ from mangrove import runtime
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
-from mangrove.records import storages
-from mangrove.records import tasks as records
+from mangrove.records import storages, task_lists, users
 from mangrove.records.tasks import Task
-from mangrove.tasks import submit
+from mangrove.records.users import User
+from mangrove.tasks import queue, submit
 from mangrove.tasks.kinds import State
 from mangrove.tasks.machines import MachineStarter
+from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
-from tests.task_env import ALL_RIGHTS, TaskEnv
+from mangrove.tree.transfers import OnConflict
+from tests.task_env import ALL_RIGHTS, SECONDS, TaskEnv
 
 
 async def send(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -40,7 +45,7 @@ def test_too_many_names_are_refused_before_anything_is_done(task_env: TaskEnv) -
         with pytest.raises(BadRequest, match="10001 tasks in one request, at most 10000 are opened"):
             task_env.transfer(verb, source.mount, target.mount, *names)
     assert (task_env.started, target.files(), source.files()) == ([], {}, {"f0": b"f"})
-    assert list(records.list_rows("copy", False)) == []
+    assert list(task_lists.list_rows("copy", False)) == []
 
 
 @pytest.mark.parametrize(
@@ -103,16 +108,16 @@ def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: Task
     runtime.put(MachineStarter, Refusing())
     with pytest.raises(Problem, match="the task cannot be started"):
         upload(task_env, f"{disk.mount}/f", b"content")
-    assert (task_env.list_staged(), list(records.list_rows("upload", False))) == ([], [])
+    assert (task_env.list_staged(), list(task_lists.list_rows("upload", False))) == ([], [])
 
 
-@pytest.mark.parametrize("policy", ["", "delete_always"])
+@pytest.mark.parametrize("policy", ["", "delete_always", "upload_download_stream", "other"])
 def test_a_download_is_a_task_for_each_address(task_env: TaskEnv, policy: str) -> None:
     disk = task_env.disk()
     access = task_env.access(disk.mount, Right.OFFLINE_DOWNLOAD)
     urls = ["https://example.com/a", " ", " https://example.com/b "]
     tasks = task_env.do(submit.download(access, urls, "SimpleHttp", policy))
-    policy = policy or "delete_never"
+    policy = policy if "_" in policy else "delete_never"
     assert [DownloadSpec.load(task.spec) for task in tasks] == [
         DownloadSpec(url=url, tool="SimpleHttp", delete_policy=policy, target_dir=disk.mount)
         for url in ("https://example.com/a", "https://example.com/b")
@@ -120,12 +125,9 @@ def test_a_download_is_a_task_for_each_address(task_env: TaskEnv, policy: str) -
     assert tasks[0].view.name == f"download https://example.com/a to ({disk.mount})"
 
 
-def test_a_download_of_an_unknown_policy_or_without_the_right_is_refused(task_env: TaskEnv) -> None:
+def test_a_download_without_the_right_is_refused(task_env: TaskEnv) -> None:
     disk = task_env.disk()
     access = task_env.access(disk.mount, Right.OFFLINE_DOWNLOAD)
-    policies = "delete_on_upload_succeed, delete_on_upload_failed, delete_never, delete_always"
-    with pytest.raises(BadRequest, match=f"delete_policy must be one of {policies}"):
-        task_env.do(submit.download(access, ["https://example.com/a"], "SimpleHttp", "other"))
     task_env.may(ALL_RIGHTS & ~Right.OFFLINE_DOWNLOAD)
     access = task_env.access(disk.mount, Right.OFFLINE_DOWNLOAD)
     with pytest.raises(Denied):
@@ -165,3 +167,29 @@ def test_what_cannot_be_extracted_to_is_refused_at_once(task_env: TaskEnv) -> No
     with pytest.raises(NotFound):
         task_env.decompress(source.mount, source.mount, "none.zip")
     assert task_env.started == []
+
+
+def test_of_one_owner_one_request_opens_tasks_at_a_time_and_others_do_not_wait(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("f", b"f")
+    keep, held, opened = queue.open_many, threading.Event(), list[int]()
+
+    def open_many(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+        opened.append(user.id)
+        assert user.id != owner.id or held.wait(SECONDS)
+        return keep(kind, user, openings)
+
+    monkeypatch.setattr(queue, "open_many", open_many)
+    owner = task_env.user
+    ends = task_env.access(source.mount, Right.COPY), task_env.access(target.mount, Right.COPY)
+    requests = [
+        asyncio.run_coroutine_threadsafe(submit.copy(*ends, ["f"], OnConflict()), task_env.loop) for _ in range(40)
+    ]
+    other = users.create(username=uuid4().hex, password_hash="x", role=0, permission=ALL_RIGHTS)
+    task_env.user = other
+    task_env.copy(source.mount, target.mount, "f")
+    assert (opened.count(owner.id), opened.count(other.id)) == (1, 1)
+    held.set()
+    assert [len(one.result(SECONDS)) for one in requests] == [1] * 40

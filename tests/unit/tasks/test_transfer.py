@@ -16,8 +16,8 @@ from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
-from mangrove.records.tasks import Task, TaskView
-from mangrove.tasks import manifest, queue, specs, steps, transfer
+from mangrove.records.tasks import Lease, Task, TaskView
+from mangrove.tasks import kinds, manifest, queue, specs, steps, transfer
 from mangrove.tasks.authorization import Target
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.kinds import State
@@ -74,7 +74,7 @@ def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awa
     assert isinstance(driver, BreakingLocal)
     driver.entries = failing
     target: Target = None  # type: ignore[assignment]  # it is no part of a plan
-    route = TransferRoute(Endpoint(driver, TreePath("/tree")), target, None)
+    route = TransferRoute(Endpoint(driver, TreePath("/tree")), target, None, False)
     return lambda run: transfer.write_manifest(run, route)
 
 
@@ -89,7 +89,7 @@ def work(plan: Callable[[TransferRun], Awaitable[bool]], seconds: float) -> tupl
     view = TaskView(uuid4().hex, "copy", "ann", 0, State.RUNNING, "", 0.0, None, None, 0, "")
     task = Task(
         id=view.id, kind="copy", owner=1, view=view, spec=SPEC.dump(), cursor={}, cancel=False, done=False,
-        removed=False, attempt=0, created=0.0, touched=0.0,
+        removed=False, attempt=0, created=0.0, lease=Lease(),
     )  # fmt: skip
     slices, more = 0, True
     while more:
@@ -253,3 +253,17 @@ def test_a_retry_copies_what_failed_and_what_was_not_reached(task_env: TaskEnv) 
     cursor = TransferCursor.load(task_env.read(task).cursor)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, source.files())
     assert (cursor.round, cursor.entry_count, cursor.attempt) == (1, 1, 1)
+
+
+def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_success(task_env: TaskEnv) -> None:
+    target, stage = task_env.disk(), f"{uuid4().hex}.0"
+    kept = task_env.folder / "staging" / stage / "body"
+    kept.mkdir(parents=True)
+    (kept / "f").write_bytes(b"content")
+    spec = TransferSpec(
+        staged=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=kinds.DELETE_NEVER
+    )
+    task = queue.open("offline_download_transfer", task_env.user, queue.Opening("a transfer", spec))
+    task_env.run(task)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": b"content"})
+    assert task_env.list_staged() == [stage]

@@ -12,7 +12,7 @@ from mangrove.site.values import Settings
 from mangrove.tools import registry
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.qbittorrent import QBittorrent
-from tests import servers
+from tests import origin, servers
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def settings(**values: str) -> Settings:
 
 
 def refusal(name: str, **values: str) -> str:
+    values = {"offline_download_ready": "aria2,qBittorrent"} | values
     with pytest.raises(Problem) as refused:
         asyncio.run(registry.connect_tool(name, settings(**values)))
     return refused.value.message
@@ -57,6 +58,32 @@ def test_a_tool_that_is_not_there_is_told_with_the_reason(machine: None) -> None
     assert message == "failed init offline download tool qBittorrent: qBittorrent does not answer: no connection"
     message = refusal("qBittorrent", qbittorrent_url="nonsense")
     assert message == "failed init offline download tool qBittorrent: unauthorized qbittorrent url"
+
+
+@pytest.mark.parametrize("name", ["aria2", "qBittorrent"])
+def test_a_tool_that_no_administrator_has_set_up_is_not_called(machine: None, name: str) -> None:
+    reason = f"{name} is not set up here; an administrator can do that in the settings"
+    with origin.origin() as web:
+        uri = web.address.replace("//", "//me:hush@") if name == "qBittorrent" else f"{web.address}/jsonrpc"
+        message = refusal(name, aria2_uri=uri, qbittorrent_url=uri, offline_download_ready="")
+        assert message == f"failed init offline download tool {name}: {reason}"
+        assert web.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "chosen"),
+    [
+        ("aria2", "http://e.org/f", "SimpleHttp"), ("aria2", "https://e.org/f?x=.torrent", "SimpleHttp"),
+        ("aria2", "https://e.org/a.Torrent?x=1", "aria2"), ("aria2", "magnet:?xt=urn:btih:x", "aria2"),
+        ("aria2", "ftp://e.org/f", "aria2"), ("qBittorrent", "http://e.org/f", "qBittorrent"),
+        ("SimpleHttp", "http://e.org/a.torrent", "SimpleHttp"),
+    ],
+)  # fmt: skip
+def test_web_addresses_go_to_our_own_fetcher_unless_the_setting_gives_them_to_aria2(
+    name: str, url: str, chosen: str
+) -> None:
+    assert registry.choose_tool(name, url, settings()) == chosen
+    assert registry.choose_tool(name, url, settings(aria2_http="true")) == name
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "2852039166"])

@@ -61,4 +61,4 @@ def access(driver: Driver, path: str, right: Right, *metas: Meta, permission: in
     mounted.driver, mounted.status = driver, WORKING
     caller = Caller(user(permission), right)
     rules = Rules({meta.path: meta for meta in metas})
-    return PathAccess(caller, TreePath(path), "", Settings({}), rules, MountTable(1, [mounted]))
+    return PathAccess.make(caller, TreePath(path), "", Settings({}), rules, MountTable(1, [mounted]))

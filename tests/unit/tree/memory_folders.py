@@ -40,7 +40,9 @@ class MemoryFolders(Driver):
     async def stat(self, path: TreePath) -> Entry:
         raise NotFound
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         raise NotFound
 
 

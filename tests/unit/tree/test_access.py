@@ -57,12 +57,11 @@ def test_a_right_takes_the_permission_and_the_rule(
     right: Right, permission: int, fields: dict[str, object], allowed: bool
 ) -> None:
     access = builders.access(MemoryFolders(), "/a/b", right, builders.meta("/a", **fields), permission=permission)
-    folder = access.path.parent
     if allowed:
-        access.require(right, folder)
+        access.parent.require(right)
     else:
         with pytest.raises(Denied):
-            access.require(right, folder)
+            access.parent.require(right)
     if right is Right.WRITE:
         assert access.parent.can_write() is allowed
 

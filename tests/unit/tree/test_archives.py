@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import orjson
 import pytest
 
 from mangrove import runtime
@@ -15,11 +17,13 @@ from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotAFile, NotFound, NotSupported, Problem, TooMany
+from mangrove.site import snapshot
 from mangrove.site.values import Settings
 from mangrove.tree import archives, links
 from mangrove.tree.archives import ArchiveConcurrency
 from mangrove.tree.browse import Slice
 from mangrove.tree.downloads import Download
+from mangrove.tree.links import Purpose
 from mangrove.tree.mounts import Located
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.tree import builders
@@ -43,27 +47,33 @@ def test_an_archive_in_which_nothing_is_found_for_long_is_given_up(
 
     async def late() -> None:
         with pytest.raises(ArchiveTooLarge, match="takes too long"):
-            await archives.open_member(await file(tmp_path, "x.tgz"), "late", "")
+            await archives.open_member(await file(tmp_path, "x.tgz"), "late", "", "me")
 
     asyncio.run(late())
 
 
-def test_a_slow_reader_counts_until_its_stream_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_streams_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x.zip").write_bytes(zipped(FILES))
     monkeypatch.setattr(archives, "WAIT_SECONDS", 0.01)
+    most = archives.MEMBERS_PER_CALLER
 
     async def crowd() -> None:
         wanted = await file(tmp_path, "x.zip")
-        slow = [await archives.open_member(wanted, "big.bin", "") for _ in range(archives.OPEN_MEMBERS)]
+        slow = [await archives.open_member(wanted, "big.bin", "", "slow") for _ in range(most)]
         with pytest.raises(TooMany, match="at once"):
-            await archives.open_member(wanted, "a/b.txt", "")
+            await archives.open_member(wanted, "a/b.txt", "", "slow")
+        other = await archives.open_member(wanted, "a/b.txt", "", "other")
+        assert b"".join([block async for block in other]) == FILES["a/b.txt"]
+        others = range(most, archives.OPEN_MEMBERS)
+        slow += [await archives.open_member(wanted, "big.bin", "", f"{number // most}") for number in others]
+        with pytest.raises(TooMany, match="at once"):
+            await archives.open_member(wanted, "a/b.txt", "", "other")
         await slow.pop().aclose()
-        assert (
-            b"".join([block async for block in await archives.open_member(wanted, "a/b.txt", "")]) == FILES["a/b.txt"]
-        )
+        await (await archives.open_member(wanted, "empty", "", "other")).aclose()
         for one in slow:
             await one.aclose()
-        await (await archives.open_member(wanted, "empty", "")).aclose()
 
     with runtime.use(runtime.Runtime()):
         asyncio.run(crowd())
@@ -71,20 +81,20 @@ def test_a_slow_reader_counts_until_its_stream_is_closed(tmp_path: Path, monkeyp
 
 def list_folder(tree: TreeEnv, path: str, inside: str, part: Slice | None = None) -> tuple[list[str], int]:
     access = tree.access(path, Right.READ_ARCHIVES)
-    found = tree.run(archives.list_folder(access, "", inside, part or Slice()))
-    return [row["name"] for row in found["content"]], found["total"]
+    found = tree.run(archives.list_folder(access, "", inside, part or Slice(), "me"))
+    return [row["name"] for row in orjson.loads(orjson.dumps(found["content"]))], found["total"]
 
 
 def test_the_tree_of_an_archive_is_shown_in_the_order_of_its_storage(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", order_by="name", extract_folder="front", enable_sign=True)
     tree.set(token="key")
     (disk / "x.zip").write_bytes(zipped(FILES, comment=b"hello"))
-    found = tree.run(archives.get_meta(tree.access("/disk/x.zip", Right.READ_ARCHIVES), "", "https://here"))
+    found = tree.run(archives.get_meta(tree.access("/disk/x.zip", Right.READ_ARCHIVES), "", "https://here", "me"))
     assert [row["name"] for row in found["content"]] == ["a", "d", "big.bin", "empty"]
     assert [row["name"] for row in found["content"][0]["children"]] == ["b.txt"]
     assert (found["comment"], found["encrypted"], found["sort"]["order_by"]) == ("hello", False, "name")
     assert found["raw_url"] == "https://here/ae/disk/x.zip"
-    links.verify(links.make_archive_key("key"), "/disk/x.zip", found["sign"])
+    links.verify(snapshot.current().settings, "/disk/x.zip", found["sign"], Purpose.ARCHIVE)
 
 
 def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:
@@ -101,15 +111,17 @@ def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> 
     disk = tree.mount_disk("/disk", "d/")
     (disk / "d/x.zip").write_bytes(zipped(FILES))
     with pytest.raises(Denied):
-        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", Slice()))
+        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", Slice(), "me"))
     tree.add_rule("/disk/d", password="secret", p_sub=True)
     with pytest.raises(Denied):
         list_folder(tree, "/disk/d/x.zip", "/")
     access = tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret")
-    assert tree.run(archives.list_folder(access, "", "/", Slice()))["total"] == 4
+    assert tree.run(archives.list_folder(access, "", "/", Slice(), "me"))["total"] == 4
     tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
     with pytest.raises(Denied):
-        tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", Slice()))
+        tree.run(
+            archives.list_folder(tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", Slice(), "me")
+        )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +137,7 @@ def test_what_is_no_archive_is_refused_in_the_words_of_each_verb(
     tree.mount_disk("/disk", "folder.zip/x", "text.txt", "broken.zip")
     access = tree.access(f"/disk/{name}", Right.READ_ARCHIVES)
     with pytest.raises(problem, match=rf"^failed to get /{name} archive met: .*{text}"):
-        tree.run(archives.get_meta(access, "", ""))
+        tree.run(archives.get_meta(access, "", "", "me"))
     with pytest.raises(problem, match=rf"^failed to list archive \[/{name}\]/: .*{text}"):
         list_folder(tree, f"/disk/{name}", "/")
 
@@ -142,7 +154,7 @@ def test_an_archive_of_unknown_size_is_not_looked_into() -> None:
     driver.folders["/"] = ["x.zip"]
     access = builders.access(driver, "/x.zip", Right.READ_ARCHIVES)
     with runtime.use(runtime.Runtime()), pytest.raises(NotSupported, match="size of the archive is not known"):
-        asyncio.run(archives.list_folder(access, "", "/", Slice()))
+        asyncio.run(archives.list_folder(access, "", "/", Slice(), "me"))
 
 
 def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:
@@ -151,21 +163,24 @@ def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:
     async def open_none() -> None:
         for inside in ("none", "a", "/"):
             with pytest.raises(NotFound, match=r"^failed link: object not found$"):
-                await archives.open_member(await file(tmp_path, "x.zip"), inside, "")
+                await archives.open_member(await file(tmp_path, "x.zip"), inside, "", "me")
 
     with runtime.use(runtime.Runtime()):
         asyncio.run(open_none())
 
 
-def test_a_user_looks_into_few_archives_at_once_and_others_need_not_wait() -> None:
+def test_a_caller_looks_into_few_archives_at_once_and_others_need_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "LOOKUP_SECONDS", 0.01)
+
     async def look() -> None:
-        concurrency = ArchiveConcurrency()
-        mine = concurrency.get_lookup_semaphore(1)
-        for _ in range(archives.LOOKUPS_PER_USER):
-            await mine.acquire()
-        assert concurrency.get_lookup_semaphore(1).locked()
-        assert not concurrency.get_lookup_semaphore(2).locked()
-        mine.release()
-        assert not concurrency.get_lookup_semaphore(1).locked()
+        lookups = ArchiveConcurrency().lookups
+        async with AsyncExitStack() as held:
+            for _ in range(archives.LOOKUPS_PER_CALLER):
+                await held.enter_async_context(lookups.hold("user 1"))
+            with pytest.raises(TooMany):
+                await held.enter_async_context(lookups.hold("user 1"))
+            await held.enter_async_context(lookups.hold("user 2"))
+        async with lookups.hold("user 1"):
+            pass
 
     asyncio.run(look())

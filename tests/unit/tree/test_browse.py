@@ -9,6 +9,7 @@ import pytest
 
 from mangrove.identity.rights import Right
 from mangrove.problems import Denied, NotAFile, NotFound, StorageProblem, StorageUnavailable
+from mangrove.site import snapshot
 from mangrove.tree import browse, links
 from mangrove.tree.browse import Slice
 from tests.unit.tree import builders
@@ -28,8 +29,14 @@ def list_names(tree: TreeEnv, path: str, part: Slice | None = None) -> list[str]
     return [row["name"] for row in list_folder(tree, path, part)["content"]]
 
 
+def list_subfolders(tree: TreeEnv, path: str) -> list[str]:
+    rows = tree.run(browse.list_subfolders(tree.access(path)))
+    return [row["name"] for row in orjson.loads(orjson.dumps(rows))]
+
+
 def get_object(tree: TreeEnv, path: str) -> dict[str, Any]:
-    return tree.run(browse.get_object(tree.access(path), BASE))
+    found = tree.run(browse.get_object(tree.access(path), BASE))
+    return found | {"related": orjson.loads(orjson.dumps(found["related"]))}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ def test_what_rules_hide_is_neither_listed_nor_counted(tree: TreeEnv) -> None:
     answer = list_folder(tree, "/disk")
     assert ([row["name"] for row in answer["content"]], answer["total"]) == (["a"], 1)
     assert (answer["readme"], answer["header"]) == ("hello", "top")
-    assert [row["name"] for row in tree.run(browse.list_subfolders(tree.access("/disk")))] == []
+    assert list_subfolders(tree, "/disk") == []
     tree.change_user(ALL_RIGHTS | Right.SEE_HIDDEN)
     assert sorted(list_names(tree, "/disk")) == ["a", "hidden"]
 
@@ -84,7 +91,7 @@ def test_a_password_is_asked_for_and_makes_links_signed(tree: TreeEnv) -> None:
         with pytest.raises(Denied):
             read()
     row = list_folder(tree, "/disk", password="secret")["content"][0]
-    links.verify("key", "/disk/a", row["sign"])
+    links.verify(snapshot.current().settings, "/disk/a", row["sign"])
 
 
 def test_a_refresh_needs_the_right_to_write(tree: TreeEnv) -> None:
@@ -122,8 +129,8 @@ def test_an_object_is_shown_with_its_address_and_relatives(tree: TreeEnv) -> Non
     assert (found["name"], found["size"], found["is_dir"], found["provider"]) == ("film.mkv", 8, False, "Local")
     assert found["raw_url"].startswith(f"{BASE}/p/disk/film.mkv?sign=")
     assert [row["name"] for row in found["related"]] == ["film.srt"]
-    links.verify("key", "/disk/film.srt", found["related"][0]["sign"])
-    links.verify("key", "/disk/film.mkv", found["sign"])
+    links.verify(snapshot.current().settings, "/disk/film.srt", found["related"][0]["sign"])
+    links.verify(snapshot.current().settings, "/disk/film.mkv", found["sign"])
 
 
 def test_mounts_and_folders_above_them_are_objects_of_their_own(tree: TreeEnv) -> None:
@@ -137,7 +144,7 @@ def test_mounts_and_folders_above_them_are_objects_of_their_own(tree: TreeEnv) -
 def test_sub_folders_are_listed_without_files(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "file", "b/", "a/", order_by="name")
     tree.mount_disk("/disk/c")
-    assert [row["name"] for row in tree.run(browse.list_subfolders(tree.access("/disk")))] == ["a", "b", "c"]
+    assert list_subfolders(tree, "/disk") == ["a", "b", "c"]
 
 
 def test_a_direct_link_is_the_storages_own_or_ours(tree: TreeEnv) -> None:

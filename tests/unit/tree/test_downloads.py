@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mangrove.problems import Denied, NotAFile, NotFound, StorageProblem, Unauthorized
+from mangrove.site import snapshot
 from mangrove.tree import links
 from mangrove.tree.downloads import Download, authorize_download
-from mangrove.tree.links import make_archive_key
+from mangrove.tree.links import Purpose
 from tests.unit.tree.environment import TreeEnv
 
 ADDRESS = "https://example.org/file"
@@ -15,6 +16,12 @@ ADDRESS = "https://example.org/file"
 
 def authorize(tree: TreeEnv, path: str, signature: str = "") -> Download:
     return tree.run(authorize_download(path, signature))
+
+
+def sign(tree: TreeEnv, path: str, purpose: Purpose = Purpose.FILE, owner: int | None = None) -> str:
+    """The signature of a link that the user gets now."""
+    found = tree.user.id if owner is None else owner
+    return links.make_signer(snapshot.current().settings, found, purpose).sign(path)
 
 
 def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> None:
@@ -27,11 +34,11 @@ def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> Non
 
 @pytest.mark.parametrize("demand", ["setting", "storage", "rule"])
 def test_where_a_signature_is_demanded_it_must_be_that_of_the_path(tree: TreeEnv, demand: str) -> None:
-    tree.set(token="key", sign_all=str(demand == "setting").lower())
+    tree.set(sign_all=str(demand == "setting").lower())
     tree.mount_disk("/disk", "d/file", "d/other", enable_sign=demand == "storage")
     if demand == "rule":
         tree.add_rule("/disk/d", password="secret", p_sub=True)
-    signature = links.sign("key", "/disk/d/file")
+    signature = sign(tree, "/disk/d/file")
     assert authorize(tree, "/disk/d/file", signature).located.path == "/d/file"
     for path, given in (("/disk/d/other", signature), ("/disk/d/file", ""), ("/disk/d/none", signature)):
         with pytest.raises(Unauthorized):
@@ -39,23 +46,34 @@ def test_where_a_signature_is_demanded_it_must_be_that_of_the_path(tree: TreeEnv
 
 
 def test_links_into_archives_have_a_key_of_their_own(tree: TreeEnv) -> None:
-    tree.set(token="key", sign_all="true")
+    tree.set(sign_all="true")
     tree.mount_disk("/disk", "x.zip")
     path = "/disk/x.zip"
-    inside = links.sign(make_archive_key("key"), path)
-    tree.run(authorize_download(path, inside, make_archive_key))
+    inside = sign(tree, path, Purpose.ARCHIVE)
+    tree.run(authorize_download(path, inside, Purpose.ARCHIVE))
     with pytest.raises(Unauthorized):
-        tree.run(authorize_download(path, links.sign("key", path), make_archive_key))
+        tree.run(authorize_download(path, sign(tree, path), Purpose.ARCHIVE))
     with pytest.raises(Unauthorized):
         authorize(tree, path, inside)
 
 
+def test_a_link_of_a_user_who_may_no_longer_read_is_refused_unless_the_setting_is_off(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "file")
+    signature = sign(tree, "/disk/file")
+    authorize(tree, "/disk/file", signature)
+    tree.change_user(disabled=True)
+    with pytest.raises(Unauthorized, match="sign revoked"):
+        authorize(tree, "/disk/file", signature)
+    tree.set(link_follows_user="false")
+    authorize(tree, "/disk/file", signature)
+
+
 def test_where_no_storage_is_a_signature_is_asked_for_first(tree: TreeEnv) -> None:
-    tree.set(token="key", sign_all="true")
+    tree.set(sign_all="true")
     with pytest.raises(Unauthorized):
         authorize(tree, "/none")
     with pytest.raises(StorageProblem, match="storage not found"):
-        authorize(tree, "/none", links.sign("key", "/none"))
+        authorize(tree, "/none", sign(tree, "/none"))
 
 
 def test_only_a_file_can_be_fetched(tree: TreeEnv) -> None:
@@ -83,10 +101,10 @@ def test_bytes_pass_through_us_where_they_must_or_may(
     file = authorize(tree, f"/links/{name}")
     assert file.must_proxy is must_proxy
     if may_proxy:
-        file.require_proxy()
+        tree.run(file.require_proxy())
     else:
         with pytest.raises(Denied):
-            file.require_proxy()
+            tree.run(file.require_proxy())
     link = tree.run(file.get_link())
     assert link is not None
     assert link.url == ADDRESS
@@ -94,10 +112,15 @@ def test_bytes_pass_through_us_where_they_must_or_may(
 
 def test_a_storage_without_links_is_always_passed_through(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "file", down_proxy_url="https://proxy.example\nsecond")
-    tree.set(token="key", sign_all="false")
+    tree.set(sign_all="false")
     file = authorize(tree, "/disk/file")
     assert file.must_proxy
     assert tree.run(file.get_link()) is None
-    assert file.get_down_proxy_url() == f"https://proxy.example/disk/file?sign={links.sign('key', '/disk/file')}"
+    assert file.get_down_proxy_url() == f"https://proxy.example/disk/file?sign={sign(tree, '/disk/file', owner=0)}"
+    tree.set(sign_all="true")
+    given = sign(tree, "/disk/file")
+    url = authorize(tree, "/disk/file", given).get_down_proxy_url()
+    assert url == f"https://proxy.example/disk/file?sign={given}", "a link does not beget one that lasts longer"
+    tree.set(sign_all="false")
     tree.mount_disk("/other", "file")
     assert authorize(tree, "/other/file").get_down_proxy_url() is None

@@ -1,9 +1,10 @@
-"""Order of names, and the cache of folders."""
+"""The cache of folders, and what it accounts for."""
 
 from __future__ import annotations
 
 import asyncio
-import random
+import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,52 +12,23 @@ import pytest
 from mangrove.drivers.base import Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.tree.listing import ENTRY_BYTES, VIEWS, Listings, make_natural_key, sort_entries
+from mangrove.tree.folder import FOLDER_BYTES, VIEWS, Encode
+from mangrove.tree.listing import Listings
 from mangrove.tree.mounts import Located, Mount
-from tests.unit.tree.builders import mount, storage
+from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
 
 P = TreePath
 ROOT = P("/")
 
 
-def test_names_sort_naturally_and_with_case() -> None:
-    wanted = ["1", "2", "10", "B", "a", "a1", "a2", "a2b", "a10", "a10b2", "a10b11", "b", "ä"]
-    shuffled = random.sample(wanted, len(wanted))
-    assert sorted(shuffled, key=make_natural_key) == wanted
+def encode_names(times: int) -> Encode:
+    """Rows that are the names, so many times."""
 
+    def encode(entries: Sequence[Entry]) -> bytes:
+        return b",".join(entry.name.encode() * times for entry in entries)
 
-@pytest.mark.parametrize("names", [["٣", "2", "²", "1"], ["9" * 5000, "9" * 4999, "1"], ["", "a", "0"]])
-def test_any_names_can_be_compared(names: list[str]) -> None:
-    assert sorted(sorted(names, key=make_natural_key), key=make_natural_key) == sorted(names, key=make_natural_key)
-
-
-ENTRIES = [
-    Entry("b10", 5, 30.0, False), Entry("dir2", 0, 10.0, True), Entry("b9", 7, 20.0, False),
-    Entry("Dir1", 0, 40.0, True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("order_by", "direction", "extract", "names"),
-    [
-        ("", "", "", "b10 dir2 b9 Dir1"), ("name", "", "", "Dir1 b9 b10 dir2"),
-        ("name", "desc", "", "dir2 b10 b9 Dir1"),
-        ("size", "asc", "", "dir2 Dir1 b10 b9"), ("modified", "desc", "", "Dir1 b10 b9 dir2"),
-        ("", "desc", "front", "dir2 Dir1 b10 b9"), ("", "", "back", "b10 b9 dir2 Dir1"),
-        ("name", "desc", "front", "dir2 Dir1 b10 b9"), ("size", "desc", "back", "b9 b10 dir2 Dir1"),
-    ],
-)  # fmt: skip
-def test_a_listing_is_sort_entries_as_its_storage_wants(
-    order_by: str, direction: str, extract: str, names: str
-) -> None:
-    wish = storage(order_by=order_by, order_direction=direction, extract_folder=extract)
-    assert " ".join(entry.name for entry in sort_entries(ENTRIES, wish)) == names
-
-
-def test_a_size_that_is_not_known_sorts_as_none_at_all() -> None:
-    entries = [Entry("b", 1, 0.0, False), Entry("a", None, 0.0, False)]
-    assert [entry.name for entry in sort_entries(entries, storage(order_by="size"))] == ["a", "b"]
+    return encode
 
 
 def test_a_folder_is_read_once_until_it_is_forgotten_or_refreshed() -> None:
@@ -113,7 +85,7 @@ def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
 
 def test_the_cache_stays_below_its_weight_and_keeps_what_is_used() -> None:
     async def go() -> None:
-        largest = 12 * 10 * ENTRY_BYTES
+        largest = 20 * FOLDER_BYTES
         cache, at, driver = Listings(largest), mount(), MemoryFolders()
         driver.folders |= {f"/{number}": [f"{part}" for part in range(10)] for number in range(50)}
         for number in range(50):
@@ -133,14 +105,14 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
         driver.folders["/"] = ["a", "b", "c"]
         folder = await cache.get(Located(driver, ROOT, at))
         before = cache.weight
-        view = folder.get_view("key", list, lambda entry: entry.name.encode() * 100)
-        rows = view.get_rows(0, 2)
-        assert rows == [b"a" * 100, b"b" * 100]
+        view = await folder.get_view("key", None, encode_names(100))
+        rows = await view.get_rows(0, 2)
+        assert rows == b"a" * 100 + b"," + b"b" * 100
         assert view.weight >= 200
         cache.update_weight(folder)
         assert cache.weight == before + view.weight
-        assert view.get_rows(0, 2) == rows
-        assert folder.get_view("key", list, lambda entry: b"") is view
+        assert await view.get_rows(0, 2) is rows
+        assert await folder.get_view("key", None, encode_names(0)) is view
         cache.update_weight(folder)
         assert cache.weight == before + view.weight
         cache.clear()
@@ -158,12 +130,33 @@ def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
         folder = await cache.get(Located(driver, ROOT, at))
         before = cache.weight
         for number in range(10 * VIEWS):
-            view = folder.get_view(number, list, lambda entry: bytes(1000))
-            view.get_rows(0, 1)
+            view = await folder.get_view(number, None, encode_names(1000))
+            await view.get_rows(0, 1)
             cache.update_weight(folder)
         assert cache.weight == before + VIEWS * view.weight
         cache.clear()
         assert cache.weight == 0
+
+    asyncio.run(go())
+
+
+def test_the_account_is_what_the_folders_really_weigh() -> None:
+    async def go() -> None:
+        cache, at, driver = Listings(1 << 40), mount(), MemoryFolders()
+        driver.folders |= {f"/few{number}": ["a", "b"] for number in range(2000)}
+        driver.folders["/many"] = [f"file-{number:07}.txt" for number in range(100_000)]
+        await cache.get(Located(driver, P("/few0"), at))
+        for paths in (["/many"], list(driver.folders)[1:2000]):
+            tracemalloc.start()
+            held, counted = tracemalloc.get_traced_memory()[0], cache.weight
+            for path in paths:
+                folder = await cache.get(Located(driver, P(path), at))
+                view = await folder.get_view("key", None, encode_names(10))
+                await view.get_rows(0, 1)
+                cache.update_weight(folder)
+            held, counted = tracemalloc.get_traced_memory()[0] - held, cache.weight - counted
+            tracemalloc.stop()
+            assert 0.8 < counted / held < 1.25, (paths[0], counted, held)
 
     asyncio.run(go())
 
@@ -229,20 +222,5 @@ def test_another_mount_of_the_same_storage_does_not_get_the_old_listing() -> Non
         again = Mount(at.storage)
         driver.folders["/"] = ["b"]
         assert await names(cache, again, driver) == ["b"]
-
-    asyncio.run(go())
-
-
-def test_entries_are_found_by_name_and_by_beginning() -> None:
-    async def go() -> None:
-        cache, at, driver = Listings(), mount(), MemoryFolders()
-        driver.folders["/"] = ["b", "film.srt", "film", "film.mkv", "filmed", "a"]
-        folder = await cache.get(Located(driver, ROOT, at))
-        found = folder.find("film")
-        assert found is not None
-        assert found.name == "film"
-        assert folder.find("fil") is None
-        assert [entry.name for entry in folder.find_by_prefix("film.")] == ["film.mkv", "film.srt"]
-        assert folder.find_by_prefix("x") == []
 
     asyncio.run(go())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from functools import partial
 from typing import Any
 
 import pytest
 
 from mangrove.paths import TreePath
+from mangrove.tree.folder import FOLDER_BYTES
 from mangrove.tree.listing import Listings
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, SlowFolders, WithToken, names
@@ -126,5 +129,64 @@ def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
         assert await asking == ["old"]
         assert cache.weight == 0
         assert await names(cache, at, driver) == ["new"]
+
+    asyncio.run(go())
+
+
+def test_gets_survive_whatever_is_dropped_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.RACY_NS", -(10**18))  # every token is trusted
+    chance = random.Random(16)
+
+    class Waiting(WithToken):
+        async def get_change_token(self, path: TreePath) -> int:
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+            return self.token
+
+    async def go() -> None:
+        cache, at, driver = Listings(6 * FOLDER_BYTES), mount(), Waiting()
+        driver.folders |= {path: [path[1:]] for path in ("/a", "/b", "/c", "/d", "/e")}
+
+        async def get_often() -> None:
+            for _ in range(500):
+                path = chance.choice(list(driver.folders))
+                assert await names(cache, at, driver, path, refresh=chance.random() < 0.05) == [path[1:]]
+
+        async def drop_often() -> None:
+            for _ in range(500):
+                path = P(chance.choice(list(driver.folders)))
+                chance.choice(
+                    [
+                        cache.clear,
+                        partial(cache.forget, at.storage.id, path),
+                        partial(cache.forget_below, at.storage.id),
+                    ]
+                )()
+                driver.token += chance.random() < 0.1
+                for _ in range(chance.randrange(8)):
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(get_often() for _ in range(8)), drop_often())
+        cache.clear()
+        assert cache.weight == 0
+
+    asyncio.run(go())
+
+
+def test_a_change_elsewhere_does_not_keep_a_reading_from_being_kept() -> None:
+    async def go() -> None:
+        cache, at, driver = Listings(), mount(), MemoryFolders()
+        driver.folders["/a"] = ["x"]
+        driver.go.clear()
+        asking = asyncio.create_task(names(cache, at, driver, "/a"))
+        await asyncio.sleep(0.01)
+        cache.forget(at.storage.id, P("/b"))
+        cache.forget_below(at.storage.id, P("/ab"))
+        cache.forget_below(at.storage.id + 1)
+        driver.go.set()
+        assert await asking == ["x"]
+        assert await names(cache, at, driver, "/a") == ["x"]
+        assert driver.reads == 1
 
     asyncio.run(go())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mangrove import runtime
 from mangrove.paths import TreePath
-from mangrove.problems import NotSupported, StorageProblem, StorageUnavailable
+from mangrove.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
@@ -139,6 +141,47 @@ def test_a_driver_that_checks_its_status_is_unavailable_until_it_works(tree: Tre
     for _ in range(2):
         with pytest.raises(StorageUnavailable):
             tree.run(tree.access("/links").locate())
+
+
+def test_a_storage_that_did_not_answer_at_its_start_is_started_again_with_its_next_use(tree: TreeEnv) -> None:
+    tree.mount_disk("/disk", "file")
+    (mount,) = tree.run(mounts.ready()).mounts
+    answers = [Unreachable(), Unreachable(), None]
+
+    class Slow(MemoryFolders):
+        async def start(self) -> None:
+            await asyncio.sleep(0)
+            problem = answers.pop(0)
+            if problem is not None:
+                raise problem
+
+    mount.driver, mount.is_unreachable = Slow(), True
+
+    async def use_together() -> set[str]:
+        await asyncio.gather(*(mount.get_driver() for _ in range(5)))
+        return {mount.status}
+
+    assert tree.run(use_together()) == {Unreachable.text}
+    assert tree.run(use_together()) == {Unreachable.text}
+    assert len(answers) == 1, "who waits for a start shares it"
+    assert tree.run(use_together()) == {WORKING}
+    assert storages.get(mount.storage.id).status == WORKING
+    assert tree.run(use_together()) == {WORKING}
+
+
+def test_a_driver_that_does_not_stop_holds_nobody_up(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "STOP_SECONDS", 0.01)
+
+    class Stuck(MemoryFolders):
+        async def stop(self) -> None:
+            await asyncio.Event().wait()
+
+    stuck = [mount(f"/{name}") for name in "abc"]
+    for one in stuck:
+        one.driver = Stuck()
+    runtime.get(Mounts).table = MountTable(1, stuck)
+    tree.run(mounts.close())
+    assert {one.driver for one in stuck} == {None}
 
 
 def test_drivers_reach_other_storages_through_the_resolver(tree: TreeEnv) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -28,28 +29,28 @@ def rules(**by_path: dict[str, Any]) -> Rules:
      ("/ab", "/"), ("/a/b/cd", "/a")],
 )  # fmt: skip
 def test_the_nearest_rule_above_counts_by_whole_segments(path: str, nearest: str) -> None:
-    found = rules(_={}, _a={}, _a_b_c={}).find_nearest(P(path))
+    found = rules(_={}, _a={}, _a_b_c={}).judge(user(), P(path)).rule
     assert found is not None
     assert found.path == nearest
 
 
 def test_there_may_be_no_rule() -> None:
-    assert rules(_a={}).find_nearest(P("/b")) is None
-    assert Rules({}).may_read(user(), P("/b"), "")
+    assert rules(_a={}).judge(user(), P("/b")).rule is None
+    assert Rules({}).judge(user(), P("/b")).may_read("")
 
 
 @pytest.mark.parametrize("sub", [False, True])
 def test_each_aspect_reaches_below_only_with_its_own_flag(sub: bool) -> None:
     at, below = P("/a"), P("/a/b")
     asked = [
-        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: not r.may_read(user(), path, "")),
-        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: r.has_password(path)),
-        (rules(_a={"read_users": [1], "read_users_sub": sub}), lambda r, path: not r.may_read(user(), path, "")),
-        (rules(_a={"write_users": [1], "write_users_sub": sub}), lambda r, path: not r.may_write(user(), path)),
-        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.is_open_for_writing(path)),
-        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.find_hide_rule(user(), path) is not None),
-        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.get_texts(path)[0] == "x"),
-        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.get_texts(path)[1] == "x"),
+        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: not r.judge(user(), path).may_read("")),
+        (rules(_a={"password": "x", "p_sub": sub}), lambda r, path: r.is_guarded(path)),
+        (rules(_a={"read_users": [1], "read_users_sub": sub}), lambda r, path: not r.judge(user(), path).may_read("")),
+        (rules(_a={"write_users": [1], "write_users_sub": sub}), lambda r, path: not r.judge(user(), path).may_write),
+        (rules(_a={"write": True, "w_sub": sub}), lambda r, path: r.judge(user(), path).is_open_for_writing),
+        (rules(_a={"hide": "x", "h_sub": sub}), lambda r, path: r.judge(user(), path).hide_rule is not None),
+        (rules(_a={"readme": "x", "r_sub": sub}), lambda r, path: r.judge(user(), path).texts[0] == "x"),
+        (rules(_a={"header": "x", "header_sub": sub}), lambda r, path: r.judge(user(), path).texts[1] == "x"),
     ]
     assert [(test(found, at), test(found, below)) for found, test in asked] == [(True, sub)] * len(asked)
 
@@ -57,73 +58,73 @@ def test_each_aspect_reaches_below_only_with_its_own_flag(sub: bool) -> None:
 def test_a_nearer_rule_shadows_the_farther_one_in_every_aspect() -> None:
     all_of_it = {"password": "x", "p_sub": True, "hide": "y", "h_sub": True, "readme": "r", "r_sub": True}
     found = rules(_a=all_of_it, _a_b={"header": "h"})
-    assert not found.may_read(user(), P("/a/c"), "")
-    assert found.may_read(user(), P("/a/b"), "")
-    assert found.find_hide_rule(user(), P("/a/b")) is None
-    assert found.get_texts(P("/a/b")) == ("", "h")
+    assert not found.judge(user(), P("/a/c")).may_read("")
+    assert found.judge(user(), P("/a/b")).may_read("")
+    assert found.judge(user(), P("/a/b")).hide_rule is None
+    assert found.judge(user(), P("/a/b")).texts == ("", "h")
 
 
 def test_the_password_opens_and_the_right_skips_it() -> None:
     found = rules(_a={"password": "x", "p_sub": True})
     for path in (P("/a"), P("/a/b/c")):
-        assert not found.may_read(user(), path, "")
-        assert not found.may_read(user(), path, "X")
-        assert found.may_read(user(), path, "x")
-        assert found.may_read(user(Right.SKIP_PASSWORD), path, "")
+        assert not found.judge(user(), path).may_read("")
+        assert not found.judge(user(), path).may_read("X")
+        assert found.judge(user(), path).may_read("x")
+        assert found.judge(user(Right.SKIP_PASSWORD), path).may_read("")
 
 
 def test_a_list_of_readers_admits_them_alone_and_no_password_or_right_helps_others() -> None:
     found = rules(_a={"read_users": [7], "read_users_sub": True, "password": "x", "p_sub": True})
-    assert found.may_read(user(id=7), P("/a/b"), "x")
-    assert not found.may_read(user(id=7), P("/a/b"), "")
-    assert not found.may_read(user(Right.SKIP_PASSWORD, id=8), P("/a/b"), "x")
-    assert rules(_a={"read_users": []}).may_read(user(), P("/a"), "")
+    assert found.judge(user(id=7), P("/a/b")).may_read("x")
+    assert not found.judge(user(id=7), P("/a/b")).may_read("")
+    assert not found.judge(user(Right.SKIP_PASSWORD, id=8), P("/a/b")).may_read("x")
+    assert rules(_a={"read_users": []}).judge(user(), P("/a")).may_read("")
 
 
 def test_a_list_of_writers_admits_them_alone() -> None:
     found = rules(_a={"write_users": [7], "write": True})
-    assert found.may_write(user(id=7), P("/a"))
-    assert not found.may_write(user(id=8), P("/a"))
-    assert found.is_open_for_writing(P("/a"))
+    assert found.judge(user(id=7), P("/a")).may_write
+    assert not found.judge(user(id=8), P("/a")).may_write
+    assert found.judge(user(), P("/a")).is_open_for_writing
 
 
 def test_hidden_names_hide_everything_below_them() -> None:
     found = rules(_a={"hide": "^secret$\n\n\\.tmp$", "h_sub": True})
     for path in ("/a/secret", "/a/secret/x/y", "/a/b/secret", "/a/x.tmp"):
-        assert found.is_hidden(user(), P(path)), path
-        assert not found.may_read(user(), P(path), ""), path
-        assert found.may_read(user(Right.SEE_HIDDEN), P(path), ""), path
+        assert found.judge(user(), P(path)).is_hidden, path
+        assert not found.judge(user(), P(path)).may_read(""), path
+        assert found.judge(user(Right.SEE_HIDDEN), P(path)).may_read(""), path
     for path in ("/a", "/secret", "/a/secrets", "/a/x.tmp.txt", "/b/secret"):
-        assert not found.is_hidden(user(), P(path)), path
+        assert not found.judge(user(), P(path)).is_hidden, path
 
 
 def test_a_rule_hides_the_names_in_its_folder_not_the_folder_itself() -> None:
     found = rules(_a_b={"hide": "b"})
-    assert not found.is_hidden(user(), P("/a/b"))
-    assert found.is_hidden(user(), P("/a/b/b"))
-    assert not found.is_hidden(user(), P("/a/b/c/b"))
+    assert not found.judge(user(), P("/a/b")).is_hidden
+    assert found.judge(user(), P("/a/b/b")).is_hidden
+    assert not found.judge(user(), P("/a/b/c/b")).is_hidden
 
 
 def test_rules_are_compiled_once_for_a_snapshot(tree: TreeEnv) -> None:
     tree.add_rule("/a", hide="x")
     first = snapshot.current()
-    assert get_rules(first) is get_rules(first)
-    assert get_rules(first).is_hidden(user(), P("/a/x"))
+    assert asyncio.run(get_rules(first)) is asyncio.run(get_rules(first))
+    assert asyncio.run(get_rules(first)).judge(user(), P("/a/x")).is_hidden
     tree.add_rule("/b", hide="y")
-    assert get_rules(snapshot.current()) is not get_rules(first)
-    assert get_rules(snapshot.current()).is_hidden(user(), P("/b/y"))
+    assert asyncio.run(get_rules(snapshot.current())) is not asyncio.run(get_rules(first))
+    assert asyncio.run(get_rules(snapshot.current())).judge(user(), P("/b/y")).is_hidden
 
 
 def test_a_copy_would_disclose_what_a_rule_below_keeps() -> None:
     found = rules(_a_b={"password": "x"}, _c={"write_users": [1]}, _d={"hide": "x"})
 
     def is_restricted(path: str) -> tuple[bool, bool]:
-        one, other = (found.is_restricted_below(user(), P(path), "", changes) for changes in (False, True))
+        one, other = (found.is_restricted_below(found.judge(user(), P(path)), "", changes) for changes in (False, True))
         return one, other
 
     assert {path: is_restricted(path) for path in ("/", "/a", "/a/b", "/a/bc", "/c", "/d", "/e")} == {
         "/": (True, True), "/a": (True, True), "/a/b": (True, True), "/a/bc": (False, False), "/c": (False, True),
         "/d": (True, True), "/e": (False, False),
     }  # fmt: skip
-    assert not found.is_restricted_below(user(), P("/a"), "x", True)
-    assert not found.is_restricted_below(user(Right.SEE_HIDDEN), P("/d"), "", True)
+    assert not found.is_restricted_below(found.judge(user(), P("/a")), "x", True)
+    assert not found.is_restricted_below(found.judge(user(Right.SEE_HIDDEN), P("/d")), "", True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from mangrove.problems import (
     StorageProblem,
 )
 from mangrove.tree import transfers
+from mangrove.tree.mounts import Located
 from mangrove.tree.transfers import Item, OnConflict
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
@@ -263,3 +265,33 @@ def test_files_are_moved_within_one_storage_with_the_right_and_a_known_policy(tr
         tree.run(
             transfers.move_files(tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.COPY), "skip")
         )
+
+
+@pytest.mark.parametrize(
+    ("verb", "conflict", "outcome"),
+    [
+        (move, {}, Collision), (copy, {}, Collision), (move, {"skip": True}, None), (copy, {"skip": True}, None),
+        (copy, {"merge": True}, None),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_taken_after_the_look_follows_the_same_policy_and_what_was_done_before_stays(
+    tree: TreeEnv, monkeypatch: pytest.MonkeyPatch, verb: Any, conflict: dict[str, bool], outcome: type[Problem] | None
+) -> None:
+    disk = tree.mount_disk("/disk", *FILES, "from/c")
+    look = transfers.check_target_folder
+
+    async def look_and_lose(located: Located) -> None:
+        """Another request takes the second name when all looks are done."""
+        await look(located)
+        (disk / "to/b").write_text("another")
+
+    monkeypatch.setattr(transfers, "check_target_folder", look_and_lose)
+    if outcome is None:
+        assert verb(tree, "/disk/from", "/disk/to", "a", "b", "c", **conflict) == []
+    else:
+        with pytest.raises(outcome, match=r"file \[b\] exists"):
+            verb(tree, "/disk/from", "/disk/to", "a", "b", "c")
+    assert (disk / "to/b").read_text() == "another"
+    assert (disk / "from/b").read_text() == "from/b"
+    assert (disk / "to/a").exists() and (disk / "to/c").exists() is (outcome is None)
+    assert "b" in list_names(tree, "/disk/to")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.problems import BadRequest, Collision, Denied, Exists, Problem, StorageProblem, UploadRefused
-from mangrove.tree import uploads
+from mangrove.site.values import Settings
+from mangrove.tree import transfers, uploads
+from mangrove.tree.transfers import OnConflict
+from tests.unit.tree import builders
+from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files, stream
 
 CONTENT = b"some bytes"
@@ -29,7 +35,7 @@ async def untouched() -> AsyncIterator[bytes]:
 
 def test_a_body_is_stored_in_folders_that_are_made(tree: TreeEnv) -> None:
     disk = tree.mount_disk()
-    assert tree.run(tree.access("/disk").list_folder()).entries == []
+    assert list(tree.run(tree.access("/disk").list_folder()).entries) == []
     write(tree, "/disk/a/b/file", stream(CONTENT[:4], CONTENT[4:]))
     assert (disk / "a/b/file").read_bytes() == CONTENT
     assert [entry.name for entry in tree.run(tree.access("/disk").list_folder()).entries] == ["a"]
@@ -130,6 +136,23 @@ def test_a_body_that_is_cut_leaves_the_old_file(tree: TreeEnv) -> None:
         write(tree, "/disk/file", cut())
     assert find_files(disk) == {"file"}
     assert (disk / "file").read_text() == "file"
+
+
+@pytest.mark.parametrize(("durability", "durable"), [("process", False), ("file", True)])
+def test_what_is_stored_or_copied_survives_a_power_cut_where_the_setting_says_so(
+    durability: str, durable: bool
+) -> None:
+    driver = CheckingDriver("/d", refuses=True)
+    settings = Settings({"durability": durability})
+
+    async def work() -> None:
+        target = replace(builders.access(driver, "/file", Right.WRITE), settings=settings)
+        await uploads.write(target, stream(CONTENT), Upload(None, 0.0), hashes={})
+        ends = (replace(builders.access(driver, path, Right.COPY), settings=settings) for path in ("/", "/d"))
+        await transfers.copy(*ends, ["file"], OnConflict())
+
+    asyncio.run(work())
+    assert driver.durable == [durable, durable]
 
 
 def test_a_file_that_appears_meanwhile_is_not_replaced(tree: TreeEnv) -> None:

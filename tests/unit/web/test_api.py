@@ -93,12 +93,12 @@ def test_a_prefix_is_the_dialect_of_existing_clients() -> None:
 @pytest.mark.parametrize(
     ("content", "code", "message"),
     [
-        (b"", 400, "EOF"),
+        (b"", 400, "the body is empty"),
         (b"{", 400, "invalid JSON: "),
         (b'{"page": "1"}', 400, "page: "),
         (b"[]", 400, "body: "),
         (b'"unreadable"', 400, "body: "),
-        (b" " * (9 << 20), 413, "a JSON body may have at most 8388608 bytes"),
+        (b" " * (65 << 10), 413, "a JSON body may have at most 65536 bytes"),
     ],
 )
 def test_a_body_that_does_not_fit_is_an_envelope(content: bytes, code: int, message: str) -> None:
@@ -109,7 +109,8 @@ def test_a_body_that_does_not_fit_is_an_envelope(content: bytes, code: int, mess
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"page": "x"}', b"x" * (9 << 20)])
 def test_a_body_is_looked_at_only_after_the_gate(content: bytes) -> None:
-    assert send("POST", "/api/closed", content=content).json() == {"code": 403, "message": "not you", "data": None}
+    wanted = {"code": 403, "message": "not you", "data": None, "problem": "Denied"}
+    assert send("POST", "/api/closed", content=content).json() == wanted
 
 
 @pytest.mark.parametrize("path", ["a", "a/b", "line\nbreak", "\n", "end\n", "a\r\n/b"])
@@ -167,3 +168,12 @@ def test_a_function_answers_one_event_after_the_other() -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def test_the_access_log_has_the_code_of_the_envelope_beside_the_status(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="mangrove"):
+        for method, path in (("POST", "/api/echo"), ("POST", "/api/closed"), ("GET", "/api/broken"), ("GET", "/f/a")):
+            send(method, path, **({"json": {}} if method == "POST" else {}))
+    lines = [record.__dict__["facts"] for record in caplog.records if record.message == "request"]
+    found = [(one["path"], one["status"], one.get("code")) for one in lines]
+    assert found == [("/api/echo", 200, 200), ("/api/closed", 200, 403), ("/api/broken", 200, 500), ("/f/a", 200, None)]

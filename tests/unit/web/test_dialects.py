@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -48,7 +49,18 @@ def test_info_is_an_array_by_the_document_and_an_object_for_existing_clients() -
 def test_a_created_task_has_six_fields_by_the_document() -> None:
     assert dialects.format_created_task(TASK, Dialect.OPENLIST) == VIEW
     short = dialects.format_created_task(TASK, Dialect.DOCUMENT)
-    assert short == {key: VIEW[key] for key in ("id", "name", "state", "status", "progress", "error")}
+    assert short == {key: VIEW[key] for key in ("id", "name", "state", "status", "error")} | {"progress": 0}
+
+
+@pytest.mark.parametrize(("progress", "shown"), [(0.0, "0"), (100.0, "100"), (12.5, "12.5"), (7, "7")])
+def test_progress_is_a_whole_number_where_it_can_be_and_always_in_a_creation_record(
+    progress: float, shown: str
+) -> None:
+    task = replace(TASK, view=replace(TASK_VIEW, progress=progress))
+    for dialect in Dialect:
+        assert json.dumps(dialects.format_task(task.view, dialect)["progress"]) == shown
+    created = dialects.format_created_task(task, Dialect.DOCUMENT)["progress"]
+    assert (type(created), created) == (int, int(progress))
 
 
 def test_a_transfer_says_something_to_existing_clients_only() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import pytest
+from starlette.responses import Response, StreamingResponse
 
 from mangrove.problems import Denied, TooMany
-from mangrove.web.envelope import Reply, make_failure, ok
+from mangrove.tree.objects import Rows
+from mangrove.web.dialects import Dialect
+from mangrove.web.envelope import make_failure, ok, stream
 
 
-def read(reply: Reply) -> dict[str, Any]:
+def read(reply: Response) -> dict[str, Any]:
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
     found: dict[str, Any] = json.loads(bytes(reply.body))
-    assert list(found) == ["code", "message", "data"]
+    assert list(found)[:3] == ["code", "message", "data"]
     return found
 
 
@@ -30,6 +35,42 @@ def test_success_carries_the_data(data: Any, shown: Any) -> None:
 
 
 def test_a_failure_carries_code_message_and_data() -> None:
-    assert read(make_failure(Denied())) == {"code": 403, "message": "permission denied", "data": None}
-    assert read(make_failure(TooMany("wait", data={"id": 1}))) == {"code": 429, "message": "wait", "data": {"id": 1}}
+    assert read(make_failure(Denied())) == {
+        "code": 403,
+        "message": "permission denied",
+        "data": None,
+        "problem": "Denied",
+    }
+    too_many = make_failure(TooMany("wait", data={"id": 1}), dialect=Dialect.OPENLIST)
+    assert read(too_many) == {"code": 429, "message": "wait", "data": {"id": 1}}
     assert read(make_failure(Denied("secret"), "******"))["message"] == "******"
+
+
+async def iterate(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def collect(reply: Response) -> bytes:
+    assert isinstance(reply, StreamingResponse)
+    return b"".join([bytes(chunk) async for chunk in reply.body_iterator])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pieces", [[], [b'{"a":1}'], [b'{"a":"\\u0000"},{"b":2}', b'{"c":3}', b'{"d":4}']])
+def test_rows_are_put_into_the_answer_while_it_is_sent(pieces: list[bytes]) -> None:
+    async def go() -> None:
+        for data in ({"before": "\0", "content": Rows(iterate(*pieces)), "after": None}, Rows(iterate(*pieces))):
+            reply = stream(data)
+            assert reply.headers["content-type"] == "application/json; charset=utf-8"
+            found = json.loads(await collect(reply))
+            rows = json.loads(b"[" + b",".join(pieces) + b"]")
+            shown = {"before": "\0", "content": rows, "after": None} if isinstance(data, dict) else rows
+            assert found == {"code": 200, "message": "success", "data": shown}
+
+    asyncio.run(go())
+
+
+def test_data_without_rows_is_answered_at_once() -> None:
+    assert read(stream({"content": orjson.Fragment(b"[1]")}))["data"] == {"content": [1]}
+    with pytest.raises(TypeError):
+        stream(object())

@@ -59,7 +59,7 @@ def test_the_part_is_the_same_wherever_the_form_is_cut_in_two() -> None:
 def test_a_form_that_ends_early_never_looks_whole() -> None:
     end = len(WHOLE) - len(b"--\r\n")
     for cut in range(end):
-        with pytest.raises(Problem, match="multipart: NextPart: EOF"):
+        with pytest.raises(Problem, match="the form is cut off"):
             read(WHOLE[:cut])
 
 
@@ -67,7 +67,7 @@ def test_a_form_that_ends_early_never_looks_whole() -> None:
     "form", [b"--bound--\r\n", part("note", b"x") + b"--bound--\r\n", part("File", b"x") + b"--bound--\r\n"]
 )
 def test_a_form_without_the_part_is_refused(form: bytes) -> None:
-    with pytest.raises(Problem, match="http: no such file"):
+    with pytest.raises(Problem, match="the form has no part `file`"):
         read(form)
 
 
@@ -77,7 +77,7 @@ def test_an_empty_part_is_an_empty_file() -> None:
 
 @pytest.mark.parametrize("form", [b"nonsense", b"--other\r\n\r\nx", b"\x00" * 100, b"--bound\r\nno header\r\n\r\nx"])
 def test_what_is_no_form_is_refused_in_words(form: bytes) -> None:
-    with pytest.raises(Problem, match="multipart: "):
+    with pytest.raises(Problem, match="the form is broken: "):
         read(form)
 
 
@@ -175,5 +175,5 @@ def test_a_function_refuses_what_it_cannot_carry(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "multipart/mixed; boundary=x"])
 def test_a_form_says_that_it_is_one(on_one_machine: None, kind: str) -> None:
-    with pytest.raises(Problem, match=r"isn't multipart/form-data|no multipart boundary"):
+    with pytest.raises(Problem, match=r"is not multipart/form-data|says no boundary"):
         asyncio.run(upload(content_type=kind).open_form())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import TooLarge
 from mangrove.tree.archives import MemberStream
 from mangrove.web import serving
+from tests.proc import read_links
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 CONTENT = b"0123456789" * 1000
@@ -47,17 +50,26 @@ def serve(folder: Path, content: bytes, known: bool = True, name: str = "a b.txt
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await driver.start()
         path = TreePath("/file")
-        entry = await driver.stat(path)
-        entry = entry if known else entry._replace(size=UNKNOWN)
-        request = Request(scope, receive)
-        await (await serving.serve_file(request, driver, path, entry, name))(scope, receive, send)
+
+        async def stat(anew: bool) -> Entry:
+            entry = await driver.stat(path)
+            return entry if known else entry._replace(size=UNKNOWN)
+
+        await (await serving.serve_file(Request(scope, receive), driver, path, name, stat))(scope, receive, send)
 
     return app
 
 
 def open_files(folder: Path) -> list[str]:
-    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return [str(link) for link in links if str(link).startswith(f"{folder}/")]
+    return [link for link in read_links(os.getpid()) if link.startswith(f"{folder}/")]
+
+
+def wait_until_closed(folder: Path) -> None:
+    """Until no file of the folder is open: a storage closes them in its threads."""
+    end = time.monotonic() + 30
+    while open_files(folder):
+        assert time.monotonic() < end, open_files(folder)
+        time.sleep(0.005)
 
 
 def test_a_file_has_its_size_validators_and_no_way_to_run(tmp_path: Path) -> None:
@@ -69,7 +81,7 @@ def test_a_file_has_its_size_validators_and_no_way_to_run(tmp_path: Path) -> Non
     assert headers["content-disposition"] == "attachment; filename=\"a%20b.txt\"; filename*=utf-8''a%20b.txt"
     assert {name: headers[name] for name in serving.SANDBOX_HEADERS} == serving.SANDBOX_HEADERS
     assert "last-modified" in headers
-    assert open_files(tmp_path) == []
+    wait_until_closed(tmp_path)
 
 
 def test_a_head_has_the_headers_alone(tmp_path: Path) -> None:
@@ -99,7 +111,7 @@ def test_a_file_of_unknown_size_is_streamed_whole(tmp_path: Path, content: bytes
     assert (answer.status_code, answer.content) == (200, content)
     assert answer.headers["accept-ranges"] == "none"
     assert "content-length" not in answer.headers and "content-range" not in answer.headers
-    assert open_files(tmp_path) == []
+    wait_until_closed(tmp_path)
 
 
 def test_a_head_of_unknown_size_has_no_length(tmp_path: Path) -> None:
@@ -141,7 +153,7 @@ def test_a_function_holds_a_body_of_unknown_size_up_to_its_limit(
     else:
         with pytest.raises(TooLarge, match="too large to pass through the function"):
             ask(app)
-    assert open_files(tmp_path) == []
+    wait_until_closed(tmp_path)
 
 
 class Unpacking:

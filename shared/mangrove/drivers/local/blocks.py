@@ -4,59 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar, TypeVarTuple
 
-from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.base import BLOCK
-from mangrove.drivers.local.rooted import translate_errors
+from mangrove.drivers.local.rooted import check_wanted, translate_errors
+from mangrove.drivers.threads import StorageThreads
 
+SMALL_BLOCK = 96 << 10  # bytes
+SWALLOWED = 8 << 20  # bytes that the buffers of a connection may hold though nobody reads them
+SLOW_SECONDS = 0.5  # a block that is taken this late
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
-def run_in_thread(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> asyncio.Future[Result]:
-    """Run a blocking function in a thread."""
-    return asyncio.get_running_loop().run_in_executor(None, function, *args)
-
-
-async def run_to_completion(function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-    """As `run_in_thread`; when cancelled, first waits for the function to end, so that what it uses may be closed."""
-    return await finish_despite_cancel(run_in_thread(function, *args))
-
-
 class FileHandle:
-    """An open file, closed with its last reference: an async generator that is never iterated runs no `finally`."""
+    """An open file, closed with its last reference: an async generator that is never iterated runs no `finally`.
 
-    def __init__(self, number: int) -> None:
+    It is closed in a thread of its storage, later: where the storage hangs that may take for ever.
+    """
+
+    def __init__(self, number: int, threads: StorageThreads) -> None:
         self.number = number
+        self._threads = threads
 
     def close(self) -> None:
         if self.number >= 0:
             number, self.number = self.number, -1
-            os.close(number)
+            try:
+                self._threads.run_later(os.close, number)
+            except RuntimeError:
+                pass  # the process ends, and starts no thread any more
 
     __del__ = close
 
 
-async def read_blocks(handle: FileHandle, offset: int, length: int | None) -> AsyncIterator[bytes]:
-    """The file's bytes; closes the handle at the end or when the iterator is closed."""
+async def read_blocks(
+    threads: StorageThreads, handle: FileHandle, offset: int, length: int | None
+) -> AsyncIterator[bytes]:
+    """The file's bytes; closes the handle at the end or when the iterator is closed.
+
+    They come in small blocks until so many were taken that the buffers of a connection cannot have swallowed them, and
+    after one that was taken late: two blocks are held for each reader, and slow ones may be many.
+    """
     left = length
+    pace = Pace()
     try:
         while left is None or left > 0:
-            size = BLOCK if left is None else min(BLOCK, left)
+            size = pace.block if left is None else min(pace.block, left)
             with translate_errors():
-                block = await run_in_thread(os.pread, handle.number, size, offset)
+                block = await threads.run(os.pread, handle.number, size, offset)
             if not block:
                 return
             offset += len(block)
             left = None if left is None else left - len(block)
+            handed_over = time.monotonic()
             yield block
+            pace.note(len(block), time.monotonic() - handed_over)
     finally:
         handle.close()
 
 
-async def write_body(body: AsyncIterator[bytes], handle: int) -> int:
+class Pace:
+    """How fast a reader takes what it is given. `block`: bytes to give it next."""
+
+    def __init__(self) -> None:
+        self.block = SMALL_BLOCK
+        self._taken = 0
+
+    def note(self, size: int, seconds: float) -> None:
+        """So many bytes were taken so late."""
+        self._taken = self._taken + size if seconds < SLOW_SECONDS else 0
+        self.block = BLOCK if self._taken >= SWALLOWED else SMALL_BLOCK
+
+
+async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle: int) -> int:
     """Write a body in blocks, gathering the next one while one is written; its size in bytes."""
     size, chunks, gathered = 0, list[bytes](), 0
     writing: asyncio.Future[Any] | None = None
@@ -67,14 +90,14 @@ async def write_body(body: AsyncIterator[bytes], handle: int) -> int:
             if gathered >= BLOCK:
                 if writing is not None:
                     await asyncio.shield(writing)
-                writing = run_in_thread(_write_chunks, handle, chunks)
+                writing = asyncio.ensure_future(threads.run(_write_chunks, handle, chunks))
                 size, chunks, gathered = size + gathered, [], 0
     finally:
         if writing is not None:
             await asyncio.wait([writing])
     if writing is not None:
         await writing
-    await run_to_completion(_write_chunks, handle, chunks)
+    await threads.run_to_completion(_write_chunks, handle, chunks)
     return size + gathered
 
 
@@ -83,4 +106,5 @@ def _write_chunks(handle: int, chunks: Sequence[bytes]) -> None:
         for chunk in [b"".join(chunks)] if len(chunks) > 1 else chunks:
             view = memoryview(chunk)
             while view:
+                check_wanted()  # the handle of a call that was given up may be another file's by now
                 view = view[os.write(handle, view) :]

@@ -2,70 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
-from mangrove.drivers.base import CopyRequest
+from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.drivers.local import tmpfile
-from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.local.durability import Durability, sync_file
+from mangrove.drivers.local.ranges import RangeCopier
+from mangrove.drivers.local.rooted import Root, check_wanted, translate_errors
+from mangrove.drivers.local.versions import is_same
+from mangrove.drivers.part_names import make_part_name
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 
-FICLONE = 0x40049409  # Linux: share the blocks of another file
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task
-_NO_CLONE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS)
-
-
-def copy(root: Root, path: TreePath, target: TreePath, part: str) -> None:
-    """Copy a file, or a folder without content; NotSupported for what needs a task. Never follows a link."""
-    mode = root.stat(path).st_mode
-    if stat.S_ISDIR(mode):
-        _copy_empty_folder(root, path, target)
-    elif stat.S_ISREG(mode):
-        with open_file(root, path) as handle:
-            _copy_file(handle, root, target, part)
-    else:
-        raise StorageProblem("cannot copy a device")
-
-
-def copy_from(source: Root, root: Root, files: Sequence[CopyRequest], part: str) -> list[StorageProblem | None]:
-    """Copy small files from another root; the problem of each, or None."""
-    return [_copy_one(source, root, file, f"{part}-{index}") for index, file in enumerate(files)]
-
-
-def _copy_one(source: Root, root: Root, file: CopyRequest, part: str) -> StorageProblem | None:
-    try:
-        with open_file(source, file.source) as handle:
-            status = os.fstat(handle)
-            if (status.st_size, status.st_mtime) != (file.size, file.modified):
-                raise StorageProblem("the source changed since the task began")
-            if not file.overwrite and _exists(root, file.target):
-                raise Exists
-            _copy_file(handle, root, file.target, part, exclusive=not file.overwrite)
-    except StorageProblem as problem:
-        return problem
-    return None
-
-
-def _exists(root: Root, path: TreePath) -> bool:
-    try:
-        root.stat(path)
-    except NotFound:
-        return False
-    return True
-
-
-def _copy_empty_folder(root: Root, path: TreePath, target: TreePath) -> None:
-    with root.open_folder(path) as handle, os.scandir(handle) as items:
-        if next(items, None) is not None:
-            raise NotSupported
-    with root.open_parent(target) as (folder, name):
-        os.mkdir(name, dir_fd=folder)
+HELD = 160  # files that are copied before the first gets its name, so that they are flushed together
 
 
 @contextmanager
@@ -78,53 +33,151 @@ def open_file(root: Root, path: TreePath) -> Iterator[int]:
         os.close(handle)
 
 
-def _copy_file(source: int, root: Root, target: TreePath, part: str, *, exclusive: bool = False) -> None:
-    """Copy an open file with its times, whole or not at all; refused when it changes meanwhile.
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A whole copy that has no name yet, or the name `part`."""
 
-    `exclusive`: Exists when anything has the target's name.
-    """
-    status = os.fstat(source)
-    with root.open_target(target) as (folder, name):
-        copied = tmpfile.create(folder, part, stat.S_IMODE(status.st_mode))
+    handle: int
+    target: TreePath
+    part: str
+    overwrite: bool
+
+
+class FileCopier:
+    """Copies files into one root. All methods block; they are called in threads."""
+
+    def __init__(self, root: Root, durability: Durability) -> None:
+        self._root = root
+        self._durability = durability
+        self.ranges = RangeCopier()
+
+    def copy(self, path: TreePath, target: TreePath, overwrite: bool, durable: bool) -> None:
+        """Copy a file, or a folder without content; NotSupported for what needs a task. Never follows a link."""
+        mode = self._root.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            self._copy_empty_folder(path, target)
+        elif stat.S_ISREG(mode):
+            with open_file(self._root, path) as handle:
+                self._refuse_existing(target, overwrite)
+                with self._root.open_target(target) as (folder, name):
+                    copied = self._copy_file(self._root, handle, folder, target, overwrite)
+                    self._commit(copied, folder, name, durable)
+        else:
+            raise StorageProblem("cannot copy a device")
+        if durable:
+            self._durability.sync_names([target])
+
+    def copy_from(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
+        """Copy small files from another root; the problem of each, or None."""
+        results: list[StorageProblem | None] = []
+        for start in range(0, len(files), HELD):
+            batch = files[start : start + HELD]
+            if any(file.durable for file in batch):
+                results += self._copy_durably(source, batch)
+            else:
+                results += [self._copy_one(source, file) for file in batch]
+        return results
+
+    def _copy_one(self, source: Root, file: CopyRequest) -> StorageProblem | None:
         try:
-            _copy_bytes(source, copied, status.st_size)
+            with self._open_request(source, file) as handle, self._root.open_target(file.target) as (folder, name):
+                self._commit(self._copy_file(source, handle, folder, file.target, file.overwrite), folder, name)
+        except StorageProblem as problem:
+            return problem
+        return None
+
+    def _copy_durably(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
+        """First all bytes, then all names: so few flushes are enough for many files."""
+        results: list[StorageProblem | None] = [None] * len(files)
+        copies: dict[int, CopiedFile] = {}
+        for index, file in enumerate(files):
+            try:
+                with self._open_request(source, file) as handle, self._root.open_target(file.target) as (folder, _):
+                    copies[index] = self._copy_file(source, handle, folder, file.target, file.overwrite)
+            except StorageProblem as problem:
+                results[index] = problem
+        try:
+            with translate_errors():
+                self._durability.sync_files([copied.handle for copied in copies.values()])
+        except StorageProblem as problem:
+            for copied in copies.values():
+                with suppress(StorageProblem), self._root.open_target(copied.target) as (folder, _):
+                    tmpfile.discard(folder, copied.part)
+                os.close(copied.handle)
+            return [result or problem for result in results]
+        for index, copied in copies.items():
+            try:
+                with self._root.open_target(copied.target) as (folder, name):
+                    self._commit(copied, folder, name)
+            except StorageProblem as problem:
+                results[index] = problem
+        try:
+            self._durability.sync_names(files[index].target for index in copies if results[index] is None)
+        except StorageProblem as problem:
+            return [result or problem for result in results]
+        return results
+
+    @contextmanager
+    def _open_request(self, source: Root, file: CopyRequest) -> Iterator[int]:
+        """A handle of the file that is to be copied; Changed when it is another one by now."""
+        with open_file(source, file.source) as handle:
+            if not is_same(os.fstat(handle), Entry("", file.size, file.modified, False, etag=file.etag)):
+                raise Changed("the source changed since the task began")
+            self._refuse_existing(file.target, file.overwrite)
+            yield handle
+
+    def _refuse_existing(self, target: TreePath, overwrite: bool) -> None:
+        """A look before the bytes are copied for nothing; what counts is what is there when the copy gets its name."""
+        if not overwrite:
+            with suppress(NotFound):
+                self._root.stat(target)
+                raise Exists
+
+    def _copy_empty_folder(self, path: TreePath, target: TreePath) -> None:
+        with self._root.open_folder(path) as handle, os.scandir(handle) as items:
+            if next(items, None) is not None:
+                raise NotSupported
+        with self._root.open_parent(target) as (folder, name):
+            os.mkdir(name, self._root.limit_mode(0o777), dir_fd=folder)
+        self._durability.forget(target)
+
+    def _copy_file(self, root: Root, source: int, folder: int, target: TreePath, overwrite: bool) -> CopiedFile:
+        """Copy an open file of `root` with its times into the folder of its target; refused when it changes then."""
+        status, part = os.fstat(source), make_part_name()
+        mode = self._root.limit_mode(root.extend_mode(stat.S_IMODE(status.st_mode)))
+        copied = tmpfile.create(folder, part, mode)
+        try:
+            self._copy_bytes(source, copied, status.st_size)
             if os.fstat(source).st_mtime_ns != status.st_mtime_ns:
-                raise StorageProblem("the source changed while it was copied")
+                raise Changed("the source changed while it was copied")
             os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
-            tmpfile.commit(copied, folder, part, name, exclusive=exclusive)
-        except IsADirectoryError:
-            tmpfile.discard(folder, part)
-            raise Exists from None
         except BaseException:
+            os.close(copied)
             tmpfile.discard(folder, part)
+            raise
+        return CopiedFile(copied, target, part, overwrite)
+
+    def _copy_bytes(self, source: int, copied: int, size: int) -> None:
+        done = self.ranges.copy_whole(source, copied, size, AT_ONCE)
+        if done is None:
+            raise NotSupported
+        if done < size:
+            raise Changed("the file became shorter while it was copied")
+
+    def _commit(self, copied: CopiedFile, folder: int, name: str, durable: bool = False) -> None:
+        """Give a copy its name in the folder of its target; without one, it is removed."""
+        try:
+            if durable:
+                sync_file(copied.handle)
+            check_wanted()
+            tmpfile.commit(copied.handle, folder, copied.part, name, overwrite=copied.overwrite)
+        except BaseException:
+            tmpfile.discard(folder, copied.part)
             raise
         finally:
-            os.close(copied)
+            os.close(copied.handle)
 
-
-def copy_range(source: int, copied: int, offset: int, length: int) -> int:
-    """Copy a range between two open files; the bytes copied."""
-    left = length
-    while left > 0:
-        done = os.copy_file_range(source, copied, left, offset, offset)
-        if not done:
-            break
-        left, offset = left - done, offset + done
-    return length - left
-
-
-def _copy_bytes(source: int, copied: int, size: int) -> None:
-    try:
-        fcntl.ioctl(copied, FICLONE, source)
-        return
-    except OSError as error:
-        if error.errno not in _NO_CLONE:
-            raise
-    if size > AT_ONCE:
-        raise NotSupported
-    left = size
-    while left > 0:
-        done = os.copy_file_range(source, copied, left)
-        if not done:
-            raise StorageProblem("the file became shorter while it was copied")
-        left -= done
+    def copy_range(self, source: Root, path: TreePath, copied: int, offset: int, length: int) -> int:
+        """Copy a range of a file of another root to the same offset of an open file; the bytes copied."""
+        with open_file(source, path) as handle, translate_errors():
+            return self.ranges.copy(handle, copied, offset, length)

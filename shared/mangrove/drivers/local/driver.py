@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from operator import itemgetter
-from pathlib import Path
-from secrets import token_hex
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from mangrove.drivers.base import Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
-from mangrove.drivers.local import copy, tmpfile
-from mangrove.drivers.local.blocks import FileHandle, read_blocks, run_in_thread, run_to_completion, write_body
+from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.folder_batches import FolderBatch
+from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile
+from mangrove.drivers.local.blocks import FileHandle, read_blocks, write_body
+from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
-from mangrove.drivers.local.rooted import Root, translate_errors
+from mangrove.drivers.local.removal import Remover, is_folder
+from mangrove.drivers.local.rooted import Root, check_wanted, translate_errors
+from mangrove.drivers.local.scan import FolderScan, FoldersScan
 from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
+from mangrove.drivers.local.versions import FileVersion, is_same
+from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
+from mangrove.drivers.threads import StorageThreads
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
 
-PART = ".mangrove-"  # names of files that are still being written begin so
-Handles = list[int]  # of open files
+OpenHandles = list[FileHandle]
 
 
 class Local(Driver):
@@ -38,50 +49,63 @@ class Local(Driver):
         if not options.root_folder_path:
             raise StorageProblem("root folder  not exists")  # not the current folder of the process
         self.root = Root(options.root_folder_path)
+        self._threads = StorageThreads(f"local {context.mount_path}", lambda: os.statvfs(options.root_folder_path))
         self._mode = 0o777
-        recycle_bin = options.recycle_bin_path
-        self._recycle_bin = os.path.realpath(recycle_bin) if recycle_bin and recycle_bin != KEEP_DELETED else None
-        self._thumbnails = ThumbnailMaker(options.thumb_concurrency, options.thumb_cache_folder)
+        self._durability = Durability(self.root)
+        self._copier = copy.FileCopier(self.root, self._durability)
+        recycle_bin = "" if options.recycle_bin_path == KEEP_DELETED else options.recycle_bin_path
+        self._remover = Remover(self.root, recycle_bin, self._copier.ranges)
+        self._thumbnails = ThumbnailMaker(self._threads, options.thumb_concurrency, options.thumb_cache_folder)
+        self._refuses_existing: bool | None = None  # not tried yet
 
     async def start(self) -> None:
-        await run_in_thread(self._check_options)
+        await self._threads.run(self._check_options)
 
     def _check_options(self) -> None:
         folder = self.options.root_folder_path
-        if not os.path.isdir(folder):
+        if not os.path.isdir(self.root.real):
             raise StorageProblem(f"root folder {folder} not exists")
         self._mode = parse_mode(self.options.mkdir_perm or "777")
         check_video_position(self.options.video_thumb_pos or "20%")
+
+    async def can_refuse_existing(self) -> bool:
+        if self._refuses_existing is None:
+            await self._threads.run_to_completion(self._try_to_refuse)
+        return bool(self._refuses_existing)
+
+    def _try_to_refuse(self) -> None:
+        # where no file can be made now, that is tried again
+        with suppress(StorageProblem), self.root.open_folder(ROOT) as handle:
+            self._refuses_existing = noreplace.can_refuse_existing(handle)
+
+    async def proves_writes(self) -> bool:
+        return await self._threads.run(self._is_on_this_machine)
+
+    async def proves_reads(self) -> bool:
+        return await self.proves_writes()
+
+    def _is_on_this_machine(self) -> bool:
+        with self.root.open_folder(ROOT) as handle:
+            return kernel.is_on_this_machine(handle)
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        yield await run_in_thread(self._scan, path)
+        scan = self.make_scan(path)
+        batch = await self._threads.run(scan.begin, self.options.show_hidden)
+        while batch:
+            yield batch
+            batch = await self._threads.run(scan.read_batch) if scan.has_more else ()
 
-    def _scan(self, path: TreePath) -> Sequence[Entry]:
-        found: list[Entry] = []
-        hide, thumbnails = not self.options.show_hidden, self.options.thumbnail
-        with self.root.open_folder(path) as handle, os.scandir(handle) as items:
-            for item in items:
-                name = item.name
-                if name[0] == "." and (hide or name.startswith(PART)):
-                    continue
-                if not name.isascii() and not _is_unicode(name):
-                    continue
-                if "\\" in name:
-                    continue
-                is_link = item.is_symlink()
-                try:
-                    status = self.root.stat(path / name) if is_link else item.stat(follow_symlinks=False)
-                except (Problem, OSError):
-                    continue  # a link that leaves the root or leads nowhere, or removed meanwhile
-                if thumbnails or is_link or stat.S_ISDIR(status.st_mode):
-                    found.append(self._make_entry(name, status, path)._replace(is_link=is_link))
-                else:
-                    found.append(Entry(name, status.st_size, status.st_mtime, False))
-        found.sort(key=itemgetter(0))
-        return found
+    def make_scan(self, path: TreePath) -> FolderScan:
+        """What reads one folder."""
+        return FolderScan(self.root, self._threads, path, self._make_entry, self.options.thumbnail)
+
+    async def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
+        scan = FoldersScan(paths, self.make_scan, self.options.show_hidden)
+        while scan.has_more:
+            yield await self._threads.run(scan.read_batch)
 
     def _make_entry(self, name: str, status: os.stat_result, folder: TreePath) -> Entry:
         is_dir = stat.S_ISDIR(status.st_mode)
@@ -103,53 +127,94 @@ class Local(Driver):
         return total
 
     async def stat(self, path: TreePath) -> Entry:
-        return await run_in_thread(self._stat, path)
+        return await self._threads.run(self._stat, path)
 
     def _stat(self, path: TreePath) -> Entry:
-        if path.name.startswith(PART):
+        if is_part(path.name):
             raise NotFound
-        return self._make_entry(path.name, self.root.stat(path), path.parent)
+        try:
+            status = self.root.stat(path)
+        except NotFound:
+            try:
+                with self.root.open_parent(path) as (folder, name):
+                    is_back = aside.restore(folder, name)
+            except NotAFolder:
+                raise NotFound from None
+            if not is_back:
+                raise
+            status = self.root.stat(path)
+        return self._make_exact_entry(path, status)
+
+    def _make_exact_entry(self, path: TreePath, status: os.stat_result) -> Entry:
+        entry = self._make_entry(path.name, status, path.parent)
+        return entry if entry.is_dir else entry._replace(etag=FileVersion.of(status).etag)
 
     async def identify(self, path: TreePath) -> set[str]:
-        status = await run_in_thread(self.root.stat, path)
+        status = await self._threads.run(self.root.stat, path)
         return {f"local:{status.st_dev}:{status.st_ino}"}
 
     async def get_change_token(self, path: TreePath) -> int:
-        return (await run_in_thread(self.root.stat, path)).st_mtime_ns
+        return (await self._threads.run(self.root.stat, path)).st_mtime_ns
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        handle = await run_in_thread(self.root.open, path)
-        return read_blocks(FileHandle(handle), offset, length)
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        handle = await self._threads.run(self._open, path, if_match)
+        return read_blocks(self._threads, handle, offset, length)
+
+    def _open(self, path: TreePath, if_match: Entry | None) -> FileHandle:
+        if is_part(path.name):
+            raise NotFound
+        handle = FileHandle(self.root.open(path), self._threads)
+        if if_match is not None and not is_same(os.fstat(handle.number), if_match):
+            raise Changed
+        return handle
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        _refuse_part_name(path)
-        part = f"{PART}{token_hex(12)}.part"
-        handles: Handles = []
+        refuse_part_name(path)
+        part, handles = make_part_name(), OpenHandles()
         try:
-            await run_to_completion(self._create_part, path, part, handles, tmpfile.create)
-            size = await write_body(body, handles[0])
-            if upload.size is not None and size != upload.size:
-                raise BadRequest(f"the body has {size} bytes instead of the announced {upload.size}")
-            return await run_to_completion(self._commit, path, part, handles[0], upload)
+            await self._threads.run_to_completion(self._create_part, path, part, handles)
+            size = await write_body(self._threads, body, handles[0].number)
+            refuse_other_size(size, upload.size)
+            return await self._threads.run_to_completion(self._commit, path, part, handles[0].number, upload)
         except BaseException:
-            await run_to_completion(self._discard, path, part)
+            await self._drop_part(path, part)
             raise
         finally:
             for handle in handles:
-                os.close(handle)
+                handle.close()
 
-    def _create_part(self, path: TreePath, part: str, handles: Handles, create: Callable[[int, str], int]) -> None:
+    def _create_part(self, path: TreePath, part: str, handles: OpenHandles) -> None:
         """Create the unfinished file of `path`; its handle is added to `handles`, also when the caller is cancelled."""
+        with self._open_target_folder(path) as folder:
+            handle = tmpfile.create(folder, part, self.root.limit_mode(tmpfile.NEW_FILE))
+            handles.append(FileHandle(handle, self._threads))
+
+    @contextmanager
+    def _open_target_folder(self, path: TreePath) -> Iterator[int]:
+        """A handle of the folder of a file that is to be stored; Exists when the file is a folder."""
         with self.root.open_target(path) as (folder, name):
-            if _is_folder(name, folder):
+            if is_folder(name, folder):
                 raise Exists
-            handles.append(create(folder, part))
+            yield folder
 
     def _commit(self, path: TreePath, part: str, handle: int, upload: Upload) -> Entry:
         with self.root.open_target(path) as (folder, name):
             os.utime(handle, (time.time(), upload.modified))
-            tmpfile.commit(handle, folder, part, name, exclusive=upload.exclusive)
-        return self._make_entry(path.name, os.fstat(handle), path.parent)
+            if upload.durable:
+                sync_file(handle)
+            check_wanted()
+            tmpfile.commit(handle, folder, part, name, overwrite=upload.overwrite)
+        if upload.durable:
+            self._durability.sync_names([path])
+        return self._make_exact_entry(path, os.fstat(handle))
+
+    async def _drop_part(self, path: TreePath, part: str) -> None:
+        try:
+            await self._threads.run_to_completion(self._discard, path, part)
+        except Unreachable:
+            self._threads.run_later(self._discard, path, part)
 
     def _discard(self, path: TreePath, part: str) -> None:
         try:
@@ -159,24 +224,24 @@ class Local(Driver):
             pass  # it was never created or has no name, or its folder is gone
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
-        _refuse_part_name(path)
+        refuse_part_name(path)
         part = f"{PART}{key}.part"
-        handles: Handles = []
         try:
-            await run_to_completion(self._create_part, path, part, handles, tmpfile.create_named)
+            await self._threads.run_to_completion(self._begin, path, part)
         except BaseException:
-            await run_to_completion(self._discard, path, part)
+            await self._drop_part(path, part)
             raise
-        finally:
-            for handle in handles:
-                os.close(handle)
         return part
 
+    def _begin(self, path: TreePath, part: str) -> None:
+        with self._open_target_folder(path) as folder:
+            os.close(tmpfile.create_named(folder, part, self.root.limit_mode(tmpfile.NEW_FILE)))
+
     async def abort_by_key(self, path: TreePath, key: str) -> None:
-        await run_in_thread(self._discard, path, f"{PART}{key}.part")
+        await self._threads.run(self._discard, path, f"{PART}{key}.part")
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        await run_in_thread(self._write_part, path, token, offset, content)
+        await self._threads.run(self._write_part, path, token, offset, content)
         return str(len(content))
 
     def _write_part(self, path: TreePath, part: str, offset: int, content: bytes) -> None:
@@ -196,7 +261,7 @@ class Local(Driver):
             os.close(handle)
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        return await run_to_completion(self._commit_parts, path, token, sum(map(int, receipts)), upload)
+        return await self._threads.run_to_completion(self._commit_parts, path, token, sum(map(int, receipts)), upload)
 
     def _commit_parts(self, path: TreePath, part: str, size: int, upload: Upload) -> Entry:
         with self._open_part(path, part) as handle:
@@ -205,47 +270,48 @@ class Local(Driver):
             return self._commit(path, part, handle, upload)
 
     async def abort(self, path: TreePath, token: str) -> None:
-        await run_in_thread(self._discard, path, token)
+        await self._threads.run(self._discard, path, token)
 
     async def makedirs(self, path: TreePath) -> None:
-        await run_in_thread(self._makedirs, path)
+        await self._threads.run(self._makedirs, path)
 
     def _makedirs(self, path: TreePath) -> None:
-        _refuse_part_name(path)
+        refuse_part_name(path)
         for step in reversed(path.ancestors()[:-1]):
             with self.root.open_parent(step) as (folder, name):
                 try:
-                    os.mkdir(name, self._mode, dir_fd=folder)
+                    os.mkdir(name, self.root.limit_mode(self._mode), dir_fd=folder)
                 except FileExistsError:
                     if not stat.S_ISDIR(self.root.stat(step).st_mode):
                         raise Exists from None
+                    continue
+            self._durability.forget(step)
 
-    async def rename(self, path: TreePath, target: TreePath) -> None:
-        await run_in_thread(self._move, path, target)
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self._threads.run(self._move, path, target, overwrite)
 
-    async def move(self, path: TreePath, target: TreePath) -> None:
-        await run_in_thread(self._move, path, target)
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self._threads.run(self._move, path, target, overwrite)
 
-    def _move(self, path: TreePath, target: TreePath) -> None:
-        _refuse_part_name(target)
-        if target.within(path) and target != path:
-            raise StorageProblem("the destination folder is a subfolder of the source folder")
+    def _move(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
+        refuse_part_name(target)
+        if path == target:
+            self.root.stat(path)
+            return
+        refuse_inside_itself(path, target)
         with self.root.open_parent(path) as (source, old), self.root.open_parent(target) as (folder, new):
-            try:
-                os.rename(old, new, src_dir_fd=source, dst_dir_fd=folder)
-            except (IsADirectoryError, NotADirectoryError):
-                raise Exists from None
+            renames.rename(old, new, source, folder, overwrite=overwrite)
 
-    async def copy(self, path: TreePath, target: TreePath) -> None:
-        _refuse_part_name(target)
-        await run_in_thread(copy.copy, self.root, path, target, f"{PART}{token_hex(12)}.part")
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        refuse_part_name(target)
+        await self._threads.run(self._copier.copy, path, target, overwrite, durable)
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, Local):
             return None
         for file in files:
-            _refuse_part_name(file.target)
-        return await run_in_thread(copy.copy_from, source.root, self.root, files, f"{PART}{token_hex(12)}.part")
+            refuse_part_name(file.target)
+        return await self._threads.run(self._copier.copy_from, source.root, files)
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
         return (copy.PART if isinstance(source, Local) else 0), 1  # the kernel serialises writes to one file
@@ -254,81 +320,35 @@ class Local(Driver):
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
         assert isinstance(source, Local)
-        return str(await run_in_thread(self._copy_part, source.root, path, target, token, offset, length))
+        return str(await self._threads.run(self._copy_part, source.root, path, target, token, offset, length))
 
     def _copy_part(self, source: Root, path: TreePath, target: TreePath, part: str, offset: int, length: int) -> int:
-        with copy.open_file(source, path) as handle, self._open_part(target, part) as copied, translate_errors():
-            return copy.copy_range(handle, copied, offset, length)
+        with self._open_part(target, part) as copied:
+            return self._copier.copy_range(source, path, copied, offset, length)
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
             raise Forbidden("delete root folder is not allowed")
-        await run_in_thread(self._recycle if self._recycle_bin else self._remove, path)
+        await self._threads.run(self._remover.remove, path)
 
-    def _remove(self, path: TreePath) -> None:
-        with self.root.open_parent(path) as (folder, name):
-            if _is_folder(name, folder):
-                shutil.rmtree(name, dir_fd=folder)
-            else:
-                os.unlink(name, dir_fd=folder)
+    async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
+        await self._threads.run_to_completion(self._remover.remove_unchanged, path, entry)
 
     async def remove_empty(self, path: TreePath) -> bool:
-        return await run_in_thread(self._remove_empty, path)
+        return await self._threads.run(self._remover.remove_empty, path)
 
-    def _remove_empty(self, path: TreePath) -> bool:
-        with self.root.open_parent(path) as (folder, name):
-            try:
-                os.rmdir(name, dir_fd=folder)
-            except OSError as error:
-                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    return False
-                raise
-        return True
-
-    def _recycle(self, path: TreePath) -> None:
-        assert self._recycle_bin is not None
-        parent = Path(self._recycle_bin + str(path.parent))
-        with translate_errors():
-            parent.mkdir(parents=True, exist_ok=True)
-            target = parent / path.name
-            if os.path.lexists(target):
-                target = parent / f"{path.name}_{datetime.now():%Y%m%d%H%M%S}_{token_hex(2)}"
-        with self.root.open_parent(path) as (folder, name):
-            try:
-                os.rename(name, target, src_dir_fd=folder)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                raise StorageProblem("the recycle bin is on another file system") from None
+    async def sync(self, path: TreePath) -> None:
+        await self._threads.run(self._durability.sync, path)
 
     async def get_space(self) -> Capacity:
+        return await self._threads.run(self._measure_space)
+
+    def _measure_space(self) -> Capacity:
         with translate_errors():
-            status = await run_in_thread(os.statvfs, self.root.real)
+            status = os.statvfs(self.root.real)
         return Capacity(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         if not self.options.thumbnail or not is_picture(path.name):
             raise NotSupported
-        handle = await run_in_thread(self.root.open, path)
-        return await self._thumbnails.make(handle, path.name)
-
-
-def _refuse_part_name(path: TreePath) -> None:
-    """Refuse the names of unfinished files, which listings leave out."""
-    if any(name.startswith(PART) for name in path.split("/")):
-        raise Forbidden(f"names that begin with {PART} are kept for unfinished files")
-
-
-def _is_folder(name: str, folder: int) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return await self._thumbnails.make(self.root, path)

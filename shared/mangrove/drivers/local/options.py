@@ -29,7 +29,7 @@ def parse_mode(text: str) -> int:
     try:
         return int(text, 8)
     except ValueError:
-        raise StorageProblem(f'strconv.ParseUint: parsing "{text[:40]}": invalid syntax') from None
+        raise StorageProblem(f'mkdir_perm: "{text[:40]}" is no octal number') from None
 
 
 def check_video_position(text: str) -> None:

@@ -11,10 +11,23 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
+from mangrove.config import config
+from mangrove.drivers.threads import is_given_up
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, NotSupported, StorageProblem
+from mangrove.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
 
+Segments = tuple[str, ...]  # of a path below the root, links resolved
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOENT: (NotFound, None),
@@ -43,23 +56,53 @@ def translate_errors() -> Iterator[None]:
         raise kind(text) from error
 
 
+def check_wanted() -> None:
+    """Unreachable when the call that runs in this thread has been answered so: it must change nothing any more."""
+    if is_given_up():
+        raise Unreachable
+
+
+def _lies_in(real: str, folder: str) -> bool:
+    """Whether a path is that of a folder or below it, both with links resolved."""
+    return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
 class Root:
-    """The root folder of a storage. All methods block; they are called in threads."""
+    """The root folder of a storage. All but making it blocks, and is called in threads."""
 
     def __init__(self, folder: str) -> None:
-        self.real = os.path.realpath(folder)
+        self._folder = folder
 
-    def _resolve(self, path: TreePath) -> list[str]:
+    @cached_property
+    def real(self) -> str:
+        """Its absolute path, links resolved when it is first used."""
+        return os.path.realpath(self._folder)
+
+    @cached_property
+    def _is_private(self) -> bool:
+        """Whether it lies in the data directory, where everything is for the owner alone."""
+        data = config().data
+        return data is not None and _lies_in(self.real, os.path.realpath(data))
+
+    def limit_mode(self, mode: int) -> int:
+        """The permissions with which something is made below, of which the umask takes its own."""
+        return mode & 0o700 if self._is_private else mode
+
+    def extend_mode(self, mode: int) -> int:
+        """The permissions that a file below would have elsewhere, of which the umask takes its own."""
+        owner = mode & 0o700
+        return mode | owner >> 3 | owner >> 6 if self._is_private else mode
+
+    def resolve(self, path: TreePath) -> Segments:
         """The real segments of `path` below the root, links resolved; NotFound when it leads outside."""
         real = os.path.realpath(self.real + str(path))
         if real == self.real:
-            return []
-        prefix = self.real.rstrip("/") + "/"
-        if not real.startswith(prefix):
+            return ()
+        if not _lies_in(real, self.real):
             raise NotFound
-        return real[len(prefix) :].split("/")
+        return tuple(real[len(self.real.rstrip("/")) + 1 :].split("/"))
 
-    def _open_folder(self, segments: list[str]) -> int:
+    def _open_folder(self, segments: Segments) -> int:
         handle = os.open(self.real, _FOLDER)
         for segment in segments:
             try:
@@ -73,13 +116,24 @@ class Root:
     def open_folder(self, path: TreePath) -> Iterator[int]:
         """A handle of the folder `path`; NotFound, or NotSupported when it is a file."""
         with translate_errors():
-            segments = self._resolve(path)
+            segments = self.resolve(path)
             try:
                 handle = self._open_folder(segments)
             except NotADirectoryError:
                 if self.stat(path) is not None:
                     raise NotAFolder from None
                 raise
+            try:
+                check_wanted()
+                yield handle
+            finally:
+                os.close(handle)
+
+    @contextmanager
+    def open_real_folder(self, segments: Segments) -> Iterator[int]:
+        """A handle of a folder that `resolve` found."""
+        with translate_errors():
+            handle = self._open_folder(segments)
             try:
                 yield handle
             finally:
@@ -96,11 +150,12 @@ class Root:
         """As `open_parent`, with links resolved: where the bytes are or are to be; Forbidden when that is outside."""
         with translate_errors():
             try:
-                segments = self._resolve(path)
+                segments = self.resolve(path)
             except NotFound:
                 raise Forbidden from None
             handle = self._open_folder(segments[:-1])
             try:
+                check_wanted()
                 yield handle, segments[-1] if segments else "."
             finally:
                 os.close(handle)
@@ -108,7 +163,7 @@ class Root:
     def open(self, path: TreePath) -> int:
         """A handle for reading the regular file `path`; NotSupported for a folder or a device."""
         with translate_errors():
-            segments = self._resolve(path)
+            segments = self.resolve(path)
             if not segments:
                 raise NotAFile
             handle = self._open_folder(segments[:-1])
@@ -124,7 +179,7 @@ class Root:
     def stat(self, path: TreePath) -> os.stat_result:
         """The status of what `path` leads to; NotFound when that is nothing or outside."""
         with translate_errors():
-            segments = self._resolve(path)
+            segments = self.resolve(path)
             if not segments:
                 return os.stat(self.real)
             handle = self._open_folder(segments[:-1])

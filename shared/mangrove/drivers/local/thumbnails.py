@@ -1,32 +1,189 @@
-"""Thumbnails of pictures: bounded in pixels and in number at once, and cached in a folder if there is one."""
+"""Thumbnails of pictures, decoded in processes of their own with bounds, and cached in a folder if there is one."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
+import json
 import os
-import threading
-import warnings
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from PIL import Image, ImageOps, UnidentifiedImageError
+from typing import BinaryIO
 
 from mangrove import runtime
-from mangrove.problems import NotSupported
+from mangrove.concurrency import finish_despite_cancel
+from mangrove.drivers.local.decoder import HEAD, MOST_PIXELS, Outcome
+from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.threads import StorageThreads
+from mangrove.paths import TreePath
+from mangrove.problems import NotSupported, StorageProblem
+from mangrove.telemetry import log_event
 
-WIDTH = 144  # pixels
-MOST_PIXELS = 64_000_000  # of the original
-LARGE = 4_000_000  # pixels from which on one picture is decoded at a time
+PROGRAM = Path(__file__).with_name("decoder.py")
+LARGE = 4_000_000  # pixels to be decoded from which on a picture waits for those of its kind
+MOST_PICTURE = 4 << 20  # bytes of a thumbnail
+SPENT = (-signal.SIGPROF, -signal.SIGKILL)  # how a process ends that computed for too long, or was ended
+END_SECONDS = 1.0  # that a process which closed its socket may take to end
 MOST_SVG = 1 << 20  # bytes
-PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "ico", "avif", "svg"})
+PICTURES = frozenset({"jpg", "jpeg", "png", "gif", "bmp", "webp", "tiff", "tif", "avif", "svg"})
 
 
-class LargePictureLock:
-    """Held while a large picture is decoded, so that the process holds the pixels of one only."""
+class DecoderGone(Exception):
+    """The process has ended."""
+
+
+class DecoderLate(DecoderGone):
+    """The process did not answer in time."""
+
+
+class Decoder:
+    """A process that decodes one picture after the other, within `mebibytes` and `seconds` of computing for each."""
+
+    def __init__(self, mebibytes: int, seconds: int, pixels: int) -> None:
+        self._seconds = seconds
+        self._socket, theirs = socket.socketpair()
+        bounds = json.dumps([[one for one in sys.path if one], mebibytes, seconds, pixels])
+        # of the environment, with its secrets, it needs only where the interpreter finds its libraries
+        environment = {"MALLOC_ARENA_MAX": "1", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        with theirs:
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - our own program, no input of others
+                [sys.executable, "-I", "-S", str(PROGRAM), bounds],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def decode(self, file: BinaryIO) -> tuple[Outcome, bytes]:
+        """The outcome for a picture, and its thumbnail; DecoderGone."""
+        end = time.monotonic() + self._seconds * 3
+        try:
+            socket.send_fds(self._socket, [b"?"], [file.fileno()])
+            outcome, size = HEAD.unpack(self._receive(HEAD.size, end))
+            if size > MOST_PICTURE:
+                raise DecoderGone
+            return Outcome(outcome), self._receive(size, end)
+        except TimeoutError:
+            raise DecoderLate from None
+        except (OSError, ValueError):
+            raise DecoderGone from None
+
+    def _receive(self, size: int, end: float) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            self._socket.settimeout(max(end - time.monotonic(), 0.001))
+            block = self._socket.recv(size - len(received))
+            if not block:
+                raise DecoderGone
+            received += block
+        return bytes(received)
+
+    def stop(self, patience: float = 0.0) -> int:
+        """End it, unless it does so by itself within `patience` seconds; its exit status. One that hangs in the kernel
+        ends when the storage answers."""
+        self._socket.close()
+        for seconds in (patience, 1.0):
+            try:
+                return self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return -1
+
+
+class DecoderPool:
+    """At most `size` processes, which begin when they are needed and end when they are not."""
+
+    def __init__(self, size: int, mebibytes: int, seconds: int, pixels: int) -> None:
+        self._bounds = (mebibytes, seconds, pixels)
+        self._threads = ThreadPoolExecutor(size, "thumbnails")  # each with a process while it works
+        self._idle: deque[Decoder] = deque()
+        self._working: set[Decoder] = set()
+
+    async def decode(self, file: BinaryIO) -> tuple[Outcome, bytes] | None:
+        """The outcome for a picture, and its thumbnail; None when it took more than a process may take."""
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._decode, file)
+        return await finish_despite_cancel(work)  # the file stays open for so long
+
+    def _decode(self, file: BinaryIO) -> tuple[Outcome, bytes] | None:
+        was_late = False
+        while True:
+            file.seek(0)
+            decoder, is_new = self._take()
+            try:
+                outcome = decoder.decode(file)
+            except DecoderGone as gone:
+                is_late = isinstance(gone, DecoderLate)
+                status = decoder.stop(0.0 if is_late else END_SECONDS)
+                # late, though the kernel ends what computes for so long: the disk or the machine stood still, once
+                # gone by itself: it had nothing to do for a while, or was about to
+                if not was_late if is_late else status not in SPENT and not is_new:
+                    was_late = is_late
+                    continue
+                log_event("a picture took too much work", status=status, is_late=is_late, is_new=is_new)
+                return None
+            finally:
+                self._working.discard(decoder)
+            self._idle.append(decoder)
+            return outcome
+
+    def _take(self) -> tuple[Decoder, bool]:
+        """A process that is free, and whether it is new."""
+        decoder: Decoder | None = None
+        while self._idle and decoder is None:
+            decoder = self._idle.pop()
+            if not decoder.is_running():
+                decoder.stop()
+                decoder = None
+        is_new = decoder is None
+        if decoder is None:
+            try:
+                decoder = Decoder(*self._bounds)
+            except OSError:
+                raise StorageProblem("no thumbnail: the process that makes it cannot be started") from None
+        self._working.add(decoder)
+        return decoder, is_new
+
+    def close(self) -> None:
+        """End all processes; what they work on fails."""
+        for decoder in [*self._working, *self._idle]:
+            decoder.stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Decoders:
+    """The processes that decode pictures for all storages. Large pictures wait for each other and for nobody else, so
+    that a few of them stop no thumbnail of another kind, and take the memory of one."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self._small = DecoderPool(2, mebibytes=160, seconds=5, pixels=LARGE)
+        self._large = DecoderPool(1, mebibytes=640, seconds=15, pixels=MOST_PIXELS)
+
+    async def make_thumbnail(self, file: BinaryIO) -> bytes:
+        """A PNG of the picture in `file`; NotSupported when there is none to be had."""
+        found = await self._small.decode(file)
+        if found is not None and found[0] is Outcome.NEEDS_MORE:
+            found = await self._large.decode(file)
+        if found is None:
+            raise NotSupported("the picture takes too much work for a thumbnail")
+        outcome, picture = found
+        if outcome is Outcome.NOT_A_PICTURE:
+            raise NotSupported("not a picture")
+        if outcome is not Outcome.MADE:
+            raise NotSupported("the picture is too large for a thumbnail")
+        return picture
+
+    def close(self) -> None:
+        self._small.close()
+        self._large.close()
 
 
 def is_picture(name: str) -> bool:
@@ -35,32 +192,41 @@ def is_picture(name: str) -> bool:
 
 
 class ThumbnailMaker:
-    """Makes thumbnails, `at_once` at a time, and caches them in `folder` unless that is empty."""
+    """Makes thumbnails for a storage, `at_once` at a time; keeps them in `folder` unless that is ""."""
 
-    def __init__(self, at_once: str, folder: str) -> None:
+    def __init__(self, threads: StorageThreads, at_once: str, folder: str) -> None:
+        self._threads = threads
         number = int(at_once) if at_once.isdecimal() else 16
         self._limit = asyncio.Semaphore(min(max(number, 1), 64))
         self._folder = Path(folder) if folder else None
 
-    async def make(self, handle: int, name: str) -> tuple[bytes, str]:
-        """The thumbnail and its MIME type; closes the handle. NotSupported when the file is no picture."""
+    async def make(self, root: Root, path: TreePath) -> tuple[bytes, str]:
+        """The thumbnail of a file and its MIME type; NotSupported when it is no picture."""
+        if path.name.lower().endswith(".svg"):
+            return await self._threads.run(_read_svg, root, path), "image/svg+xml"
         async with self._limit:
-            return await asyncio.to_thread(self._make, handle, name)
+            return await self._make(root, path), "image/png"
 
-    def _make(self, handle: int, name: str) -> tuple[bytes, str]:
-        with os.fdopen(handle, "rb") as file:
-            if name.lower().endswith(".svg"):
-                return file.read(MOST_SVG), "image/svg+xml"
-            cached = self._find_cache_path(os.fstat(file.fileno()))
-            if cached is not None and cached.is_file():
-                return cached.read_bytes(), "image/png"
-            picture = shrink(file)
+    async def _make(self, root: Root, path: TreePath) -> bytes:
+        opened: list[BinaryIO] = []
+        try:
+            known, cached = await self._threads.run_to_completion(self._open, root, path, opened)
+            if known is not None:
+                return known
+            picture = await runtime.get(Decoders).make_thumbnail(opened[0])
+        finally:
+            for file in opened:
+                file.close()
         if cached is not None:
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            part = cached.with_suffix(f".{os.getpid()}.part")
-            part.write_bytes(picture)
-            part.replace(cached)
-        return picture, "image/png"
+            await self._threads.run_to_completion(_keep, cached, picture)
+        return picture
+
+    def _open(self, root: Root, path: TreePath, opened: list[BinaryIO]) -> tuple[bytes | None, Path | None]:
+        """The thumbnail if it is kept already, and where; the file is added to `opened`."""
+        file = os.fdopen(root.open(path), "rb", buffering=0)
+        opened.append(file)
+        cached = self._find_cache_path(os.fstat(file.fileno()))
+        return (cached.read_bytes() if cached is not None and cached.is_file() else None), cached
 
     def _find_cache_path(self, status: os.stat_result) -> Path | None:
         if self._folder is None:
@@ -69,31 +235,14 @@ class ThumbnailMaker:
         return self._folder / f"mangrove_thumb_{hashlib.sha256(version.encode()).hexdigest()}.png"
 
 
-def shrink(file: io.BufferedReader) -> bytes:
-    """A PNG of the picture in `file`, WIDTH pixels wide and turned as it says; NotSupported when it is none."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted here
-            with Image.open(file) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise NotSupported("the picture is too large for a thumbnail")
-                image.draft("RGB", (WIDTH * 2, WIDTH * 2 * image.height // max(image.width, 1) + 1))
-                if image.width * image.height > LARGE:
-                    with runtime.get(LargePictureLock).lock:
-                        _decode_reduced(image)
-                turned = ImageOps.exif_transpose(image)
-                height = max(1, round(turned.height * WIDTH / turned.width))
-                small = turned.convert("RGBA").resize((WIDTH, min(height, WIDTH * 20)))
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        raise NotSupported("not a picture") from None
-    out = io.BytesIO()
-    small.save(out, "PNG")
-    return out.getvalue()
+def _read_svg(root: Root, path: TreePath) -> bytes:
+    with os.fdopen(root.open(path), "rb") as file:
+        return file.read(MOST_SVG)
 
 
-def _decode_reduced(image: Image.Image) -> None:
-    """Decode to twice the thumbnail's size: what follows copies the whole picture several times."""
-    factor = min(image.width, image.height) / (WIDTH * 2)
-    if factor > 1:
-        gap = None if image.mode.startswith("I;16") else 2.0  # Pillow cannot reduce these
-        image.thumbnail((image.width / factor, image.height / factor), reducing_gap=gap)
+def _keep(cached: Path, picture: bytes) -> None:
+    """Store a thumbnail as a whole."""
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    part = cached.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(picture)
+    part.replace(cached)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 
+from mangrove.drivers.local.noreplace import rename_noreplace
+
 _TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
 _NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # what file systems without it answer
-_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def create(folder: int, part: str, mode: int = 0o666) -> int:
+NEW_FILE = 0o666  # permissions, of which the umask takes its own
+
+
+def create(folder: int, part: str, mode: int = NEW_FILE) -> int:
     """A handle of a new file in `folder`; it is named `part` where the file system needs a name."""
     if _TMPFILE:
         try:
@@ -21,15 +25,15 @@ def create(folder: int, part: str, mode: int = 0o666) -> int:
     return create_named(folder, part, mode)
 
 
-def create_named(folder: int, part: str, mode: int = 0o666) -> int:
+def create_named(folder: int, part: str, mode: int = NEW_FILE) -> int:
     """A handle of a new file `part` in `folder`, which another process can continue."""
     return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
-def commit(handle: int, folder: int, part: str, name: str, *, exclusive: bool = False) -> None:
-    """Give the file its name, replacing a file there; IsADirectoryError for a folder.
+def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = True) -> None:
+    """Give the file its name, replacing a file there; FileExistsError for a folder.
 
-    `exclusive`: FileExistsError when anything has that name.
+    Without `overwrite`, FileExistsError when anything has that name.
     """
     if os.fstat(handle).st_nlink == 0:
         source = f"/proc/self/fd/{handle}"
@@ -37,24 +41,16 @@ def commit(handle: int, folder: int, part: str, name: str, *, exclusive: bool = 
             os.link(source, name, dst_dir_fd=folder, follow_symlinks=True)
             return
         except FileExistsError:
-            if exclusive:
+            if not overwrite:
                 raise
             os.link(source, part, dst_dir_fd=folder, follow_symlinks=True)
-    elif exclusive and _link_and_unlink(part, name, folder):
+    elif not overwrite:
+        rename_noreplace(part, name, folder, folder)
         return
-    os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _link_and_unlink(part: str, name: str, folder: int) -> bool:
-    """Rename a finished file unless the name is taken; False where the file system has no hard links."""
     try:
-        os.link(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:
-        if error.errno in _NO_HARD_LINKS:
-            return False
-        raise
-    os.unlink(part, dir_fd=folder)
-    return True
+        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except IsADirectoryError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
 
 
 def discard(folder: int, part: str) -> None:

@@ -2,66 +2,152 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 
+from mangrove.concurrency import finish_despite_cancel, gather_bounded
 from mangrove.drivers.base import CopyRequest, Entry
-from mangrove.drivers.s3.upload import Call
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.drivers.refusals import Stat, refuse_existing
+from mangrove.drivers.s3.conditions import ABSENT
+from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
+from mangrove.problems import Changed, Exists, NotSupported, StorageProblem
 
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more is copied part by part
 PART = 512 << 20  # bytes in flight at once
 PARTS_AT_ONCE = 3
 AT_ONCE = 8  # objects in flight
+DESCRIPTION = (
+    "CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType", "Metadata",
+)  # fmt: skip
 
-Stat = Callable[[TreePath], Awaitable[Entry]]
 CopySource = Mapping[str, str]  # bucket and key of an object, as boto3 takes them
 
 
-async def copy_object(call: Call, source: CopySource, target: str, size: int | None) -> None:
-    """Copy an object; NotSupported for one that has to be copied in parts, which is work for a task."""
-    if size is None or size > LARGEST_COPY:
+async def copy_object(objects: Objects, source: CopySource, entry: Entry, target: str, overwrite: bool) -> str:
+    """Copy the object that `entry` shows; the ETag of the copy. Changed when it is another by now, as far as the
+    server looks; Exists when the copy would replace an object and must not, as far as the server decides that.
+    NotSupported for one that has to be copied in parts, which is work for a task."""
+    if entry.size is None or entry.size > LARGEST_COPY:
         raise NotSupported
-    await call("copy_object", Key=target, CopySource=source)
+    refusals = await objects.conditions.ask() if not overwrite else None
+    if refusals is not None and refusals.puts and not refusals.copies:
+        return await _copy_by_upload(objects, source, entry, target)
+    condition = _match(entry.etag) | (ABSENT if refusals is not None and refusals.copies else {})
+    try:
+        answer = await objects.api("copy_object", Key=target, CopySource=source, **condition)
+    except Changed:
+        if not overwrite and await objects.find(target) is not None:
+            raise Exists from None
+        raise
+    except NotSupported:
+        if refusals is None or not refusals.copies:
+            raise
+        objects.conditions.forget_copies()
+        return await _copy_by_upload(objects, source, entry, target)
+    objects.integrity.note_copy()
+    return get_etag(answer["CopyObjectResult"])
+
+
+async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, target: str) -> str:
+    """As `copy_object`, never replacing, on a server that decides that for uploads alone."""
+    head = await objects.api("head_object", **source)
+    if not is_same(entry, make_entry("", head)):
+        raise Changed
+    described = {name: head[name] for name in DESCRIPTION if head.get(name)}
+    if not entry.size:
+        return await objects.put(target, b"", overwrite=False, **described)
+    upload_id = await objects.begin(target, **described)
+    try:
+        part = await _copy_range(objects, source, entry.etag, target, upload_id, 1, 0, entry.size)
+        etag = await objects.complete(target, upload_id, [part], overwrite=False)
+    except BaseException:
+        await finish_despite_cancel(objects.abort(target, upload_id))
+        raise
+    objects.integrity.note_copy()
+    return etag
 
 
 async def copy_part(
-    call: Call, source: CopySource, target: str, upload_id: str, number: int, offset: int, length: int
-) -> str:
-    """Copy a range of an object as a part of an upload; the part's ETag."""
-    span = f"bytes={offset}-{offset + length - 1}"
-    answer = await call(
-        "upload_part_copy", Key=target, UploadId=upload_id, PartNumber=number, CopySource=source, CopySourceRange=span
-    )
-    return str(answer["CopyPartResult"]["ETag"])
+    objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
+) -> Part:
+    """Copy a range of the object with this ETag as a part of an upload; Changed when it has another by now, also on
+    a server that does not look."""
+    part = await _copy_range(objects, source, etag, target, upload_id, number, offset, length)
+    if get_etag(await objects.api("head_object", **source)) != etag:
+        raise Changed
+    objects.integrity.note_copy()
+    return part
+
+
+async def _copy_range(
+    objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
+) -> Part:
+    answer = await objects.api(
+        "upload_part_copy", Key=target, UploadId=upload_id, PartNumber=number, CopySource=source,
+        CopySourceRange=f"bytes={offset}-{offset + length - 1}", **_match(etag),
+    )  # fmt: skip
+    result = answer["CopyPartResult"]
+    return Part(length, str(result["ETag"]), str(result.get("ChecksumCRC32", "")), etag)
+
+
+def _match(etag: str) -> dict[str, str]:
+    return {"CopySourceIfMatch": f'"{etag}"'} if etag else {}
 
 
 async def copy_from(
-    call: Call, stat_source: Stat, stat_target: Stat, files: Sequence[tuple[CopySource, str, CopyRequest]]
+    objects: Objects, stat_source: Stat, stat_target: Stat, files: Sequence[tuple[CopySource, str, CopyRequest]]
 ) -> Sequence[StorageProblem | None]:
     """Copy small objects of another bucket; the problem of each, or None."""
-    limit = asyncio.Semaphore(AT_ONCE)
 
     async def copy_one(source: CopySource, key: str, file: CopyRequest) -> StorageProblem | None:
-        async with limit:
-            try:
-                found = await stat_source(file.source)
-                if found.is_dir or (found.size, found.modified) != (file.size, file.modified):
-                    raise StorageProblem("the source changed since the task began")
-                if not file.overwrite and await _exists(stat_target, file.target):
-                    raise Exists
-                await call("copy_object", Key=key, CopySource=source, CopySourceIfMatch=f'"{found.etag}"')
-            except StorageProblem as problem:
-                return problem
+        try:
+            found = await stat_source(file.source)
+            if found.is_dir or not is_same(found, Entry("", file.size, file.modified, False, etag=file.etag)):
+                raise StorageProblem("the source changed since the task began")
+            if not file.overwrite:
+                await refuse_existing(stat_target, file.target)
+            await copy_object(objects, source, found, key, file.overwrite)
+        except StorageProblem as problem:
+            return problem
         return None
 
-    return await asyncio.gather(*(copy_one(*file) for file in files))
+    return await gather_bounded([partial(copy_one, *file) for file in files], AT_ONCE)
 
 
-async def _exists(stat: Stat, path: TreePath) -> bool:
+async def copy_folder(
+    objects: Objects, found: Mapping[str, Entry], old: str, new: str, placeholder: str, overwrite: bool
+) -> None:
+    """Copy the objects `found` below the prefix `old` to the prefix `new`.
+
+    Without `overwrite` the placeholder of the new folder is made first, where the server refuses a second one: of two
+    copies to one name, one gets it. When that one fails, what it copied is removed again.
+    """
+    claims = not overwrite and (await objects.conditions.ask()).puts
+    if claims:
+        await objects.put(new + placeholder, b"", overwrite=False)
+    keys = [key for key in found if not claims or key != old + placeholder]
+    copies: dict[str, Entry] = {}
+
+    async def copy_one(key: str) -> None:
+        source, target = {"Bucket": objects.api.bucket, "Key": key}, new + key.removeprefix(old)
+        etag = await copy_object(objects, source, found[key], target, overwrite)
+        copies[target] = Entry("", found[key].size, 0.0, False, etag=etag)
+
     try:
-        await stat(path)
-    except NotFound:
-        return False
-    return True
+        await gather_bounded([partial(copy_one, key) for key in keys], AT_ONCE)
+    except BaseException:
+        if claims:
+            copies[new + placeholder] = Entry("", 0, 0.0, False)
+            await finish_despite_cancel(_remove_copies(objects, copies))
+        raise
+    if claims and keys and old + placeholder not in found:
+        await objects.api("delete_object", Key=new + placeholder)
+
+
+async def _remove_copies(objects: Objects, copies: Mapping[str, Entry]) -> None:
+    async def remove_one(key: str) -> None:
+        with suppress(StorageProblem):  # the failure that led here is the one to tell
+            await objects.remove_unchanged(key, copies[key])
+
+    await gather_bounded([partial(remove_one, key) for key in copies], AT_ONCE)

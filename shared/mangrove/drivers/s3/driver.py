@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-import boto3
-import httpx
-
-from mangrove.drivers.base import BLOCK, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.concurrency import gather_bounded
+from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
 from mangrove.drivers.s3 import copy, pages
-from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, THREADS, make_client
+from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.checksums import parse_checksums
+from mangrove.drivers.s3.conditions import Conditions
 from mangrove.drivers.s3.errors import translate_errors
 from mangrove.drivers.s3.links import remove_bucket, replace_host
+from mangrove.drivers.s3.objects import Objects, Part, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.drivers.s3.upload import StreamingUpload, abort_upload, begin_upload, parse_checksums
+from mangrove.drivers.s3.reading import open_object
+from mangrove.drivers.s3.upload import StreamingUpload
 from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFolder, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.streams import stream
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"
 AT_ONCE = 1000  # objects of a folder that are copied or moved without a task
-COPIES = 8  # object copies in flight
 SAME_SERVER = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
 LONGEST_LINK = 7 * 24 * 3600  # seconds that a signature may be valid
-COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
-COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
-Result = TypeVar("Result")
 
 
 class S3(Driver):
@@ -46,12 +53,9 @@ class S3(Driver):
         root = TreePath(options.root_folder_path)
         self._root = "" if root == "/" else f"{root[1:]}/"
         self._placeholder = options.placeholder or PLACEHOLDER
-        self._session = boto3.session.Session()
-        self._pool: ThreadPoolExecutor | None = None
-        self.client: Any = None
-        self.copy_client: Any = None  # waits longer for an answer
-        self._link_client: Any = None  # signs links
-        self._http: httpx.AsyncClient | None = None
+        self.call = Api(options, f"s3 {context.mount_path}")
+        self._conditions = Conditions(self.call, options, self._root)
+        self._objects = Objects(self.call, self._conditions)
 
     async def start(self) -> None:
         options = self.options
@@ -60,39 +64,33 @@ class S3(Driver):
         ambient = os.environ.get("AWS_ACCESS_KEY_ID") == DUMMY_KEY
         if not (options.access_key_id and options.secret_access_key) and (options.access_key_id or ambient):
             raise StorageProblem("access_key_id and secret_access_key are required on this machine")
-        self._pool = ThreadPoolExecutor(THREADS, "s3")
-        make = partial(make_client, self._session, options)
-        endpoint = parse_endpoint(options.endpoint)
-        with translate_errors():
-            self.client = await self._run_in_thread(partial(make, endpoint))
-            self.copy_client = await self._run_in_thread(partial(make, endpoint, COPY_SECONDS))
-            self._link_client = self.client
-            if options.custom_host and options.enable_custom_host_presign:
-                self._link_client = await self._run_in_thread(partial(make, parse_endpoint(options.custom_host)))
-        headers = {"user-agent": options.user_agent} if options.user_agent else {}
-        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-        self._http = await self._run_in_thread(partial(httpx.AsyncClient, timeout=timeout, headers=headers))
+        await self.call.start()
 
     async def stop(self) -> None:
         """Calls in flight go on: the threads end with the last reference to the driver."""
-        if self._http is not None:
-            await self._http.aclose()
-        for client in (self.client, self.copy_client, self._link_client):
-            if client is not None:
-                client.close()
+        await self.call.stop()
 
-    async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    @property
+    def client(self) -> Any:
+        """boto3's client; other storages with equal options use the same."""
+        return self.call.client
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
-        """One operation of the S3 API on the bucket, in a thread; a StorageProblem when it fails."""
-        method = getattr(self.copy_client if operation in COPYING else self.client, operation)
-        with translate_errors():
-            return await self._run_in_thread(partial(method, Bucket=self.options.bucket, **arguments))
+    async def can_refuse_existing(self) -> bool:
+        return (await self._conditions.ask()).puts
+
+    async def proves_writes(self) -> bool:
+        return self._objects.integrity.proven
 
     def get_key(self, path: TreePath) -> str:
         """The key of a file."""
         return self._root + path[1:]
+
+    def _make_key(self, path: TreePath) -> str:
+        """The key of a file that is to be stored, or of its folder; Forbidden where listings would leave it out."""
+        for name in path[1:].split("/"):
+            if not pages.is_usable(name) or name == self._placeholder:
+                raise Forbidden(f"the name {name!r} cannot be used in this storage")
+        return self.get_key(path)
 
     def _prefix(self, path: TreePath) -> str:
         """What the keys of all a folder holds begin with."""
@@ -103,14 +101,16 @@ class S3(Driver):
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
         prefix, exists, start = self._prefix(path), path == "/", ""
-        following: asyncio.Task[pages.Page] | None = asyncio.create_task(self._page(prefix, ""))
+        following: asyncio.Task[pages.Page] | None = asyncio.create_task(self.call.list_page(prefix, ""))
         try:
             while following is not None:
                 page = await following
                 if start and page.next_start == start:
                     raise Unreachable("the S3 server repeats a page of the listing")
                 start = page.next_start
-                following = asyncio.create_task(self._page(prefix, page.next_start)) if page.next_start else None
+                following = (
+                    asyncio.create_task(self.call.list_page(prefix, page.next_start)) if page.next_start else None
+                )
                 exists = exists or bool(page.files or page.folders)
                 found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
                 yield found + [entry for entry in page.files if entry.name not in ("", self._placeholder)]
@@ -121,20 +121,6 @@ class S3(Driver):
             if await self._is_file(path):
                 raise NotAFolder
             raise NotFound
-
-    async def _page(self, prefix: str, start: str) -> pages.Page:
-        """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time."""
-        assert self._http is not None
-        if self._http.is_closed:
-            raise Unreachable("the storage was stopped meanwhile")
-        v2 = self.options.list_object_version == "v2"
-        query = {"Bucket": self.options.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
-        if start:
-            query["ContinuationToken" if v2 else "Marker"] = start
-        sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)
-        with translate_errors():
-            status, body = await pages.fetch(self._http, await self._run_in_thread(sign))
-            return await self._run_in_thread(partial(pages.parse, status, body, prefix))
 
     async def _is_file(self, path: TreePath) -> bool:
         try:
@@ -151,8 +137,7 @@ class S3(Driver):
             if await self._has_objects(path):
                 return Entry(path.name, 0, self.context.modified, True)
             raise NotFound from None
-        modified, etag = found["LastModified"].timestamp(), found.get("ETag", "").strip('"')
-        return Entry(path.name, found["ContentLength"], modified, False, etag=etag)
+        return make_entry(path.name, found)
 
     async def _has_objects(self, path: TreePath) -> bool:
         """Whether any key lies below a folder."""
@@ -163,44 +148,27 @@ class S3(Driver):
         operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
         return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most)
 
-    async def read(self, path: TreePath, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
         if length == 0:
             if (await self.stat(path)).is_dir:
                 raise NotFound
             return stream(b"")
-        span = {}
-        if offset or length is not None:
-            span = {"Range": f"bytes={offset}-{'' if length is None else offset + length - 1}"}
-        found = await self.call("get_object", Key=self.get_key(path), **span)
-        if offset and not found.get("ContentRange", "").startswith(f"bytes {offset}-"):
-            found["Body"].close()  # rclone answers a range with 200 and says so in ContentRange alone
-            raise StorageProblem("the S3 server does not answer ranges")
-        if length is not None and found["ContentLength"] != length:
-            found["Body"].close()
-            raise StorageProblem("the object changed while it was read")
-        return self._read_blocks(found["Body"])
-
-    async def _read_blocks(self, body: Any) -> AsyncIterator[bytes]:
-        """The body in blocks; the next one is fetched while one is used."""
-        assert self._pool is not None
-        following = self._pool.submit(body.read, BLOCK)
-        try:
-            while True:
-                with translate_errors():
-                    block = await asyncio.wrap_future(following)
-                if not block:
-                    return
-                following = self._pool.submit(body.read, BLOCK)
-                yield block
-        finally:
-            following.cancel()
-            following.add_done_callback(lambda _: body.close())  # closing under a read waits for it, up to READ_SECONDS
+        body = await open_object(self.call, self.get_key(path), offset, length, if_match)
+        return body.read_blocks()
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-        return await StreamingUpload(self.call, self.get_key(path), upload).run(path.name, body)
+        key = self._make_key(path)
+        if not upload.overwrite:
+            await refuse_existing(self.stat, path)
+        return await StreamingUpload(self._objects, key, upload).run(path.name, body)
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
-        return await begin_upload(self.call, self.get_key(path), upload.mime)
+        target = self._make_key(path)
+        if not upload.overwrite:
+            await refuse_existing(self.stat, path)
+        return await self._objects.begin(target, ContentType=upload.mime)
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
         """Aborts nothing: no server shows which of the uploads to a key belongs to which attempt.
@@ -217,37 +185,37 @@ class S3(Driver):
         return {f"s3:{self.options.bucket}/{self.get_key(path)}"}
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        answer = await self.call("upload_part", Key=self.get_key(path), UploadId=token, PartNumber=number, Body=content)
-        return f"{len(content)} {answer['ETag']}"
+        return (await self._objects.put_part(self.get_key(path), token, number, content)).format_receipt()
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        stored = [receipt.partition(" ") for receipt in receipts]
-        size = sum(int(length) for length, _, _ in stored)
+        parts = list(map(Part.parse_receipt, receipts))
+        size = sum(part.length for part in parts)
         if size != upload.size:
             raise StorageProblem(f"the parts have {size} bytes instead of {upload.size}")
-        parts = [{"PartNumber": number, "ETag": etag} for number, (_, _, etag) in enumerate(stored, 1)]
-        await self.call(
-            "complete_multipart_upload", Key=self.get_key(path), UploadId=token, MultipartUpload={"Parts": parts}
-        )
+        if not upload.overwrite:
+            await refuse_existing(self.stat, path)
+        await self._objects.complete(self.get_key(path), token, parts, upload.overwrite)
         return await self.stat(path)
 
     async def abort(self, path: TreePath, token: str) -> None:
-        await abort_upload(self.call, self.get_key(path), token)
+        await self._objects.abort(self.get_key(path), token)
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, S3) or not self._can_copy_from(source):
             return None
         sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
         requests = [(one, self.get_key(file.target), file) for one, file in zip(sources, files, strict=True)]
-        return await copy.copy_from(self.call, source.stat, self.stat, requests)
+        return await copy.copy_from(self._objects, source.stat, self.stat, requests)
 
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
     ) -> str:
+        """The receipt names the version of the file: `finish` refuses parts of two."""
         assert isinstance(source, S3)
-        copy_source = source.make_copy_source(source.get_key(path))
-        etag = await copy.copy_part(self.call, copy_source, self.get_key(target), token, number, offset, length)
-        return f"{length} {etag}"
+        found, copy_source = await source.stat(path), source.make_copy_source(source.get_key(path))
+        key = self.get_key(target)
+        part = await copy.copy_part(self._objects, copy_source, found.etag, key, token, number, offset, length)
+        return part.format_receipt()
 
     def plan_part_copies(self, source: Driver) -> tuple[int, int]:
         return (copy.PART if isinstance(source, S3) and self._can_copy_from(source) else 0), copy.PARTS_AT_ONCE
@@ -266,6 +234,7 @@ class S3(Driver):
             if await self._is_file(step):
                 raise Exists
         if path != "/":
+            self._make_key(path)
             await self._put_placeholder(path)
 
     async def _put_placeholder(self, path: TreePath) -> None:
@@ -277,42 +246,50 @@ class S3(Driver):
         if folder != "/" and not await self._has_objects(folder):
             await self._put_placeholder(folder)
 
-    async def rename(self, path: TreePath, target: TreePath) -> None:
-        await self.move(path, target)
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self.move(path, target, overwrite=overwrite)
 
-    async def move(self, path: TreePath, target: TreePath) -> None:
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        """What changed while it was copied stays at the source: Changed."""
         if path == target:
             return
-        keys = await self._copy(path, target)
-        await self._delete(keys)
-        await self._keep_folder(path.parent)
+        if overwrite:
+            await refuse_existing(self.stat, target, but_files=True)
+        found = await self._copy(path, target, overwrite)
 
-    async def copy(self, path: TreePath, target: TreePath) -> None:
-        await self._copy(path, target)
+        async def remove_source(key: str, entry: Entry) -> None:
+            try:
+                await self._objects.remove_unchanged(key, entry)
+            except Changed as problem:
+                raise problem.with_prefix(key.removeprefix(self._root)) from None
 
-    async def _copy(self, path: TreePath, target: TreePath) -> Sequence[str]:
-        """Copy a file, or a folder of at most AT_ONCE objects; the keys that were copied."""
-        if target.within(path):
-            raise StorageProblem("the destination folder is a subfolder of the source folder")
+        try:
+            await gather_bounded([partial(remove_source, *one) for one in found.items()], copy.AT_ONCE)
+        finally:
+            await self._keep_folder(path.parent)
+
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        await self._copy(path, target, overwrite)
+
+    async def _copy(self, path: TreePath, target: TreePath, overwrite: bool) -> Mapping[str, Entry]:
+        """Copy a file, or a folder of at most AT_ONCE objects; what was copied, by key."""
+        refuse_inside_itself(path, target)
+        new_key = self._make_key(target)
         entry, key = await self.stat(path), self.get_key(path)
+        if not overwrite:
+            await refuse_existing(self.stat, target)
         if not entry.is_dir:
-            await copy.copy_object(self.call, self.make_copy_source(key), self.get_key(target), entry.size)
-            return [key]
-        found = await self._list_below(path)
-        if found.get("IsTruncated"):
+            await copy.copy_object(self._objects, self.make_copy_source(key), entry, new_key, overwrite)
+            return {key: entry}
+        listed = await self._list_below(path)
+        found = {item["Key"]: make_entry("", item | {"ContentLength": item["Size"]}) for item in listed["Contents"]}
+        if listed.get("IsTruncated") or any(one.size > copy.LARGEST_COPY for one in found.values() if one.size):
             raise NotSupported
         if await self._is_file(target):
             raise Exists
-        limit = asyncio.Semaphore(COPIES)
         old, new = self._prefix(path), self._prefix(target)
-
-        async def copy_one(key: str, size: int) -> None:
-            async with limit:
-                await copy.copy_object(self.call, self.make_copy_source(key), new + key.removeprefix(old), size)
-
-        contents = found.get("Contents", [])
-        await _gather([copy_one(item["Key"], item["Size"]) for item in contents])
-        return [item["Key"] for item in contents]
+        await copy.copy_folder(self._objects, found, old, new, self._placeholder, overwrite)
+        return found
 
     async def _delete(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), 1000):
@@ -320,6 +297,10 @@ class S3(Driver):
             answer = await self.call("delete_objects", Delete={"Objects": batch, "Quiet": True})
             if answer.get("Errors"):
                 raise StorageProblem(f"not removed: {answer['Errors'][0].get('Message', 'unknown reason')[:200]}")
+
+    async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
+        await self._objects.remove_unchanged(self.get_key(path), entry)
+        await self._keep_folder(path.parent)
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
@@ -342,7 +323,7 @@ class S3(Driver):
     async def remove_empty(self, path: TreePath) -> bool:
         markers = [self._prefix(path), self._prefix(path) + self._placeholder]
         found = [item["Key"] for item in (await self._list_below(path, len(markers) + 1)).get("Contents", [])]
-        if path == "/" or not set(found) <= set(markers):
+        if path == "/" or not set(found) <= set(markers) or (not found and await self._is_file(path)):
             return False
         await self._delete(found)
         await self._keep_folder(path.parent)
@@ -358,18 +339,10 @@ class S3(Driver):
             "Key": self.get_key(path),
             "ResponseContentDisposition": format_content_disposition(name),
         }
-        sign = partial(self._link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
+        sign = partial(self.call.link_client.generate_presigned_url, "get_object", Params=query, ExpiresIn=seconds)
         with translate_errors():
-            url = await self._run_in_thread(sign)
+            url = await self.call.run(sign)
         if options.custom_host:
             url = remove_bucket(url, options.bucket) if options.remove_bucket else url
             url = replace_host(url, parse_endpoint(options.custom_host) or "", options.enable_custom_host_presign)
         return Link(url, lifetime=seconds)
-
-
-async def _gather(works: Sequence[Any]) -> None:
-    """Wait for all; the first failure, after the others have ended."""
-    results = await asyncio.gather(*works, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -17,13 +19,16 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as TransportError
 
-from mangrove.problems import Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.problems import Changed, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
 _ABSENT = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 _DENIED = {
     "AccessDenied", "403", "Forbidden", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken",
     "AllAccessDisabled", "AccountProblem",
 }  # fmt: skip
+_CONFLICT = "ConditionalRequestConflict"
+_DAMAGES = {"BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"}
+DAMAGED = "the bytes were damaged on the way"
 
 
 def make_problem(code: str, status: int, message: str) -> StorageProblem:
@@ -34,6 +39,12 @@ def make_problem(code: str, status: int, message: str) -> StorageProblem:
         return NotFound()
     if code in _DENIED or status == 403:
         return Forbidden()
+    if code == "PreconditionFailed" or status == 412:
+        return Changed()
+    if code in _DAMAGES:
+        return Unreachable(DAMAGED)  # the one class that is worth a retry: the next time they may arrive whole
+    if code == _CONFLICT:
+        return Unreachable("another request changes the object at the same time")
     if code in ("PermanentRedirect", "AuthorizationHeaderMalformed", "301"):
         return StorageProblem("the bucket is in another region")
     if status == 501 or code == "NotImplemented":
@@ -59,7 +70,32 @@ def translate_errors() -> Iterator[None]:
         raise make_problem(str(details.get("Code", "")), status, str(details.get("Message", ""))) from error
     except (NoCredentialsError, PartialCredentialsError):
         raise StorageProblem("no access keys, and the process runs under no role") from None
+    except FlexibleChecksumError as error:
+        raise Unreachable(DAMAGED) from error
     except _NO_ANSWER as error:
         raise Unreachable(f"the S3 server does not answer ({type(error).__name__})") from error
     except (BotoCoreError, httpx.InvalidURL, ValueError) as error:
         raise StorageProblem(f"the S3 options are not usable: {type(error).__name__}") from error
+
+
+def _get_answer(problem: StorageProblem) -> Any:
+    """What the server answered, as boto3 gives it; empty when the problem is of another kind."""
+    return problem.__cause__.response if isinstance(problem.__cause__, ClientError) else {}
+
+
+def is_conflict(problem: StorageProblem) -> bool:
+    """Whether a request failed only because another one is under way."""
+    return bool(_get_answer(problem).get("Error", {}).get("Code") == _CONFLICT)
+
+
+def is_refusal(problem: StorageProblem) -> bool:
+    """Whether the server does not take the request as it is, as one that does not know a header may answer."""
+    answer = _get_answer(problem)
+    if answer.get("Error", {}).get("Code") in _DAMAGES:
+        return False
+    return answer.get("ResponseMetadata", {}).get("HTTPStatusCode") in (400, 501)
+
+
+def was_repeated(problem: StorageProblem) -> bool:
+    """Whether boto3 had sent the request before without seeing an answer: it may have been done then."""
+    return bool(_get_answer(problem).get("ResponseMetadata", {}).get("RetryAttempts"))

@@ -59,8 +59,8 @@ def parse(status: int, body: bytes, prefix: str) -> Page:
         # NextMarker is the last name too, but rclone leaves it unencoded where AWS encodes it
         last = max([file.name for file in files] + [f"{folder}/" for folder in folders], key=str.encode, default="")
         next_start = root.findtext(f"{namespace}NextContinuationToken", "") or prefix + last
-    visible = [file for file in files if not file.name or _is_usable(file.name)]
-    return Page(visible, list(filter(_is_usable, folders)), next_start)
+    visible = [file for file in files if not file.name or is_usable(file.name)]
+    return Page(visible, list(filter(is_usable, folders)), next_start)
 
 
 def _parse_file(item: ElementTree.Element, namespace: str, prefix: str, encoded: bool) -> Entry:
@@ -75,6 +75,6 @@ def _decode(text: str, encoded: bool) -> str:
     return unquote_plus(text) if encoded and ("%" in text or "+" in text) else text
 
 
-def _is_usable(name: str) -> bool:
+def is_usable(name: str) -> bool:
     """Whether the tree can show an entry of this name."""
     return bool(name) and name not in (".", "..") and not any(letter in "/\\\x7f" or letter < " " for letter in name)

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from mangrove.drivers.base import BLOCK
-from mangrove.drivers.local.blocks import FileHandle, read_blocks, run_in_thread, run_to_completion, write_body
+from mangrove.drivers.local.blocks import (
+    SLOW_SECONDS,
+    SMALL_BLOCK,
+    SWALLOWED,
+    FileHandle,
+    Pace,
+    read_blocks,
+    write_body,
+)
+from mangrove.drivers.threads import StorageThreads
 from mangrove.problems import StorageProblem
 
 
@@ -30,8 +39,9 @@ def test_a_range_is_read_in_blocks(tmp_path: Path, offset: int, length: int | No
     (tmp_path / "f").write_bytes(content)
 
     async def read() -> list[bytes]:
-        handle = FileHandle(os.open(tmp_path / "f", os.O_RDONLY))
-        return [block async for block in read_blocks(handle, offset, length)]
+        threads = StorageThreads("test")
+        handle = FileHandle(os.open(tmp_path / "f", os.O_RDONLY), threads)
+        return [block async for block in read_blocks(threads, handle, offset, length)]
 
     blocks = asyncio.run(read())
     assert b"".join(blocks) == content[offset : None if length is None else offset + length]
@@ -42,18 +52,28 @@ def test_a_handle_is_closed_however_its_reader_ends(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(bytes(3 * BLOCK))
 
     def open_reader() -> AsyncIterator[bytes]:
-        return read_blocks(FileHandle(os.open(tmp_path / "f", os.O_RDONLY)), 0, None)
+        return read_blocks(threads, FileHandle(os.open(tmp_path / "f", os.O_RDONLY), threads), 0, None)
+
+    async def all_closed() -> None:
+        async with asyncio.timeout(30):
+            while open_handles() > before:  # they are closed in a thread
+                gc.collect()
+                await asyncio.sleep(0.01)
+
+    threads = StorageThreads("test")
+    before = 0
 
     async def go() -> None:
-        await run_in_thread(time.sleep, 0)
+        nonlocal before
+        await threads.run(time.sleep, 0)
         before = open_handles()
         open_reader()  # never iterated
         gc.collect()
-        assert open_handles() == before
+        await all_closed()
         async for _ in (left := open_reader()):
             break
         await left.aclose()  # type: ignore[attr-defined]
-        assert open_handles() == before
+        await all_closed()
 
     asyncio.run(go())
 
@@ -65,7 +85,7 @@ def test_a_body_is_written_whole_and_its_size_returned(tmp_path: Path, chunks: l
             yield chunk
 
     with open(tmp_path / "f", "wb") as file:
-        size = asyncio.run(write_body(body(), file.fileno()))
+        size = asyncio.run(write_body(StorageThreads("test"), body(), file.fileno()))
     assert (tmp_path / "f").read_bytes() == b"".join(chunks)
     assert size == len(b"".join(chunks))
 
@@ -77,7 +97,7 @@ def test_an_error_of_the_disk_is_a_problem(tmp_path: Path) -> None:
     handle = os.open("/dev/full", os.O_WRONLY)
     try:
         with pytest.raises(StorageProblem, match="no space left on the storage"):
-            asyncio.run(write_body(body(), handle))
+            asyncio.run(write_body(StorageThreads("test"), body(), handle))
     finally:
         os.close(handle)
 
@@ -90,7 +110,7 @@ def test_a_blocking_function_ends_before_its_cancelled_caller_does() -> None:
             time.sleep(0.1)
             ended.append(name)
 
-        caller = asyncio.create_task(run_to_completion(work, "work"))
+        caller = asyncio.create_task(StorageThreads("test").run_to_completion(work, "work"))
         await asyncio.sleep(0.02)
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -98,3 +118,22 @@ def test_a_blocking_function_ends_before_its_cancelled_caller_does() -> None:
         assert ended == ["work"]
 
     asyncio.run(go())
+
+
+def test_blocks_are_small_until_a_reader_is_known_to_be_fast(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(SWALLOWED + 3 * BLOCK))
+
+    async def read() -> list[int]:
+        threads = StorageThreads("test")
+        handle = FileHandle(os.open(tmp_path / "f", os.O_RDONLY), threads)
+        return [len(block) async for block in read_blocks(threads, handle, 0, None)]
+
+    sizes = asyncio.run(read())
+    small = sizes[: SWALLOWED // SMALL_BLOCK]
+    assert set(small) == {SMALL_BLOCK}
+    assert BLOCK in sizes
+    pace = Pace()
+    pace.note(SWALLOWED, 0.0)
+    assert pace.block == BLOCK
+    pace.note(BLOCK, SLOW_SECONDS)
+    assert pace.block == SMALL_BLOCK

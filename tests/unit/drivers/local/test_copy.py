@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from mangrove.drivers.base import CopyRequest
-from mangrove.drivers.local import copy
+from mangrove.drivers.local import copy, durability, kernel
+from mangrove.drivers.local.copy import FileCopier
+from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.local.versions import FileVersion
 from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 
 P = TreePath
 
@@ -23,49 +27,61 @@ def roots(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "a", tmp_path / "b"
 
 
-def request_of(path: Path, name: str, overwrite: bool = False) -> CopyRequest:
+def copier(folder: Path) -> FileCopier:
+    root = Root(str(folder))
+    return FileCopier(root, Durability(root))
+
+
+def request_of(path: Path, name: str, overwrite: bool = False, durable: bool = False) -> CopyRequest:
     status = (path / name).stat()
-    return CopyRequest(P(f"/{name}"), P(f"/{name}"), status.st_size, status.st_mtime, overwrite)
+    return CopyRequest(
+        P(f"/{name}"), P(f"/{name}"), status.st_size, status.st_mtime, overwrite, FileVersion.of(status).etag, durable
+    )
 
 
-def test_a_file_is_copied_with_its_time_and_mode(roots: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_copied_with_its_time_and_mode(roots: tuple[Path, Path], durable: bool) -> None:
     folder, _ = roots
     (folder / "f").write_bytes(b"content")
     (folder / "f").chmod(0o640)
     os.utime(folder / "f", (1, 1_700_000_000.5))
-    copy.copy(Root(str(folder)), P("/f"), P("/g"), ".part")
+    copier(folder).copy(P("/f"), P("/g"), True, durable)
     status = (folder / "g").stat()
     assert (status.st_mtime, status.st_mode & 0o777) == (1_700_000_000.5, 0o640)
     assert (folder / "g").read_bytes() == b"content"
     assert sorted(os.listdir(folder)) == ["f", "g"]
 
 
-def test_an_empty_folder_is_copied_and_a_full_one_is_work_for_a_task(roots: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("durable", [False, True])
+def test_an_empty_folder_is_copied_and_a_full_one_is_work_for_a_task(roots: tuple[Path, Path], durable: bool) -> None:
     folder, _ = roots
     (folder / "empty").mkdir()
-    root = Root(str(folder))
-    copy.copy(root, P("/empty"), P("/copied"), ".part")
+    copier(folder).copy(P("/empty"), P("/copied"), True, durable)
     assert (folder / "copied").is_dir()
+    with pytest.raises(Exists):
+        copier(folder).copy(P("/empty"), P("/copied"), True, durable)
     (folder / "empty/f").touch()
     with pytest.raises(NotSupported):
-        copy.copy(root, P("/empty"), P("/again"), ".part")
+        copier(folder).copy(P("/empty"), P("/again"), True, durable)
     os.mkfifo(folder / "device")
     with pytest.raises(StorageProblem, match="cannot copy a device"):
-        copy.copy(root, P("/device"), P("/again"), ".part")
+        copier(folder).copy(P("/device"), P("/again"), True, durable)
     assert not (folder / "again").exists()
 
 
-def test_small_files_of_another_root_are_copied_each_by_itself(roots: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("durable", [False, True])
+def test_small_files_of_another_root_are_copied_each_by_itself(roots: tuple[Path, Path], durable: bool) -> None:
     source, target = roots
-    for name in ("new", "taken", "replaced", "changed", "gone"):
+    for name in ("new", "taken", "replaced", "changed", "other", "gone"):
         (source / name).write_bytes(name.encode())
     for name in ("taken", "replaced"):
         (target / name).write_bytes(b"old")
-    files = [request_of(source, name, overwrite=name == "replaced") for name in ("new", "taken", "replaced")]
-    files += [request_of(source, "changed")._replace(size=1), request_of(source, "gone")]
+    files = [request_of(source, name, name == "replaced", durable) for name in ("new", "taken", "replaced")]
+    files += [request_of(source, "changed")._replace(size=1), request_of(source, "other")._replace(etag="1-2-3-5")]
+    files += [request_of(source, "gone")]
     (source / "gone").unlink()
-    results = copy.copy_from(Root(str(source)), Root(str(target)), files, ".part")
-    assert [type(result) for result in results] == [type(None), Exists, type(None), StorageProblem, NotFound]
+    results = copier(target).copy_from(Root(str(source)), files)
+    assert [type(result) for result in results] == [type(None), Exists, type(None), Changed, Changed, NotFound]
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         "new": b"new", "taken": b"old", "replaced": b"replaced",
     }  # fmt: skip
@@ -75,7 +91,7 @@ def test_a_folder_at_the_target_is_not_replaced(roots: tuple[Path, Path]) -> Non
     source, target = roots
     (source / "f").write_bytes(b"f")
     (target / "f").mkdir()
-    (result,) = copy.copy_from(Root(str(source)), Root(str(target)), [request_of(source, "f", True)], ".part")
+    (result,) = copier(target).copy_from(Root(str(source)), [request_of(source, "f", True)])
     assert isinstance(result, Exists)
     assert os.listdir(target) == ["f"]
 
@@ -84,7 +100,40 @@ def test_a_folder_at_the_target_is_not_replaced(roots: tuple[Path, Path]) -> Non
 def test_a_range_is_copied_to_the_same_offset(roots: tuple[Path, Path], offset: int, length: int, copied: int) -> None:
     source, target = roots
     (source / "f").write_bytes(b"0123456789")
-    with copy.open_file(Root(str(source)), P("/f")) as handle, open(target / "f", "wb") as file:
-        assert copy.copy_range(handle, file.fileno(), offset, length) == copied
+    with open(target / "f", "wb") as file:
+        assert copier(target).copy_range(Root(str(source)), P("/f"), file.fileno(), offset, length) == copied
     expected = bytes(offset) + b"0123456789"[offset : offset + length] if copied else b""
     assert (target / "f").read_bytes() == expected
+
+
+def test_files_whose_bytes_cannot_be_flushed_get_no_names(
+    roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails after the bytes are written: none of them counts as copied, none replaces what is there."""
+    source, target = roots
+    for number in range(durability.MANY):
+        (source / f"f{number}").write_bytes(b"new")
+    (target / "f0").write_bytes(b"old")
+
+    def fail(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(kernel, "sync_file_system", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    files = [request_of(source, name, True, True) for name in os.listdir(source)]
+    results = copier(target).copy_from(Root(str(source)), files)
+    assert {str(result) for result in results} == {"Input/output error"}
+    assert [(path.name, path.read_bytes()) for path in target.iterdir()] == [("f0", b"old")]
+
+
+def test_more_files_are_copied_than_are_held_open(roots: tuple[Path, Path]) -> None:
+    source, target = roots
+    for number in range(copy.HELD + 5):
+        (source / f"f{number}").write_bytes(b"%d" % number)
+    results = copier(target).copy_from(
+        Root(str(source)), [request_of(source, name, False, True) for name in os.listdir(source)]
+    )
+    assert results == [None] * (copy.HELD + 5)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == {
+        path.name: path.read_bytes() for path in source.iterdir()
+    }

@@ -76,6 +76,7 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.path.realpath
+    assert os.path.isdir(root.real)
 
     def replace(path: str) -> str:
         found = real(path)

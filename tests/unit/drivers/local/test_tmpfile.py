@@ -22,24 +22,24 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("create", CREATE)
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_a_file_takes_its_name_when_it_is_whole(folder: int, tmp_path: Path, create: Create, exclusive: bool) -> None:
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_file_takes_its_name_when_it_is_whole(folder: int, tmp_path: Path, create: Create, overwrite: bool) -> None:
     handle = create(folder, "part")
     os.write(handle, b"new")
     assert not (tmp_path / "f").exists()
-    tmpfile.commit(handle, folder, "part", "f", exclusive=exclusive)
+    tmpfile.commit(handle, folder, "part", "f", overwrite=overwrite)
     os.close(handle)
     assert os.listdir(tmp_path) == ["f"]
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("create", CREATE)
-def test_an_old_file_is_replaced_unless_the_new_one_is_exclusive(folder: int, tmp_path: Path, create: Create) -> None:
+def test_an_old_file_is_replaced_unless_that_is_refused(folder: int, tmp_path: Path, create: Create) -> None:
     (tmp_path / "f").write_bytes(b"old")
     handle = create(folder, "part")
     os.write(handle, b"new")
     with pytest.raises(FileExistsError):
-        tmpfile.commit(handle, folder, "part", "f", exclusive=True)
+        tmpfile.commit(handle, folder, "part", "f", overwrite=False)
     assert (tmp_path / "f").read_bytes() == b"old"
     tmpfile.commit(handle, folder, "part", "f")
     os.close(handle)
@@ -51,7 +51,7 @@ def test_an_old_file_is_replaced_unless_the_new_one_is_exclusive(folder: int, tm
 def test_a_folder_is_never_replaced_and_what_is_discarded_is_gone(folder: int, tmp_path: Path, create: Create) -> None:
     (tmp_path / "d").mkdir()
     handle = create(folder, "part")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(FileExistsError):
         tmpfile.commit(handle, folder, "part", "d")
     tmpfile.discard(folder, "part")
     tmpfile.discard(folder, "part")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -28,18 +28,23 @@ class Bucket:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint, self.name = endpoint, f"b{uuid4().hex}"
+        self.driver_endpoint = endpoint
         keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
         self.client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
         self.client.create_bucket(Bucket=self.name)
 
     def options(self, **more: Any) -> S3Options:
-        values = {"sign_url_expire": 0, **servers.s3_options(self.endpoint, self.name)}
+        values = {"sign_url_expire": 0, **servers.s3_options(self.driver_endpoint, self.name)}
         return S3Options.model_validate(values | more)
 
     def put(self, *keys: str, content: bytes = b"x") -> None:
         """Past moto's HTTP, which takes 5 ms for an object and refuses some keys."""
         for key in keys:
             s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(self.name, key, content)
+
+    def get(self, key: str) -> bytes:
+        content: bytes = self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return content
 
     def keys(self) -> list[str]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
@@ -80,7 +85,9 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def odd_server(status: int, content: bytes, announced: int | None = None) -> Iterator[S3Options]:
+def odd_server(
+    status: int, content: bytes, announced: int | None = None, headers: Mapping[str, str] | None = None
+) -> Iterator[S3Options]:
     """A server that answers everything the same; one that announces more than it has stays silent after it."""
     over = threading.Event()
 
@@ -88,6 +95,8 @@ def odd_server(status: int, content: bytes, announced: int | None = None) -> Ite
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(announced or len(content)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
             if announced:

@@ -8,6 +8,7 @@ import pytest
 
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
+from tests.unit.drivers.s3.proxy import Proxy, proxied
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +20,16 @@ def moto() -> Iterator[str]:
 @pytest.fixture
 def bucket(moto: str) -> Bucket:
     return Bucket(moto)
+
+
+@pytest.fixture
+def proxy(moto: str) -> Iterator[Proxy]:
+    with proxied(moto) as found:
+        yield found
+
+
+@pytest.fixture
+def bucket_behind(proxy: Proxy, bucket: Bucket) -> Bucket:
+    """A bucket that drivers reach through the proxy, and the test past it."""
+    bucket.driver_endpoint = proxy.endpoint
+    return bucket

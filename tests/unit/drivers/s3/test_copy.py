@@ -6,12 +6,10 @@ import os
 
 import pytest
 
-from mangrove.drivers.base import Entry, Upload, make_parts_key
+from mangrove.drivers.base import CopyRequest, Entry, Upload, make_parts_key
 from mangrove.drivers.s3 import copy
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import (
-    NotSupported,
-)
+from mangrove.problems import NotFound, NotSupported, StorageProblem
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
 
 
@@ -35,6 +33,19 @@ def test_more_than_a_thousand_objects_need_a_task(bucket: Bucket, verb: str) -> 
     assert bucket.keys() == before
     run_on_driver(bucket.options(), lambda driver: driver.remove(P("/d")))
     assert bucket.keys() == []
+
+
+def test_what_cannot_be_copied_is_answered_for_itself(bucket: Bucket) -> None:
+    bucket.put("a", "b", "c")
+
+    async def work(driver: S3) -> list[object]:
+        modified = (await driver.stat(P("/a"))).modified
+        files = [CopyRequest(P(name), P(f"/to{name}"), size, modified, True) for name, size in (("/a", 1), ("/b", 2))]
+        results = await driver.copy_from(driver, [*files, CopyRequest(P("/none"), P("/to/none"), 1, modified, True)])
+        return [type(result) for result in results or ()]
+
+    assert run_on_driver(bucket.options(), work) == [type(None), StorageProblem, NotFound]
+    assert bucket.keys() == ["a", "b", "c", "to/a"]
 
 
 def test_a_great_object_is_work_for_a_task_that_lets_the_server_copy_it_in_parts(

@@ -1,0 +1,44 @@
+import { call } from './client'
+import { Problem } from './problem'
+import type { Enrolment, SshKeyRow } from './schema'
+
+/** One's own account. */
+
+/** Whether the password is the user's; a second factor is not asked for. Throws Problem. */
+export async function checkPassword(username: string, password: string): Promise<boolean> {
+  try {
+    await call('post', '/api/auth/login', { body: { username, password, otp_code: '' }, token: '' })
+    return true
+  } catch (thrown) {
+    const kind = thrown instanceof Problem ? thrown.kind : ''
+    if (kind === 'secondFactor') return true // it is asked for after the right password only
+    if (kind === 'signedOut') return false
+    throw thrown
+  }
+}
+
+export function beginSecondFactor(): Promise<Enrolment> {
+  return call('post', '/api/auth/2fa/generate')
+}
+
+/** `present` is a code of the second factor that is on, '' where none is. */
+export async function setSecondFactor(secret: string, code: string, present: string): Promise<void> {
+  await call('post', '/api/auth/2fa/verify', { body: { secret, code }, headers: { 'otp-code': present } })
+}
+
+/** For administrators, who may switch it off: their own as well, with a code of it. */
+export async function cancelSecondFactor(id: number, present = ''): Promise<void> {
+  await call('post', '/api/admin/user/cancel_2fa', { query: { id }, headers: { 'otp-code': present } })
+}
+
+export async function listOwnKeys(): Promise<SshKeyRow[]> {
+  return (await call('get', '/api/me/sshkey/list')).content ?? []
+}
+
+export async function addOwnKey(title: string, key: string): Promise<void> {
+  await call('post', '/api/me/sshkey/add', { body: { title, key } })
+}
+
+export async function removeOwnKey(id: number): Promise<void> {
+  await call('post', '/api/me/sshkey/delete', { query: { id } })
+}

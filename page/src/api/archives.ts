@@ -1,0 +1,44 @@
+import { call } from './client'
+import type { ArchiveListing, ArchiveMeta } from './schema'
+
+/** An archive in the tree, and its two passwords: that of the folder it is in, and its own. */
+export interface ArchiveRequest {
+  path: string
+  password: string
+  archive_pass: string
+}
+
+let endings: Promise<readonly string[]> | undefined
+
+/** The endings of names of archives, each with its dot. */
+export function listArchiveEndings(): Promise<readonly string[]> {
+  endings ??= call('get', '/api/public/archive_extensions', { token: '' }).catch((thrown) => {
+    endings = undefined
+    throw thrown
+  })
+  return endings
+}
+
+/** Throws Problem: `archivePassword` when the archive has a password, and none or another one was given. */
+export function getArchive(archive: ArchiveRequest): Promise<ArchiveMeta> {
+  return call('post', '/api/fs/archive/meta', { body: { ...archive, refresh: false } })
+}
+
+export function listArchiveFolder(archive: ArchiveRequest, inside: string, most: number): Promise<ArchiveListing> {
+  const body = { ...archive, inner_path: inside, page: 1, per_page: most, refresh: false }
+  return call('post', '/api/fs/archive/list', { body })
+}
+
+/** Unpack into a new folder of the same folder, as a task. */
+export async function unpackBeside(folder: string, name: string, password: string): Promise<void> {
+  const body = { src_dir: folder, dst_dir: folder, name: [name], archive_pass: password, put_into_new_dir: true }
+  await call('post', '/api/fs/archive/decompress', { body })
+}
+
+/** Where one file of an archive is. The interface knows no other way for the archive's password. */
+export function formatMemberAddress(archive: ArchiveMeta, inside: string, password: string): string {
+  const query = new URLSearchParams({ inner: inside })
+  if (password) query.set('pass', password)
+  if (archive.sign) query.set('sign', archive.sign)
+  return `${archive.raw_url}?${query}`
+}

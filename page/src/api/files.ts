@@ -1,0 +1,87 @@
+import { call } from './client'
+import { encodePath, join } from './paths'
+import type { FileObject, FolderName, RenameObject, SingleObject } from './schema'
+
+const MOST_NAMES = 10_000 // that one request may carry
+const PER_PAGE = 1000
+
+export function get(path: string, password: string): Promise<SingleObject> {
+  return call('post', '/api/fs/get', { body: { path, password } })
+}
+
+export async function makeFolder(folder: string, name: string): Promise<void> {
+  await call('post', '/api/fs/mkdir', { body: { path: join(folder, name) } })
+}
+
+export async function rename(path: string, name: string, password: string): Promise<void> {
+  await call('post', '/api/fs/rename', { body: { path, name, password } })
+}
+
+export async function remove(folder: string, names: readonly string[], password: string): Promise<void> {
+  for (const part of slice(names)) {
+    await call('post', '/api/fs/remove', { body: { dir: folder, names: part, password } })
+  }
+}
+
+/** An empty file; Problem `exists` when the name is taken. */
+export async function makeFile(folder: string, name: string): Promise<void> {
+  await call('put', '/api/fs/put', { headers: { 'file-path': encodePath(join(folder, name)), overwrite: 'false' } })
+}
+
+/** Rename entries of one folder. The service looks at all of them before it renames the first. */
+export async function renameAll(folder: string, renames: readonly RenameObject[], password: string): Promise<void> {
+  for (const part of slice(renames)) {
+    await call('post', '/api/fs/batch_rename', { body: { src_dir: folder, rename_objects: part, password } })
+  }
+}
+
+/** Rename all entries of a folder whose names match `pattern` (RE2); `template` is Go's: `$1`, `${name}`, `$$`. */
+export async function renameByPattern(folder: string, pattern: string, template: string, password: string) {
+  const body = { src_dir: folder, src_name_regex: pattern, new_name_regex: template, password }
+  await call('post', '/api/fs/regex_rename', { body })
+}
+
+/** Remove the empty folders below a folder, and those that become empty by it. */
+export async function removeEmptyFolders(folder: string): Promise<void> {
+  await call('post', '/api/fs/remove_empty_directory', { body: { src_dir: folder } })
+}
+
+export async function listFolders(path: string, password: string, signal?: AbortSignal): Promise<FolderName[]> {
+  const options = signal ? { signal } : {}
+  return (await call('post', '/api/fs/dirs', { body: { path, password, force_root: false }, ...options })) ?? []
+}
+
+/** The entries of a folder in the order of the service, page by page as they are asked for. */
+export async function* listEntries(path: string, password: string, signal?: AbortSignal): AsyncGenerator<FileObject> {
+  for (let page = 1, seen = 0, total = 1; seen < total; page++) {
+    const body = { path, password, page, per_page: PER_PAGE, refresh: false }
+    const listing = await call('post', '/api/fs/list', { body, ...(signal && { signal }) })
+    const entries = listing.content ?? []
+    if (entries.length === 0) return
+    yield* entries
+    seen += entries.length
+    total = listing.total
+  }
+}
+
+/** The first `most` entries of a folder. */
+export async function listFirst(path: string, password: string, most: number): Promise<FileObject[]> {
+  const found: FileObject[] = []
+  for await (const entry of listEntries(path, password)) {
+    if (found.length === most) break
+    found.push(entry)
+  }
+  return found
+}
+
+export function* slice<Item>(items: readonly Item[]): Generator<Item[]> {
+  for (let start = 0; start < items.length; start += MOST_NAMES) yield items.slice(start, start + MOST_NAMES)
+}
+
+/** What a name must be, as the service sees it; null when it may be used. */
+export function findNameFault(name: string): 'empty' | 'dot' | 'slash' | 'tooLong' | null {
+  if (name === '') return 'empty'
+  if (name === '.' || name === '..') return 'dot'
+  if (/[/\\]/.test(name)) return 'slash'
+  return new TextEncoder().encode(name).length > 255 ? 'tooLong' : null
+}

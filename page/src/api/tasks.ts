@@ -1,0 +1,93 @@
+import { call } from './client'
+import { Problem } from './problem'
+import type { TaskRow } from './schema'
+
+/** In the order in which they are shown. */
+export const KINDS = [
+  'copy',
+  'move',
+  'upload',
+  'offline_download',
+  'offline_download_transfer',
+  'decompress',
+  'decompress_upload',
+] as const
+
+export type TaskKind = (typeof KINDS)[number]
+
+const STATES = [
+  'pending',
+  'running',
+  'succeeded',
+  'canceling',
+  'canceled',
+  'errored',
+  'failing',
+  'failed',
+  'waiting_retry',
+  'before_retry',
+] as const
+
+export type TaskState = (typeof STATES)[number]
+
+export interface Task extends Omit<TaskRow, 'state'> {
+  kind: TaskKind
+  state: TaskState
+}
+
+const DONE: readonly TaskState[] = ['succeeded', 'canceled', 'failed']
+
+export function isDone({ state }: Task): boolean {
+  return DONE.includes(state)
+}
+
+/** One page of the tasks that this user may see, the oldest first; `page` from 1. */
+export async function list(kind: TaskKind, list: 'undone' | 'done', page: number, size: number): Promise<Task[]> {
+  const query = { page: String(page), per_page: String(size) }
+  const rows = await call('get', makePath(kind, list), { query })
+  return rows.map((row) => read(kind, row))
+}
+
+/** One task; null when there is none any more. */
+export async function find(kind: TaskKind, id: string): Promise<Task | null> {
+  try {
+    const found = await call('post', makePath(kind, 'info'), { query: { tid: id } })
+    const row = Array.isArray(found) ? found[0] : found
+    return row ? read(kind, row) : null
+  } catch (thrown) {
+    if (thrown instanceof Problem && thrown.code === 404) return null
+    throw thrown
+  }
+}
+
+/** Do it to tasks of a kind. Throws a Problem with the first refusal. */
+export async function change(
+  kind: TaskKind,
+  verb: 'cancel' | 'delete' | 'retry',
+  ids: readonly string[],
+): Promise<void> {
+  for (let start = 0; start < ids.length; start += MOST_IDS) {
+    const refused = await call('post', makePath(kind, `${verb}_some`), { body: ids.slice(start, start + MOST_IDS) })
+    const [message] = Object.values(refused)
+    if (message !== undefined) throw new Problem('refused', message)
+  }
+}
+
+const MOST_IDS = 1000 // in one request
+
+export async function changeAll(
+  kind: TaskKind,
+  verb: 'clear_done' | 'clear_succeeded' | 'retry_failed',
+): Promise<void> {
+  await call('post', makePath(kind, verb))
+}
+
+/** The kind is part of the path, which the types have with its placeholder. */
+function makePath<Verb extends string>(kind: TaskKind, verb: Verb): `/api/task/{kind}/${Verb}` {
+  return `/api/task/${kind}/${verb}` as `/api/task/{kind}/${Verb}`
+}
+
+function read(kind: TaskKind, row: TaskRow): Task {
+  const state = typeof row.state === 'number' ? STATES[row.state] : STATES.find((one) => one === row.state)
+  return { ...row, kind, state: state ?? 'pending' }
+}

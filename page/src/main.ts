@@ -1,0 +1,16 @@
+import { mount } from 'svelte'
+import App from './App.svelte'
+import { router } from './state/router.svelte'
+import { session } from './state/session.svelte'
+import { site } from './state/site.svelte'
+import './style/base.css'
+import { language } from './text/language.svelte'
+
+const target = document.getElementById('page')
+if (!target) throw new Error('index.html has no element #page')
+
+router.start()
+void site.load()
+void session.start()
+await language.start()
+mount(App, { target })

@@ -1,0 +1,31 @@
+import { session } from './session.svelte'
+
+/** Texts that were edited and not saved, in memory. They outlive the view, and keep the window from closing unasked. */
+class Drafts {
+  #texts = new Map<string, string>()
+
+  find(path: string): string | undefined {
+    return this.#texts.get(makeKey(path))
+  }
+
+  keep(path: string, text: string): void {
+    if (this.#texts.size === 0) window.addEventListener('beforeunload', hold)
+    this.#texts.set(makeKey(path), text)
+  }
+
+  forget(path: string): void {
+    this.#texts.delete(makeKey(path))
+    if (this.#texts.size === 0) window.removeEventListener('beforeunload', hold)
+  }
+}
+
+/** Nobody finds the texts of who used the page before. */
+function makeKey(path: string): string {
+  return `${session.user?.id}:${path}`
+}
+
+function hold(event: BeforeUnloadEvent): void {
+  event.preventDefault()
+}
+
+export const drafts = new Drafts()

@@ -1,0 +1,17 @@
+const MOST = 10_000
+
+const known = new Set<string>()
+
+/** Remember that a path of the tree was listed as a file: opening it need not ask first whether it is a folder. */
+export function rememberFile(path: string): void {
+  if (known.size >= MOST) known.clear()
+  known.add(path)
+}
+
+export function isKnownFile(path: string): boolean {
+  return known.has(path)
+}
+
+export function forgetFile(path: string): void {
+  known.delete(path)
+}

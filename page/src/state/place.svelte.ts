@@ -1,0 +1,2 @@
+/** The folder in view, or that of the file in view. */
+export const place = $state({ folder: '/' })

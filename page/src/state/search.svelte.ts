@@ -1,0 +1,57 @@
+import { call } from '../api/client'
+import type { SearchRow } from '../api/schema'
+import { Pages } from './pages.svelte'
+import { passwords } from './passwords'
+
+/** What is looked for. Sizes are texts of numbers in `unit` bytes, days are those of a date field; '' stands for any. */
+export interface Wanted {
+  keywords: string
+  parent: string
+  scope: 'all' | 'folders' | 'files'
+  ext: string
+  minSize: string
+  maxSize: string
+  unit: number
+  since: string
+  until: string
+}
+
+export type Query = ReturnType<typeof formatQuery>
+
+const SCOPES = { all: 0, folders: 1, files: 2 }
+const DAY = 86_400_000 // ms
+
+/** The request; null while nothing is looked for. */
+export function formatQuery(wanted: Wanted) {
+  const { keywords, parent, scope, ext, minSize, maxSize, unit, since, until } = wanted
+  const filters = {
+    ext: ext.trim(),
+    min_size: toBytes(minSize, unit),
+    max_size: toBytes(maxSize, unit),
+    since: formatDay(since, 0),
+    until: formatDay(until, DAY - 1),
+  }
+  const isAsked =
+    keywords.trim() !== '' || scope !== 'all' || Object.values(filters).some((one) => one !== '' && one !== null)
+  return isAsked ? { keywords: keywords.trim(), parent, scope: SCOPES[scope], ...filters } : null
+}
+
+/** The hits of a search, fetched by the page. */
+export function search(query: NonNullable<Query>): Pages<SearchRow> {
+  return new Pages(async (page, size, signal) => {
+    const body = { ...query, password: passwords.find(query.parent), page: page + 1, per_page: size }
+    const { content, total } = await call('post', '/api/fs/search', { body, signal })
+    return { rows: content, total }
+  })
+}
+
+function toBytes(text: string, unit: number): number | null {
+  const size = Number.parseFloat(text)
+  return Number.isFinite(size) && size >= 0 ? Math.round(size * unit) : null
+}
+
+/** A moment of the day as the user's clock has it: the service takes a bare date for one in UTC. */
+function formatDay(day: string, later: number): string {
+  const start = Date.parse(`${day}T00:00:00`)
+  return Number.isNaN(start) ? '' : new Date(start + later).toISOString()
+}

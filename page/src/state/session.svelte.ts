@@ -1,0 +1,134 @@
+import { call, caller } from '../api/client'
+import { asProblem, type Problem } from '../api/problem'
+import type { Me } from '../api/schema'
+import { passwords } from './passwords'
+
+const KEY = 'mangrove.token'
+
+/** The bits of a user's `permission`. */
+export const RIGHTS = {
+  seeHidden: 1,
+  skipFolderPasswords: 2,
+  offlineDownload: 4,
+  write: 8,
+  rename: 16,
+  move: 32,
+  copy: 64,
+  remove: 128,
+  webdavRead: 256,
+  webdavChange: 512,
+  ftpRead: 1024,
+  ftpChange: 2048,
+  readArchives: 4096,
+  decompress: 8192,
+} as const
+
+export type Right = keyof typeof RIGHTS
+
+export const GUEST = 1
+export const ADMINISTRATOR = 2
+
+/** Who uses the page. The token is in memory; it is stored only when the user asked to stay signed in. */
+class Session {
+  user = $state.raw<Me | null>(null)
+  problem = $state.raw<Problem | null>(null) // why it is not known who uses the page
+  isKnown = $state(false) // whether the service has said who it is, or that nobody is
+  isKept = $state(false) // whether the user stays signed in on this device
+  wasEnded = $state(false) // whether the service ended it, so that one must sign in again
+  #isRenewing = false // requests that are under way are refused, which does not end the session
+
+  get isGuest(): boolean {
+    return this.user?.role === GUEST
+  }
+
+  get isAdministrator(): boolean {
+    return this.user?.role === ADMINISTRATOR
+  }
+
+  may(right: Right): boolean {
+    return ((this.user?.permission ?? 0) & RIGHTS[right]) !== 0
+  }
+
+  /** Take up a stored session; without one, ask whether guests are let in. */
+  async start(): Promise<void> {
+    caller.onSignedOut = () => void this.#end()
+    caller.token = localStorage.getItem(KEY) ?? ''
+    this.isKept = caller.token !== ''
+    await this.load()
+  }
+
+  async load(): Promise<void> {
+    this.problem = null
+    try {
+      this.user = await call('get', '/api/me')
+      this.isKnown = true
+    } catch (thrown) {
+      const problem = asProblem(thrown)
+      if (problem.kind === 'signedOut') this.#forget()
+      else this.problem = problem
+    }
+  }
+
+  /** Throws Problem: `secondFactor` when the account asks for a code. */
+  async signIn(username: string, password: string, code: string, stay: boolean): Promise<void> {
+    // the plain password: its hash is worth as much to who listens, and browsers hash only over HTTPS
+    const { token } = await call('post', '/api/auth/login', { body: { username, password, otp_code: code }, token: '' })
+    caller.token = token
+    this.keep(stay)
+    this.wasEnded = false
+    await this.load()
+    if (this.problem) throw this.problem
+  }
+
+  /** Stay signed in on this device when the page is closed, or not. */
+  keep(stay: boolean): void {
+    this.isKept = stay
+    if (stay) localStorage.setItem(KEY, caller.token)
+    else localStorage.removeItem(KEY)
+  }
+
+  /** Give the account a password, the same one or another: all sessions end, and this one begins anew.
+   * With a second factor one must sign in again. */
+  async setPassword(password: string): Promise<void> {
+    const { username, sso_id } = this.user ?? { username: '', sso_id: '' }
+    this.#isRenewing = true
+    try {
+      await call('post', '/api/me/update', { body: { username, password, sso_id } })
+      await this.signIn(username, password, '', this.isKept)
+    } catch (thrown) {
+      if (asProblem(thrown).kind !== 'secondFactor') throw thrown
+      this.#forget()
+      this.wasEnded = true
+    } finally {
+      this.#isRenewing = false
+    }
+  }
+
+  async signOut(): Promise<void> {
+    try {
+      await call('get', '/api/auth/logout')
+    } catch {
+      // the session is forgotten here in any case
+    }
+    this.#forget()
+    await this.load()
+  }
+
+  /** The service no longer takes the token; guests may still be let in. */
+  async #end(): Promise<void> {
+    if (this.#isRenewing) return
+    this.#forget()
+    this.wasEnded = true
+    await this.load()
+  }
+
+  #forget(): void {
+    caller.token = ''
+    this.keep(false)
+    passwords.clear()
+    this.user = null
+    this.isKnown = true
+  }
+}
+
+export const session = new Session()

@@ -1,0 +1,138 @@
+import { asProblem, type Problem } from '../api/problem'
+import { KINDS, list, type Task, type TaskKind } from '../api/tasks'
+import { t } from '../text/language.svelte'
+import { tellFolderChanged } from './changed'
+import { session } from './session.svelte'
+import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/follow'
+import { parseName } from './tasks/names'
+import { toasts } from './toasts.svelte'
+
+export const MOST_UNDONE = 200 // of a kind, the oldest: they are asked for again and again
+const EVERY = { open: 1000, closed: 2000, idle: 4000 } // ms
+const SOME_ROUNDS = 4
+const FEW = 1000 // finished tasks of a kind, which may be read often
+
+/** What the service does in the background, as far as this user may see it: an administrator sees everybody's. */
+class Tasks {
+  isOpen = $state(false) // whether the panel is shown
+  undone = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
+  done = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
+  problem = $state.raw<Problem | null>(null)
+  isLoaded = $state(false)
+  #watched = new Map<TaskKind, Set<string>>() // kinds that are followed while the panel is closed, and for which folders
+  #outdated = new Set<TaskKind>(KINDS) // kinds whose finished tasks are to be read anew
+  #ended = new Set<string>() // tasks of which it was said
+  #owner = ''
+  #rounds = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #round: Promise<void> | null = null
+
+  /** How many of this user's own are under way, as far as that is known. */
+  get underWay(): number {
+    return KINDS.reduce((sum, kind) => sum + this.#own(kind).length, 0)
+  }
+
+  /** A task of that kind may have been opened, which changes a folder: follow it to its end. */
+  watch(kind: TaskKind, folder: string): void {
+    this.#greet()
+    this.#watched.set(kind, (this.#watched.get(kind) ?? new Set()).add(folder))
+    this.#outdated.add(kind)
+    void this.refresh()
+  }
+
+  /** Ask now, and from then on as long as the panel is open or something is under way. */
+  async refresh(): Promise<void> {
+    await this.#round // what it asked may be from before what is wanted now
+    clearTimeout(this.#timer)
+    this.#round ??= this.#ask().finally(() => {
+      this.#round = null
+      this.#plan()
+    })
+    await this.#round
+  }
+
+  /** Have the finished tasks read anew, as they were changed here. */
+  async reload(kinds: Iterable<TaskKind> = KINDS): Promise<void> {
+    for (const kind of kinds) this.#outdated.add(kind)
+    await this.refresh()
+  }
+
+  #own(kind: TaskKind): readonly Task[] {
+    return (this.undone[kind] ?? []).filter(({ creator }) => creator === session.user?.username)
+  }
+
+  async #ask(): Promise<void> {
+    this.#greet()
+    if (!session.user || session.isGuest) return
+    try {
+      const kinds = this.isOpen ? KINDS : [...this.#watched.keys()]
+      await Promise.all(kinds.map((kind) => this.#follow(kind)))
+      if (this.isOpen) await this.#readDone()
+      this.problem = null
+    } catch (thrown) {
+      this.problem = asProblem(thrown)
+    }
+  }
+
+  async #follow(kind: TaskKind): Promise<void> {
+    const before = this.undone[kind] ?? []
+    const now = await list(kind, 'undone', 1, MOST_UNDONE)
+    this.undone = { ...this.undone, [kind]: now }
+    const ended = before.length > 0 ? await findEnded(before, now) : []
+    for (const task of ended) this.#end(task)
+    const next = NEXT[kind]
+    if (ended.length > 0 && next) this.#watched.set(next, this.#watched.get(next) ?? new Set())
+    if (ended.length > 0) this.#outdated.add(kind)
+    if (this.#own(kind).length === 0) await this.#unwatch(kind)
+  }
+
+  /** Nothing of the kind is under way any more; some may have ended before they were seen. */
+  async #unwatch(kind: TaskKind): Promise<void> {
+    const folders = this.#watched.get(kind)
+    if (!folders) return
+    this.#watched.delete(kind)
+    for (const task of await findJustEnded(kind)) this.#end(task)
+    for (const folder of folders) tellFolderChanged(folder)
+  }
+
+  #end(task: Task): void {
+    if (this.#ended.has(task.id)) return
+    this.#ended.add(task.id)
+    const base = session.user?.base_path ?? '/'
+    tellFolders(task, base)
+    const isToSay = task.state === 'failed' && !this.isOpen && task.creator === session.user?.username
+    if (isToSay)
+      toasts.show('failed', t().tasks.hasFailed(t().tasks.kinds[task.kind], parseName(task.name, base).title))
+  }
+
+  async #readDone(): Promise<void> {
+    const isDue = this.underWay === 0 || this.#rounds++ % SOME_ROUNDS === 0 // short ones are never seen under way
+    for (const kind of KINDS) if (isDue && (this.done[kind]?.length ?? 0) < FEW) this.#outdated.add(kind)
+    const kinds = [...this.#outdated]
+    this.#outdated.clear()
+    const lists = await Promise.all(kinds.map(listDone))
+    this.done = { ...this.done, ...Object.fromEntries(kinds.map((kind, index) => [kind, lists[index]])) }
+    this.isLoaded = true
+  }
+
+  #plan(): void {
+    const isUnderWay = KINDS.some((kind) => this.undone[kind]?.length)
+    if (!this.isOpen && this.#watched.size === 0) return
+    const pause = isUnderWay ? (this.isOpen ? EVERY.open : EVERY.closed) : EVERY.idle
+    this.#timer = setTimeout(() => void this.refresh(), pause)
+  }
+
+  /** What another user saw is forgotten. */
+  #greet(): void {
+    const username = session.user?.username ?? ''
+    if (username === this.#owner) return
+    this.#owner = username
+    this.undone = this.done = {}
+    this.#watched.clear()
+    this.#outdated = new Set(KINDS)
+    this.isLoaded = false
+    this.problem = null
+  }
+}
+
+export const tasks = new Tasks()

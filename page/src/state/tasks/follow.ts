@@ -1,0 +1,50 @@
+import { parent } from '../../api/paths'
+import { find, list, type Task, type TaskKind } from '../../api/tasks'
+import { tellFolderChanged } from '../changed'
+import { parseName } from './names'
+
+const MOST_ASKED = 20 // tasks that ended at once and of which it is asked how
+
+/** One kind leads to another: what was downloaded is transferred. */
+export const NEXT: Partial<Record<TaskKind, TaskKind>> = {
+  offline_download: 'offline_download_transfer',
+  decompress: 'decompress_upload',
+}
+
+/** The tasks among `before` that are not under way any more, as they ended. */
+export async function findEnded(before: readonly Task[], now: readonly Task[]): Promise<Task[]> {
+  const left = new Set(now.map(({ id }) => id))
+  const gone = before.filter(({ id }) => !left.has(id))
+  const asked = await Promise.all(gone.slice(0, MOST_ASKED).map((task) => find(task.kind, task.id)))
+  const known = new Map(asked.filter((task) => task !== null).map((task) => [task.id, task]))
+  return gone.map((task) => known.get(task.id) ?? task)
+}
+
+/** The folders that a task has changed are listed again where they are in view. */
+export function tellFolders(task: Task, base: string): void {
+  const { source, target } = parseName(task.name, base)
+  if (target) tellFolderChanged(target)
+  if (task.kind === 'move' && source.startsWith('/')) tellFolderChanged(parent(source))
+}
+
+const PAGE = 1000 // rows of one request
+const MOST = 10_000 // finished tasks that are shown
+
+/** All finished tasks of a kind, the oldest first. */
+export async function listDone(kind: TaskKind): Promise<Task[]> {
+  const all: Task[] = []
+  while (all.length < MOST) {
+    const page = await list(kind, 'done', all.length / PAGE + 1, PAGE)
+    all.push(...page)
+    if (page.length < PAGE) break
+  }
+  return all
+}
+
+const JUST = 15_000 // ms
+
+/** Tasks that ended so lately that they may be what was just asked for, and were never seen under way. */
+export async function findJustEnded(kind: TaskKind): Promise<Task[]> {
+  const done = await listDone(kind)
+  return done.filter(({ end_time }) => end_time && Math.abs(Date.now() - Date.parse(end_time)) < JUST)
+}

@@ -1,0 +1,219 @@
+import { asProblem } from '../api/problem'
+import { t } from '../text/language.svelte'
+import { session } from './session.svelte'
+import { toasts } from './toasts.svelte'
+import { findFault, isReachable, isReadable, send } from './uploads/send'
+import { Speed } from './uploads/speed'
+import { Telling } from './uploads/telling'
+import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
+
+export const MOST_AT_ONCE = 3
+const SHOWN_EVERY = 150 // ms
+
+export type Pause = 'user' | 'signedOut' | 'offline'
+
+/** A file or an empty folder that was found on this device; `folder` is where it goes. */
+export interface Found {
+  folder: string
+  name: string
+  file: File | null
+}
+
+/** What is on its way from this device into the tree, for one user: nothing goes on as somebody else. */
+export class UploadQueue {
+  asTask = $state(false) // for what is begun from now on
+  paused = $state.raw<Pause | null>(null)
+  reading = $state(0) // folders of this device that are being read
+  readonly speed = new Speed()
+  #owner: string | undefined
+  #version = $state(0) // of all that is not reactive by itself
+  #all: Upload[] = []
+  #waiting: Upload[] = []
+  #asking: Upload[] = []
+  #running = new Set<Upload>()
+  #telling = new Telling()
+  #showing: ReturnType<typeof setTimeout> | undefined
+
+  /** All of this user, in the order in which they came: read anew when something about them changed. */
+  get list(): readonly Upload[] {
+    this.#version
+    return session.user?.username === this.#owner ? this.#all : []
+  }
+
+  /** The one that asks what to do, as its name is taken. */
+  get question(): Upload | undefined {
+    this.#version
+    return this.list.length > 0 ? this.#asking[0] : undefined
+  }
+
+  get isActive(): boolean {
+    return this.#waiting.length + this.#asking.length + this.#running.size > 0
+  }
+
+  /** What is given at once belongs to one batch. */
+  begin(folder: string): Batch {
+    if (this.#owner !== session.user?.username) this.#drop()
+    this.#owner = session.user?.username
+    globalThis.addEventListener?.('beforeunload', warn)
+    globalThis.addEventListener?.('online', resumeOnline)
+    return new Batch(folder)
+  }
+
+  add(batch: Batch, found: readonly Found[]): void {
+    for (const { folder, name, file } of found) {
+      const upload = new Upload(batch, folder, name, file)
+      this.#all.push(upload)
+      this.#enqueue(upload)
+    }
+    this.#start()
+  }
+
+  pause(why: Pause = 'user'): void {
+    this.paused = why
+    for (const { controller } of this.#running) controller?.abort('pause')
+  }
+
+  resume(): void {
+    this.paused = null
+    this.#start()
+  }
+
+  /** The user is here, perhaps again. */
+  greet(username: string): void {
+    if (this.paused === 'signedOut' && username === this.#owner) this.resume()
+  }
+
+  cancel(uploads: readonly Upload[] = this.#all): void {
+    const chosen = new Set(uploads.filter((upload) => !isFinished(upload)))
+    this.#waiting = this.#waiting.filter((upload) => !chosen.has(upload))
+    this.#asking = this.#asking.filter((upload) => !chosen.has(upload))
+    for (const upload of chosen) {
+      upload.state = 'canceled'
+      upload.controller?.abort('cancel')
+    }
+    this.#start()
+  }
+
+  /** Begin anew, from the first byte. */
+  retry(uploads: readonly Upload[] = this.#all.filter(({ state }) => state === 'failed')): void {
+    for (const upload of uploads) {
+      if (!isFinished(upload) || this.#running.has(upload)) continue
+      if (upload.state === 'skipped') upload.batch = new Batch(upload.batch.folder) // it is asked again
+      this.#enqueue(upload)
+    }
+    this.#start()
+  }
+
+  /** Forget what is finished. */
+  clear(): void {
+    this.#all = this.#all.filter((upload) => !isFinished(upload))
+    this.#show()
+  }
+
+  answer(choice: Choice, isForAll: boolean): void {
+    const asked = this.#asking[0]
+    if (!asked) return
+    if (isForAll) asked.batch.choice = choice
+    const answered = this.#asking.filter((upload) => upload === asked || (isForAll && upload.batch === asked.batch))
+    this.#asking = this.#asking.filter((upload) => !answered.includes(upload))
+    for (const upload of answered) this.#choose(upload, choice)
+    this.#start()
+  }
+
+  #enqueue(upload: Upload, isNext = false): void {
+    upload.fault = findFault(upload)
+    upload.state = upload.fault ? 'failed' : 'queued'
+    upload.sent = 0
+    if (upload.fault) return
+    if (isNext) this.#waiting.unshift(upload)
+    else this.#waiting.push(upload)
+  }
+
+  #choose(upload: Upload, choice: Choice): void {
+    upload.choice = choice
+    if (choice === 'skip') upload.state = 'skipped'
+    else this.#enqueue(upload, true)
+  }
+
+  #start(): void {
+    if (this.#waiting.length > 0 && session.user?.username !== this.#owner) this.paused ??= 'signedOut'
+    while (!this.paused && this.#running.size < MOST_AT_ONCE) {
+      const upload = this.#waiting.shift()
+      if (!upload) break
+      void this.#run(upload)
+    }
+    if (!this.isActive) {
+      globalThis.removeEventListener?.('beforeunload', warn)
+      this.speed.clear()
+    }
+    this.#show()
+  }
+
+  async #run(upload: Upload): Promise<void> {
+    const { asTask } = this
+    const controller = new AbortController()
+    upload.controller = controller
+    upload.state = 'running'
+    this.#running.add(upload)
+    try {
+      await send(upload, asTask, controller.signal, (sent) => {
+        this.speed.add(sent - upload.sent, performance.now())
+        upload.sent = sent
+        this.#show()
+      })
+      upload.state = asTask && upload.file ? 'handed' : 'done'
+      this.#telling.add(upload)
+    } catch (thrown) {
+      if (controller.signal.reason === 'pause') this.#enqueue(upload, true)
+      else if (!controller.signal.aborted) await this.#fail(upload, thrown)
+    } finally {
+      upload.controller = null
+      this.#running.delete(upload)
+      this.#start()
+    }
+  }
+
+  async #fail(upload: Upload, thrown: unknown): Promise<void> {
+    const { batch, choice, file } = upload
+    const isUnreadable = thrown instanceof DOMException || (file && !(await isReadable(file)))
+    const problem = isUnreadable ? null : asProblem(thrown)
+    if (problem?.kind === 'exists' && file && (!choice || choice === 'skip')) {
+      if (batch.choice) return this.#choose(upload, batch.choice)
+      upload.state = 'asking'
+      this.#asking.push(upload)
+      return
+    }
+    const why = problem?.kind === 'signedOut' ? 'signedOut' : 'offline'
+    if (why === 'signedOut' || (problem?.kind === 'offline' && !(await isReachable()))) {
+      this.#enqueue(upload, true)
+      if (why === 'signedOut' && !this.paused) toasts.show('failed', t().uploads.signIn)
+      return this.pause(this.paused ?? why)
+    }
+    upload.fault = problem ?? 'unreadable'
+    upload.state = 'failed'
+  }
+
+  #drop(): void {
+    this.cancel()
+    this.#all = []
+    this.paused = null
+  }
+
+  /** Have what depends on the uploads read anew, not for each of them. */
+  #show(): void {
+    this.#showing ??= setTimeout(() => {
+      this.#showing = undefined
+      this.#version++
+    }, SHOWN_EVERY)
+  }
+}
+
+export const uploads = new UploadQueue()
+
+function warn(event: BeforeUnloadEvent): void {
+  event.preventDefault()
+}
+
+function resumeOnline(): void {
+  if (uploads.paused === 'offline') uploads.resume()
+}

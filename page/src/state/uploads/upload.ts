@@ -1,0 +1,54 @@
+import type { findNameFault } from '../../api/files'
+import { join } from '../../api/paths'
+import type { Problem } from '../../api/problem'
+
+export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'handed' | 'done'
+
+/** What to do with a name that is taken. */
+export type Choice = 'replace' | 'keepBoth' | 'skip'
+
+/** What was given at once: a choice for all holds for it alone. */
+export class Batch {
+  choice: Choice | null = null
+
+  constructor(readonly folder: string) {}
+}
+
+export type NameFault = NonNullable<ReturnType<typeof findNameFault>>
+
+/** Why it failed: the service's answer, a name that cannot be, or a file that this device does not give out any more. */
+export type Fault = Problem | { name: string; fault: NameFault } | 'unreadable'
+
+/** A file, or an empty folder, on its way. Not reactive: there may be ten thousand, and few of them are in view. */
+export class Upload {
+  state: UploadState = 'queued'
+  sent = 0 // bytes
+  fault: Fault | null = null
+  choice: Choice | null = null
+  storedAs: string // the name, unless both are kept
+  controller: AbortController | null = null // while it is running
+
+  /** `file` is null for a folder. */
+  constructor(
+    public batch: Batch,
+    readonly folder: string,
+    readonly name: string,
+    readonly file: File | null,
+  ) {
+    this.storedAs = name
+  }
+
+  get path(): string {
+    return join(this.folder, this.storedAs)
+  }
+
+  get size(): number {
+    return this.file?.size ?? 0
+  }
+}
+
+export const FINISHED: readonly UploadState[] = ['failed', 'skipped', 'canceled', 'handed', 'done']
+
+export function isFinished(upload: Upload): boolean {
+  return FINISHED.includes(upload.state)
+}

@@ -1,0 +1,106 @@
+import type { FileObject } from '../../api/schema'
+import type { MenuItem } from '../../parts/menu'
+import { archives } from '../../state/archives.svelte'
+import { session } from '../../state/session.svelte'
+import { site } from '../../state/site.svelte'
+import { t } from '../../text/language.svelte'
+import { listUploadActions } from '../uploads/actions'
+import { copyLinks, downloadFile, report } from './links'
+
+/** A folder, and what its listing says about writing; null while it is not listed. A Folder is one. */
+export interface Place {
+  readonly path: string
+  readonly about: { readonly write: boolean; readonly write_content_bypass: boolean } | null
+}
+
+/** What actions are about: the selected entries of a folder. `entry` is the only one, if it is one. */
+export interface Chosen {
+  folder: Place
+  path: string // of `entry`
+  entry: FileObject | undefined
+  count: number
+  /** All of them, fetched where they are not here. Throws Problem. */
+  entries: () => Promise<FileObject[]>
+}
+
+/** A dialog that is wanted: FolderDialogs shows it. */
+export type Asked =
+  | 'copy'
+  | 'download'
+  | 'gather'
+  | 'move'
+  | 'newFile'
+  | 'newFolder'
+  | 'offlineDownload'
+  | 'remove'
+  | 'removeEmpty'
+  | 'rename'
+  | 'renameAll'
+  | 'unpack'
+export type Ask = (what: Asked) => void
+
+const MOST_LINKS = 100 // each is asked for by itself
+
+/** Whether something new may be put into the folder. */
+export function mayWriteIn({ about }: Place): boolean {
+  return Boolean(about?.write && (session.may('write') || about.write_content_bypass))
+}
+
+/** What can be done with the chosen entries, in the order of the menu. Only what the user may do is offered. */
+export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuItem[] {
+  const { entry, count, path, folder } = chosen
+  if (count === 0) return []
+  const text = t().files
+  const mayChange = folder.about?.write ?? true
+  const isFile = entry && !entry.is_dir
+  const mayPack = !isFile && (count > 1 || site.isOn('package_download'))
+  const mayRename = mayChange && session.may('rename')
+  return keep([
+    entry && { text: text.open, icon: entry.is_dir ? 'folder' : 'file', run: open },
+    isFile && { text: text.download, icon: 'download', run: () => report(downloadFile(path)) },
+    mayPack && { text: text.download, icon: 'download', run: () => ask('download') },
+    count <= MOST_LINKS && {
+      text: count > 1 ? t().changes.copyLinks : text.copyLink,
+      icon: 'link',
+      run: () => report(copyLinks(folder.path, chosen.entries())),
+    },
+    isFile && mayUnpack(entry) && { text: t().unpack.verb, icon: 'archive', run: () => ask('unpack') },
+    mayRename && entry && { text: text.rename, icon: 'rename', run: () => ask('rename') },
+    mayRename && !entry && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
+    mayChange && session.may('move') && { text: t().changes.move, icon: 'move', run: () => ask('move') },
+    session.may('copy') && { text: t().changes.copy, icon: 'copy', run: () => ask('copy') },
+    mayChange &&
+      session.may('remove') && { text: text.remove, icon: 'remove', run: () => ask('remove'), isDangerous: true },
+  ])
+}
+
+/** Whether the entry is an archive that the user may unpack. */
+export function mayUnpack(entry: FileObject): boolean {
+  return session.may('decompress') && archives.has(entry.name)
+}
+
+/** The menu "New" of a folder: what brings something into it. Empty where nothing may be brought. */
+export function listNewActions(folder: Place, ask: Ask): MenuItem[] {
+  const mayWrite = mayWriteIn(folder)
+  const mayFetch = folder.about?.write && session.may('offlineDownload')
+  return keep([
+    mayWrite && { text: t().files.newFolder, icon: 'newFolder', run: () => ask('newFolder') },
+    mayWrite && { text: t().changes.newFile, icon: 'newFile', run: () => ask('newFile') },
+    ...(mayWrite ? listUploadActions(folder.path) : []),
+    mayFetch && { text: t().offline.verb, icon: 'cloud', run: () => ask('offlineDownload') },
+  ])
+}
+
+/** The menu of the folder in view itself, beside "New": what changes many of its entries at once. */
+export function listFolderActions(folder: Place, ask: Ask): MenuItem[] {
+  if (!folder.about?.write) return []
+  return keep([
+    session.may('rename') && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
+    session.may('move') && { text: t().gather.verb, icon: 'gather', run: () => ask('gather') },
+    session.may('remove') && { text: t().removeEmpty.verb, icon: 'remove', run: () => ask('removeEmpty') },
+  ])
+}
+
+function keep(items: (MenuItem | false | undefined)[]): MenuItem[] {
+  return items.filter((item): item is MenuItem => Boolean(item))
+}

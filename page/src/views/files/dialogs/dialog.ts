@@ -1,0 +1,15 @@
+import type { Component } from 'svelte'
+import type { FileObject } from '../../../api/schema'
+import type { Asked, Chosen } from '../actions'
+
+/** What every dialog about a folder or its entries gets. What it changed it tells by `tellFolderChanged`. */
+export interface DialogProps {
+  asked: Asked
+  /** As it was when the dialog was asked for: what is selected later does not matter to it. */
+  chosen: Chosen
+  /** The chosen entries, being fetched from the moment the dialog was asked for: rows may move meanwhile. */
+  entries: Promise<FileObject[]>
+  onclose: () => void
+}
+
+export type DialogView = Component<DialogProps>

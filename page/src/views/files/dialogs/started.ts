@@ -1,0 +1,38 @@
+import { list, type TaskKind } from '../../../api/tasks'
+import { session } from '../../../state/session.svelte'
+import { findJustEnded, NEXT } from '../../../state/tasks/follow'
+import { MOST_UNDONE, tasks } from '../../../state/tasks.svelte'
+import { toasts } from '../../../state/toasts.svelte'
+import { t } from '../../../text/language.svelte'
+
+/** Do something that the service does at once or by tasks; whether it opened one: its answer does not tell. */
+export async function opensTask(kind: TaskKind, work: () => Promise<void>): Promise<boolean> {
+  if (session.isGuest) {
+    await work() // guests have no list of tasks
+    return false
+  }
+  const before = await findLatest(kind)
+  await work()
+  const now = await findLatest(kind)
+  return before.length >= MOST_UNDONE || now.some((id) => !before.includes(id))
+}
+
+/** The user's own tasks of a kind that are under way or just were; none when that cannot be learnt. */
+async function findLatest(kind: TaskKind): Promise<string[]> {
+  const lists = [list(kind, 'undone', 1, MOST_UNDONE), findJustEnded(kind)]
+  const found = await Promise.all(lists).catch(() => [])
+  const own = found.flat().filter((task) => task.creator === session.user?.username)
+  return own.map((task) => task.id)
+}
+
+function openPanel(): void {
+  tasks.isOpen = true
+}
+
+/** Say that the work goes on as tasks of a kind, offer to look at them, and have the folders listed when it is done. */
+export function followTasks(kind: TaskKind, folders: readonly string[], sentence: string): void {
+  const show = { text: t().changes.showTasks, run: openPanel }
+  toasts.show('done', sentence, session.isGuest ? undefined : show)
+  const kinds = [kind, NEXT[kind]].filter((one) => one !== undefined) // a short one may lead to the next before it is seen
+  for (const one of kinds) for (const folder of folders) tasks.watch(one, folder)
+}

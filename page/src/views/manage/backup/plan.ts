@@ -1,0 +1,116 @@
+import type { MetaReq, SettingRow, StorageRow, UserRow } from '../../../api/schema'
+import { DEPRECATED, READ_ONLY } from '../settings/settings'
+import type { Backup, Part } from './backup'
+
+export type What = 'create' | 'update' | 'same' | 'unknown'
+
+/** What restoring one entry of a backup means here. */
+export type Step = { name: string; what: What } & (
+  | { part: 'settings'; row: SettingRow }
+  | { part: 'storages'; row: StorageRow }
+  | { part: 'users'; row: UserRow }
+  | { part: 'metas'; row: MetaReq }
+)
+
+const OWN_STATE = ['index_progress', 'link_salt'] // of the service; the salt of links goes with the token
+
+/** Compare a backup with what is there now: what is only here stays. */
+export function planRestore(backup: Backup, now: Backup): Step[] {
+  return [
+    ...backup.settings.filter(isRestored).map((row) => planSetting(row, now)),
+    ...backup.storages.map((row) => planStorage(row, now)),
+    ...backup.users.map((row) => planUser(row, now)),
+    ...backup.metas.map((row) => planMeta(row, backup, now)),
+  ]
+}
+
+export function countSteps(steps: readonly Step[], part: Part, what: What): number {
+  return steps.filter((step) => step.part === part && step.what === what).length
+}
+
+function isRestored({ key, flag }: SettingRow): boolean {
+  return flag !== READ_ONLY && flag !== DEPRECATED && !OWN_STATE.includes(key)
+}
+
+function planSetting(row: SettingRow, now: Backup): Step {
+  const old = now.settings.find((one) => one.key === row.key && one.flag !== DEPRECATED)
+  const what = !old ? 'unknown' : old.value === row.value ? 'same' : 'update'
+  return { part: 'settings', name: row.key, what, row }
+}
+
+function planStorage(row: StorageRow, now: Backup): Step {
+  const old = now.storages.find((one) => one.mount_path === row.mount_path)
+  const wanted = { ...row, id: old?.id ?? 0 }
+  return {
+    part: 'storages',
+    name: row.mount_path,
+    what: compare(old, wanted, ['status', 'modified', 'mount_details']),
+    row: wanted,
+  }
+}
+
+/** The administrator and the guest are everywhere, under names of their own; others are known by their names. */
+export function findUser(row: UserRow, users: readonly UserRow[]): UserRow | undefined {
+  return users.find((one) => (row.role === 0 ? one.username === row.username : one.role === row.role))
+}
+
+function planUser(row: UserRow, now: Backup): Step {
+  const old = findUser(row, now.users)
+  const username = row.role === 0 ? row.username : (old?.username ?? row.username)
+  const wanted = { ...row, username, id: old?.id ?? 0, password: '' }
+  return { part: 'users', name: username, what: compare(old, wanted, ['password', 'otp']), row: wanted }
+}
+
+function planMeta(row: MetaReq, backup: Backup, now: Backup): Step {
+  const old = now.metas.find((one) => one.path === row.path)
+  const wanted = { ...row, id: old?.id ?? 0 }
+  const here = old && { ...old, ...nameUsers(old, now.users) }
+  const there = { ...wanted, ...nameUsers(row, backup.users) }
+  return { part: 'metas', name: row.path, what: compare(here, there, []), row: wanted }
+}
+
+function nameUsers({ read_users, write_users }: MetaReq, users: readonly UserRow[]) {
+  const name = (id: number) => users.find((one) => one.id === id)?.username ?? id
+  return { read_users: (read_users ?? []).map(name), write_users: (write_users ?? []).map(name) }
+}
+
+/** The users of a rule by the ids that they have here; the name of one who is not here. */
+export function findUserIds(ids: readonly number[] | null | undefined, backup: Backup, here: readonly UserRow[]) {
+  const found: number[] = []
+  for (const id of ids ?? []) {
+    const row = backup.users.find((one) => one.id === id)
+    const user = row && findUser(row, here)
+    if (!user) return { missing: row?.username ?? String(id) }
+    found.push(user.id)
+  }
+  return { found }
+}
+
+function compare(old: object | undefined, wanted: object, ignored: readonly string[]): What {
+  if (!old) return 'create'
+  const values = new Map(Object.entries(old))
+  const isSame = Object.entries(wanted).every(
+    ([name, value]) => ignored.includes(name) || !values.has(name) || normalise(values.get(name)) === normalise(value),
+  )
+  return isSame ? 'same' : 'update'
+}
+
+/** A value as a text that is the same for the same value; a text that is JSON counts as what it says. */
+function normalise(value: unknown): string {
+  const told = typeof value === 'string' && value.startsWith('{') ? tryParse(value) : value
+  return JSON.stringify(told ?? null, (_, one) =>
+    isObject(one) ? Object.fromEntries(Object.entries(one).sort()) : one,
+  )
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,60 @@
+import { call } from '../../../api/client'
+import type { SettingRow } from '../../../api/schema'
+import type { FieldDescription, FieldKind } from '../../../parts/form/field'
+import { formatChoice, formatLabel } from '../../../text/labels'
+import { isSecret } from '../secrets'
+
+/** Groups of settings by the number that the interface has for them. */
+export const GROUPS = {
+  access: 0,
+  site: 1,
+  style: 2,
+  preview: 3,
+  global: 4,
+  tools: 5,
+  index: 6,
+  sso: 7,
+  ldap: 8,
+  s3: 9,
+  ftp: 10,
+  traffic: 11,
+} as const
+
+export type GroupName = keyof typeof GROUPS
+
+export const READ_ONLY = 2
+export const DEPRECATED = 3
+
+const KINDS: Record<string, FieldKind> = { bool: 'boolean', number: 'number', select: 'select', text: 'long' }
+
+export function listSettings(groups: readonly number[]): Promise<SettingRow[]> {
+  return call('get', '/api/admin/setting/list', { query: { groups: groups.join() } })
+}
+
+export function listDefaults(groups: readonly number[]): Promise<SettingRow[]> {
+  return call('post', '/api/admin/setting/default', { query: { groups: groups.join() } })
+}
+
+/** What a setting asks for, as a field. */
+export function describe({ key, type, options, help }: SettingRow): FieldDescription {
+  const kind = type === 'string' && isSecret(key) ? 'secret' : (KINDS[type] ?? 'text')
+  const field = { name: key, kind, label: formatLabel(key), help: formatHelp(help) }
+  if (kind !== 'select') return field
+  const choices = options.split(',').map((one) => ({ value: one, text: formatChoice(one) }))
+  return { ...field, options: [{ value: '', text: '–' }, ...choices] }
+}
+
+function formatHelp(help: string): string {
+  return help.charAt(0).toUpperCase() + help.slice(1)
+}
+
+/** A value as the form has it: booleans are stored in several ways. */
+export function readValue({ type, value }: SettingRow): string {
+  return type === 'bool' ? String(value === 'true' || value === '1') : value
+}
+
+/** The setting that the service refused and why, where its message tells. */
+export function parseRefusal(message: string): { key: string; reason: string } | null {
+  const found = /^(?:failed to execute hook on |setting \[)(\w+)\]?: ([^\n]*)/.exec(message)
+  return found?.[1] && found[2] ? { key: found[1], reason: found[2] } : null
+}

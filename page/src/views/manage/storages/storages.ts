@@ -1,0 +1,72 @@
+import { call } from '../../../api/client'
+import { asProblem, type Problem } from '../../../api/problem'
+import type { MountDetails, StorageReq, StorageRow } from '../../../api/schema'
+
+/** A storage as the list has it; with its space where the administrators want to see it. */
+export type Storage = StorageRow & { mount_details?: MountDetails | null }
+
+export type StorageState = 'working' | 'starting' | 'disabled' | 'failed'
+
+export async function listStorages(): Promise<Storage[]> {
+  return (await call('get', '/api/admin/storage/list')).content ?? []
+}
+
+export function getStorage(id: number): Promise<Storage> {
+  return call('get', '/api/admin/storage/get', { query: { id } })
+}
+
+/** How it is with a storage; where it failed, `status` is the reason. */
+export function findState({ disabled, status }: Storage): StorageState {
+  if (disabled) return 'disabled'
+  if (status === '') return 'starting'
+  return status === 'work' ? 'working' : 'failed'
+}
+
+/** Change some fields of a storage and start it anew. Drivers store tokens of their own, so the rest is read just now. */
+export async function changeStorage(id: number, change: Partial<StorageReq>): Promise<void> {
+  const { status: _, modified: __, ...now } = await getStorage(id)
+  await call('post', '/api/admin/storage/update', { body: { ...now, ...change } })
+}
+
+/** The same for a change that does not mind whether the storage can start: it is stored in any case. */
+export async function storeStorage(id: number, change: Partial<StorageReq>): Promise<void> {
+  try {
+    await changeStorage(id, change)
+  } catch (thrown) {
+    if (!isOnlyStopped(asProblem(thrown))) throw thrown
+  }
+}
+
+/** Make a storage; its id. It may be there and not work: its status says why. */
+export async function createStorage(body: StorageReq): Promise<number> {
+  try {
+    return (await call('post', '/api/admin/storage/create', { body })).id
+  } catch (thrown) {
+    if (!isOnlyStopped(asProblem(thrown))) throw thrown
+    const made = (await listStorages()).find((one) => one.mount_path === cleanPath(body.mount_path))
+    if (!made) throw thrown
+    return made.id
+  }
+}
+
+/** Whether the record was stored, and only the driver did not start. */
+export function isOnlyStopped(problem: Problem): boolean {
+  return /^failed (init|load) storage/.test(problem.message)
+}
+
+/** A mount path as the service stores it. */
+export function cleanPath(path: string): string {
+  return `/${path.replaceAll('\\', '/').split('/').filter(Boolean).join('/')}`
+}
+
+/** The two keys in the refusal of an SFTP server that shows another key than before; null for any other status. */
+export function parseHostKeyChange(status: string): { before: string; now: string } | null {
+  const found = /host key has changed: it was (\S+) and is (\S+) now/.exec(status)
+  return found?.[1] && found[2] ? { before: found[1], now: found[2] } : null
+}
+
+/** Accept the key that was shown: another one, met on the next connection, is refused again. */
+export async function acceptHostKey(id: number, fingerprint: string): Promise<void> {
+  const { addition } = await getStorage(id)
+  await changeStorage(id, { addition: JSON.stringify({ ...JSON.parse(addition), host_key: fingerprint }) })
+}

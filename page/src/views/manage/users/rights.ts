@@ -1,0 +1,29 @@
+import { RIGHTS, type Right } from '../../../state/session.svelte'
+import { t } from '../../../text/language.svelte'
+
+/** The rights as a form groups them. What has no effect here (shares) is left as it is. */
+export const RIGHT_GROUPS = {
+  files: ['write', 'rename', 'move', 'copy', 'remove', 'offlineDownload', 'seeHidden', 'skipFolderPasswords'],
+  archives: ['readArchives', 'decompress'],
+  protocols: ['webdavRead', 'webdavChange', 'ftpRead', 'ftpChange'],
+} as const satisfies Record<string, readonly Right[]>
+
+export const ALL_RIGHTS: readonly Right[] = Object.values(RIGHT_GROUPS).flat()
+
+export function hasRight(permission: number, right: Right): boolean {
+  return (permission & RIGHTS[right]) !== 0
+}
+
+export function setRight(permission: number, right: Right, isOn: boolean): number {
+  return isOn ? permission | RIGHTS[right] : permission & ~RIGHTS[right]
+}
+
+/** All rights of the form on or off; other bits stay. */
+export function setAll(permission: number, isOn: boolean): number {
+  return ALL_RIGHTS.reduce((sum, right) => setRight(sum, right, isOn), permission)
+}
+
+export function formatRole(role: number): string {
+  const { roles } = t().manage.users
+  return role === 1 || role === 2 ? roles[role] : roles[0]
+}

@@ -1,0 +1,39 @@
+import type { MenuItem } from '../../parts/menu'
+import { toasts } from '../../state/toasts.svelte'
+import { t } from '../../text/language.svelte'
+
+/** What brings files of this device into a folder. */
+export function listUploadActions(folder: string): MenuItem[] {
+  const text = t().uploads
+  const items: MenuItem[] = [{ text: text.pickFiles, icon: 'upload', run: () => void pick(folder, false) }]
+  if ('webkitdirectory' in HTMLInputElement.prototype) {
+    items.push({ text: text.pickFolder, icon: 'uploadFolder', run: () => void pick(folder, true) })
+  }
+  return items
+}
+
+/** Let the user choose files, or a folder with all that is in it: the browser does not tell of empty folders. */
+async function pick(folder: string, isFolder: boolean): Promise<void> {
+  const input = document.createElement('input')
+  input.type = 'file'
+  input.multiple = true
+  input.webkitdirectory = isFolder
+  input.hidden = true
+  input.oncancel = () => input.remove()
+  input.onchange = async () => {
+    input.remove()
+    const files = [...(input.files ?? [])]
+    await loadFound().then(({ addPicked }) => addPicked(folder, files), tellOffline)
+  }
+  document.body.append(input)
+  input.click()
+}
+
+/** What queues files is fetched when there are some. */
+export function loadFound(): Promise<typeof import('./found')> {
+  return import('./found')
+}
+
+export function tellOffline(): void {
+  toasts.show('failed', t().problems.offline)
+}

@@ -1,0 +1,56 @@
+import type { Attachment } from 'svelte/attachments'
+import { baseName } from '../../api/paths'
+import { t } from '../../text/language.svelte'
+import { loadFound, tellOffline } from './actions'
+import './drop.css'
+
+/** Files and folders that are dropped on the element are put into the folder. */
+export function dropUploads(folder: string): Attachment<HTMLElement> {
+  return (element) => {
+    const ending = new AbortController()
+    const { signal } = ending
+
+    function allow(event: DragEvent) {
+      if (!hasFiles(event)) return
+      event.preventDefault()
+      if (event.dataTransfer) event.dataTransfer.dropEffect = 'copy'
+      element.dataset.drop = t().uploads.dropInto(baseName(folder) || t().files.home)
+    }
+
+    function leave({ relatedTarget }: DragEvent) {
+      if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) delete element.dataset.drop
+    }
+
+    function take(event: DragEvent) {
+      delete element.dataset.drop
+      if (!hasFiles(event)) return
+      event.preventDefault()
+      // now: what was dropped is gone when the handler returns
+      const items = [...(event.dataTransfer?.items ?? [])].filter((item) => item.kind === 'file')
+      const found = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
+      void loadFound().then(({ addDropped }) => addDropped(folder, found), tellOffline)
+    }
+
+    element.addEventListener('dragenter', allow, { signal })
+    element.addEventListener('dragover', allow, { signal })
+    element.addEventListener('dragleave', leave, { signal })
+    element.addEventListener('drop', take, { signal })
+    window.addEventListener('dragover', refuse, { signal })
+    window.addEventListener('drop', refuse, { signal })
+    return () => {
+      delete element.dataset.drop
+      ending.abort()
+    }
+  }
+}
+
+function hasFiles({ dataTransfer }: DragEvent): boolean {
+  return dataTransfer?.types.includes('Files') ?? false
+}
+
+/** Beside the folder nothing is taken; the browser would leave the page and open the file. */
+function refuse(event: DragEvent): void {
+  if (event.defaultPrevented || !hasFiles(event)) return
+  event.preventDefault()
+  if (event.dataTransfer) event.dataTransfer.dropEffect = 'none'
+}

@@ -1,0 +1,78 @@
+import { join, parent } from '../../api/paths'
+import { toasts } from '../../state/toasts.svelte'
+import { type Found, uploads } from '../../state/uploads.svelte'
+import { t } from '../../text/language.svelte'
+
+const AT_ONCE = 200 // uploads that are queued together, so that the first begin while a large folder is still read
+
+/** Files that were chosen; those of a chosen folder know where in it they lie. */
+export function addPicked(folder: string, files: readonly File[]): void {
+  const found = files.map((file) => {
+    const path = join(folder, file.webkitRelativePath || file.name)
+    return { folder: parent(path), name: file.name, file }
+  })
+  uploads.add(uploads.begin(folder), found)
+}
+
+/** Files and folders that were dropped, with all that is in the folders; empty ones count as well. */
+export async function addDropped(folder: string, dropped: readonly (FileSystemEntry | File)[]): Promise<void> {
+  const batch = uploads.begin(folder)
+  const unreadable: string[] = []
+  let found: Found[] = []
+  uploads.reading++
+  for await (const one of walk(folder, dropped, unreadable)) {
+    found.push(one)
+    if (found.length < AT_ONCE) continue
+    uploads.add(batch, found)
+    found = []
+  }
+  uploads.reading--
+  uploads.add(batch, found)
+  const [first] = unreadable
+  if (first !== undefined) toasts.show('failed', t().uploads.unreadable(unreadable.length, first))
+}
+
+/** All files, and the folders that are empty; `unreadable` takes the names of what this device does not give out. */
+export async function* walk(
+  folder: string,
+  entries: readonly (FileSystemEntry | File)[],
+  unreadable: string[],
+): AsyncGenerator<Found> {
+  for (const entry of entries) {
+    const { name } = entry
+    try {
+      if (entry instanceof File) yield { folder, name, file: entry }
+      else if (isFile(entry)) yield { folder, name, file: await openFile(entry) }
+      else if (isDirectory(entry)) {
+        const inside = await readFolder(entry)
+        if (inside.length === 0) yield { folder, name, file: null }
+        else yield* walk(join(folder, name), inside, unreadable)
+      }
+    } catch {
+      unreadable.push(name)
+    }
+  }
+}
+
+function isDirectory(entry: FileSystemEntry): entry is FileSystemDirectoryEntry {
+  return entry.isDirectory
+}
+
+function isFile(entry: FileSystemEntry): entry is FileSystemFileEntry {
+  return entry.isFile
+}
+
+function openFile(entry: FileSystemFileEntry): Promise<File> {
+  return new Promise((resolve, reject) => entry.file(resolve, reject))
+}
+
+/** A reader gives some entries at a time, and none when there are no more. */
+async function readFolder(entry: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
+  const reader = entry.createReader()
+  const all: FileSystemEntry[] = []
+  while (true) {
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject))
+    if (some.length === 0) return all
+    all.push(...some)
+  }
+}

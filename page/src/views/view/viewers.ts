@@ -1,0 +1,34 @@
+import type { Component } from 'svelte'
+import type { SingleObject } from '../../api/schema'
+import type { Kind } from '../../parts/kinds'
+
+/** As what it is, as the text it is made of, or as a text that is edited. */
+export type Mode = 'shown' | 'source' | 'edit'
+
+export interface ViewerProps {
+  path: string
+  file: SingleObject
+  kind: Kind
+  mode: Mode
+  /** The file was changed here. */
+  onchange: () => void
+}
+
+type Viewer = Component<ViewerProps, object, 'mode'>
+
+const VIEWERS: Record<Kind, () => Promise<{ default: Viewer }>> = {
+  archive: () => import('./ArchiveView.svelte'),
+  audio: () => import('./MediaView.svelte'),
+  html: () => import('./TextView.svelte'),
+  image: () => import('./ImageView.svelte'),
+  markdown: () => import('./TextView.svelte'),
+  pdf: () => import('./PdfView.svelte'),
+  text: () => import('./TextView.svelte'),
+  unknown: () => import('./UnknownView.svelte'),
+  video: () => import('./MediaView.svelte'),
+}
+
+/** The texts of a file and the field to edit them are one view. */
+export function loadViewer(kind: Kind, mode: Mode): Promise<{ default: Viewer }> {
+  return VIEWERS[mode === 'shown' ? kind : 'text']()
+}

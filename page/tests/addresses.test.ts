@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest'
+import { ancestors, baseName, join, parent } from '../src/api/paths'
+import { formatAddress, parseAddress } from '../src/state/router.svelte'
+
+describe('tree paths', () => {
+  test.each(['/', '/files', '/api', '/@manage', '/a b/100%/ü?#&', '/d/@login', '/\\'])('%s has an address', (path) => {
+    expect(parseAddress(formatAddress({ view: 'files', path }))).toEqual({ view: 'files', path })
+  })
+  test.each([
+    ['/', '/'],
+    ['/@', '/'],
+    ['/docs/x', '/docs/x'],
+    ['/a//b/', '/a/b'],
+    ['/@/100%', '/100%'],
+  ])('the address %s is of %s', (address, path) => {
+    expect(parseAddress(address)).toEqual({ view: 'files', path })
+  })
+  test('parts of a path', () => {
+    expect(ancestors('/a/b')).toEqual(['/', '/a', '/a/b'])
+    expect([parent('/a/b'), parent('/a'), parent('/')]).toEqual(['/a', '/', '/'])
+    expect([join('/', 'a'), join('/a', 'b'), baseName('/a/b')]).toEqual(['/a', '/a/b', 'b'])
+  })
+})
+
+test('the routes of the page itself', () => {
+  expect(parseAddress('/@manage/storages')).toEqual({ view: 'manage', section: 'storages' })
+  expect(parseAddress('/@profile')).toEqual({ view: 'profile' })
+  expect(parseAddress('/@login', '?next=%2F%40%2Fa')).toEqual({ view: 'login', next: '/@/a' })
+  expect(parseAddress('/@else')).toEqual({ view: 'unknown' })
+})

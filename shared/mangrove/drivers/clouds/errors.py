@@ -1,0 +1,91 @@
+"""Errors of opendal as StorageProblem; its texts, which name addresses with their signatures, go no further."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from opendal import exceptions
+
+from mangrove.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
+
+# opendal's own form of an error: kind, whether a retry is worth it, and the answer where there was one
+KIND = re.compile(r"(\w+) \((\w+)\)")
+STATUS = re.compile(r"response: Parts \{ status: (\d{3})")
+MEANINGS: Mapping[str, type[StorageProblem]] = {
+    "NotFound": NotFound,
+    "PermissionDenied": Forbidden,
+    "AlreadyExists": Exists,
+    "ConditionNotMatch": Changed,
+    "RangeNotSatisfied": Changed,
+    "IsADirectory": NotAFile,
+    "NotADirectory": NotAFolder,
+    "Unsupported": NotSupported,
+}
+ERRORS = (
+    exceptions.AlreadyExists,
+    exceptions.ConditionNotMatch,
+    exceptions.ConfigInvalid,
+    exceptions.Conflict,
+    exceptions.Error,
+    exceptions.IsADirectory,
+    exceptions.IsSameFile,
+    exceptions.NotADirectory,
+    exceptions.NotFound,
+    exceptions.PermissionDenied,
+    exceptions.RangeNotSatisfied,
+    exceptions.RateLimited,
+    exceptions.Unexpected,
+    exceptions.Unsupported,
+)  # they have no base of their own
+STATUSES: Mapping[int, type[StorageProblem]] = {
+    401: Forbidden, 403: Forbidden, 412: Changed, 416: Changed, 501: NotSupported,
+}  # fmt: skip
+
+
+def make_problem(text: str) -> StorageProblem:
+    """The problem for an error as opendal writes it."""
+    head, answer = KIND.match(text), STATUS.search(text)
+    kind, persistence = (head[1], head[2]) if head else ("", "")
+    if kind in MEANINGS:
+        return MEANINGS[kind]()
+    if kind == "RateLimited":
+        return Unreachable("the service takes no more requests at the moment")
+    if kind == "ConfigInvalid":
+        return StorageProblem("the service does not take the options of the storage")
+    if answer is None:
+        fails = "does not answer" if persistence != "permanent" else "answers with something else than was asked for"
+        return Unreachable(f"the service {fails}")
+    status = int(answer[1])
+    if status in STATUSES:
+        return STATUSES[status]()
+    if status >= 500 or status in (408, 409, 429):
+        return Unreachable(f"the service answers {status}")
+    return StorageProblem(f"the service answers {status}")
+
+
+def get_reason(text: str) -> str:
+    """What an error says in one line, without its context."""
+    return text.partition("\n")[0].partition(" => ")[2]
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise every failure of opendal as StorageProblem; those of its files come as an OSError with the same text."""
+    try:
+        yield
+    except TimeoutError:
+        raise Unreachable("the service does not answer in time") from None
+    except (*ERRORS, OSError) as error:
+        raise make_problem(str(error)) from None

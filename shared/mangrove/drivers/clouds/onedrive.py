@@ -1,0 +1,23 @@
+"""OneDrive, through Microsoft Graph."""
+
+from __future__ import annotations
+
+from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.clouds.powers import Drive
+
+
+class OneDriveOptions(Options):
+    root_folder_path: str = option("/", required=True)
+    refresh_token: str = option(secret=True)
+    client_id: str = option()
+    client_secret: str = option(secret=True)
+    access_token: str = option(help="in place of the three above; it ends soon", secret=True)
+
+
+class OneDrive(Drive):
+    name = "OneDrive"
+    Options = OneDriveOptions
+    config = DriverConfig(only_proxy=True, default_root="/", check_status=True, direct_lookup=True)
+    options: OneDriveOptions
+    scheme = "onedrive"
+    credentials = (("refresh_token", "client_id", "client_secret"), ("access_token",))

@@ -1,0 +1,111 @@
+"""A file fetched in ranges, several at once, and passed on as one body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from mangrove.drivers.base import BLOCK, Driver, Entry
+from mangrove.paths import TreePath
+
+PART = 10 << 20  # bytes of a range where its size is not given
+SMALLEST = 64 << 10
+HELD = 64 << 20  # bytes of one body that are in memory at most
+
+Range = tuple[int, int | None]  # offset and length; None: to the end
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """`concurrency` ranges of `part` bytes at once; both at least 1."""
+
+    concurrency: int
+    part: int
+
+
+def make_plan(concurrency: int, part_kibibytes: int, wanted: bool) -> RangePlan | None:
+    """The plan that options ask for, where 0 stands for what is usual; None when one request is to fetch all."""
+    if not wanted and concurrency <= 1 and part_kibibytes <= 0:
+        return None
+    concurrency = min(max(concurrency, 1), HELD // BLOCK)
+    part = max(part_kibibytes << 10, SMALLEST) if part_kibibytes > 0 else PART
+    return RangePlan(concurrency, min(part, HELD // concurrency))
+
+
+class _RangedRead:
+    """The ranges of one read, in their order; all but the one that is passed on are kept in memory when they arrive."""
+
+    def __init__(self, driver: Driver, path: TreePath, version: Entry, plan: RangePlan, ranges: Iterator[Range]):
+        self._driver = driver
+        self._path = path
+        self._version = version
+        self._plan = plan
+        self._ranges = ranges
+        self._running: deque[asyncio.Task[list[bytes]]] = deque()
+
+    async def open(self, wanted: Range) -> Any:
+        """The bytes of a range, which is one of the version; Changed when there is another by now."""
+        return await self._driver.read(self._path, *wanted, self._version)
+
+    async def _fetch(self, wanted: Range) -> list[bytes]:
+        blocks: list[bytes] = []
+        left = self._plan.part
+        async with aclosing(await self.open(wanted)) as body:
+            async for block in body:
+                blocks.append(block)
+                left -= len(block)
+                if left < 0:
+                    break  # more than there should be: whoever reads this notices
+        return blocks
+
+    def _begin(self) -> None:
+        """Have as many ranges under way as the plan says, beside the one that is passed on."""
+        for wanted in islice(self._ranges, self._plan.concurrency - 1 - len(self._running)):
+            self._running.append(asyncio.ensure_future(self._fetch(wanted)))
+
+    async def pass_on(self, first: Any) -> AsyncIterator[bytes]:
+        """The bytes of all ranges, of which the first is open."""
+        body = first
+        try:
+            while body is not None:
+                self._begin()
+                async with aclosing(body):
+                    async for block in body:
+                        yield block
+                while self._running:
+                    blocks = await self._running.popleft()
+                    self._begin()
+                    for block in blocks:
+                        yield block
+                following = next(self._ranges, None)
+                body = None if following is None else await self.open(following)
+        finally:
+            for one in self._running:
+                one.cancel()
+            if self._running:
+                await asyncio.wait(self._running)
+
+
+def _split(offset: int, end: int, part: int, is_open: bool) -> Iterator[Range]:
+    while offset + part < end:
+        yield offset, part
+        offset += part
+    yield offset, None if is_open else end - offset
+
+
+async def read(
+    driver: Driver, path: TreePath, offset: int, length: int | None, version: Entry, plan: RangePlan
+) -> AsyncIterator[bytes]:
+    """As `Driver.read` with `if_match`, of a file whose size is known: the first range is opened here.
+
+    The last range has no end where `length` is None, so that more bytes than there should be are noticed.
+    """
+    end = (version.size or 0) if length is None else offset + length
+    ranges = _split(offset, end, plan.part, length is None)
+    reading = _RangedRead(driver, path, version, plan, ranges)
+    return reading.pass_on(await reading.open(next(ranges)))

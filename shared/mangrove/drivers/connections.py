@@ -1,0 +1,218 @@
+"""The connections of one storage: opened when one is needed, shared, opened again after a drop, closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Generic, TypeVar
+
+from mangrove.problems import StorageProblem, Unreachable
+
+Connection = TypeVar("Connection")
+OPEN_SECONDS = 10.0  # that opening one may take, with the sign-in
+AGAIN_SECONDS = 1.0  # after a failure to open one, during which others fail at once
+WAIT_SECONDS = 20.0  # that a caller waits while all are in use
+IDLE_SECONDS = 300.0  # after which one that nobody uses is closed
+CHECK_AFTER_SECONDS = 5.0  # without use, after which one is checked before it is used again
+CHECK_SECONDS = 3.0  # that the check may take
+CLOSE_SECONDS = 3.0
+
+
+async def _pass_check(_: object) -> bool:
+    return True
+
+
+class _Slot(Generic[Connection]):
+    """One connection, which may still be opening, and how many use it."""
+
+    def __init__(self, opening: asyncio.Task[Connection], now: float) -> None:
+        self.opening = opening
+        self.users = 0
+        self.used_at = now
+        self.is_new = True
+        self.is_dropped = False
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection; None while it opens and when that failed."""
+        task = self.opening
+        return task.result() if task.done() and not task.cancelled() and task.exception() is None else None
+
+
+class ConnectionPool(Generic[Connection]):
+    """At most `limit` connections, each for `sharing` users at once.
+
+    `open` raises StorageProblem; `close` may raise anything; `is_open` says, without waiting, whether a connection is
+    fit for use; `check` asks the server whether one that nobody has used for a while still is. Used from one event
+    loop; what belongs to another one, as a function in the cloud may have had, is forgotten.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[], Awaitable[Connection]],
+        close: Callable[[Connection], Awaitable[object]],
+        is_open: Callable[[Connection], bool],
+        check: Callable[[Connection], Awaitable[bool]] = _pass_check,
+        *,
+        limit: int,
+        sharing: int = 1,
+    ) -> None:
+        self._open = open
+        self._close = close
+        self._is_open = is_open
+        self._check = check
+        self._limit = limit
+        self._sharing = sharing
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._slots: list[_Slot[Connection]] = []
+        self._turns = asyncio.Semaphore(self._limit * self._sharing)
+        self._closing: set[asyncio.Future[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._failure: tuple[float, StorageProblem] | None = None  # until when it stands for what is tried
+
+    @property
+    def size(self) -> int:
+        """How many connections are open or opening."""
+        return len(self._slots)
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """A connection that was open a moment ago; what fails on it is the caller's to translate.
+
+        Unreachable when none can be opened, or none becomes free in time.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self._forget()
+        turns = self._turns
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await turns.acquire()
+        except TimeoutError:
+            raise Unreachable("all connections to the storage are in use") from None
+        try:
+            slot, connection = await self._enter(loop)
+            try:
+                yield connection
+            finally:
+                self._leave(slot)
+        finally:
+            turns.release()
+
+    async def _enter(self, loop: asyncio.AbstractEventLoop) -> tuple[_Slot[Connection], Connection]:
+        while True:
+            slot = self._find() or self._add(loop)
+            slot.users += 1
+            try:
+                connection = await asyncio.shield(slot.opening)
+                if await self._is_alive(slot, connection):
+                    return slot, connection
+            except BaseException:
+                self._leave(slot)
+                raise
+            slot.is_dropped = True
+            self._leave(slot)
+
+    def _find(self) -> _Slot[Connection] | None:
+        """The connection with the fewest users, if it takes another one: the last one opened of those."""
+        free = [slot for slot in reversed(self._slots) if slot.users < self._sharing]
+        return min(free, key=lambda slot: slot.users, default=None)
+
+    def _add(self, loop: asyncio.AbstractEventLoop) -> _Slot[Connection]:
+        if self._failure is not None:
+            until, problem = self._failure
+            if loop.time() < until:
+                raise type(problem)(str(problem))
+            self._failure = None
+        slot = _Slot(loop.create_task(self._open_in_time()), loop.time())
+        slot.opening.add_done_callback(self._note_failure)
+        self._slots.append(slot)
+        return slot
+
+    async def _open_in_time(self) -> Connection:
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                return await self._open()
+        except TimeoutError:
+            raise Unreachable("no connection within the time allowed") from None
+
+    def _note_failure(self, opening: asyncio.Task[Connection]) -> None:
+        problem = None if opening.cancelled() else opening.exception()
+        if isinstance(problem, StorageProblem):
+            self._failure = (opening.get_loop().time() + AGAIN_SECONDS, problem)
+
+    async def _is_alive(self, slot: _Slot[Connection], connection: Connection) -> bool:
+        if slot.is_dropped or not self._is_open(connection):
+            return False
+        now = asyncio.get_running_loop().time()
+        if slot.is_new or slot.users > 1 or now - slot.used_at < CHECK_AFTER_SECONDS:
+            return True
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                return await self._check(connection)
+        except (StorageProblem, TimeoutError):
+            return False
+
+    def _leave(self, slot: _Slot[Connection]) -> None:
+        slot.users -= 1
+        slot.is_new = False
+        connection = slot.connection
+        if slot.opening.done() and (connection is None or not self._is_open(connection)):
+            slot.is_dropped = True
+        if slot.is_dropped and slot in self._slots:
+            self._slots.remove(slot)
+        loop = slot.opening.get_loop()
+        slot.used_at = loop.time()
+        if slot.is_dropped and not slot.users and connection is not None:
+            self._close_later(connection, loop)
+        elif self._timer is None and loop is self._loop:
+            self._timer = loop.call_later(IDLE_SECONDS, self._close_idle, loop)
+
+    def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close what nobody has used for IDLE_SECONDS, and look again as long as there are connections."""
+        self._timer = None
+        self.close_unused(IDLE_SECONDS - 1)
+        if self._slots:
+            self._timer = loop.call_later(IDLE_SECONDS / 4, self._close_idle, loop)
+
+    def close_unused(self, seconds: float = 0.0) -> None:
+        """Close the connections that nobody has used for so long."""
+        for slot in [slot for slot in self._slots if not slot.users]:
+            connection, loop = slot.connection, slot.opening.get_loop()
+            if connection is not None and loop.time() - slot.used_at >= seconds:
+                self._slots.remove(slot)
+                self._close_later(connection, loop)
+
+    def _close_later(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        closing = loop.create_task(self._close_in_time(connection))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def _close_in_time(self, connection: Connection) -> None:
+        with suppress(Exception):  # whatever it is, the connection is not used any more
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._close(connection)
+
+    async def close(self) -> None:
+        """Close all; those in use end with their work. Never raises."""
+        if self._loop is not asyncio.get_running_loop():
+            self._forget()
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        slots, self._slots = self._slots, []
+        for slot in slots:
+            slot.is_dropped = True
+            connection = slot.connection
+            if connection is None:
+                slot.opening.cancel()
+            elif not slot.users:
+                self._close_later(connection, self._loop)
+        if self._closing:
+            await asyncio.wait(list(self._closing))

@@ -1,0 +1,301 @@
+"""Crypt: files and names encrypted as rclone's crypt does, in a folder of any other storage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from typing import Any
+
+from mangrove.drivers import base
+from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.crypt.data import encrypt_body, encrypt_size
+from mangrove.drivers.crypt.keys import Keys, derive_keys
+from mangrove.drivers.crypt.listing import FolderListing
+from mangrove.drivers.crypt.names import Names
+from mangrove.drivers.crypt.obscure import obscure, reveal
+from mangrove.drivers.crypt.options import CryptOptions
+from mangrove.drivers.crypt.reading import EncryptedFile
+from mangrove.drivers.crypt.remote import Found, Remote, decrypt_entry
+from mangrove.drivers.redirects import limit_depth
+from mangrove.drivers.refusals import refuse_changed, refuse_existing
+from mangrove.drivers.whole_files import CountedBody
+from mangrove.paths import TreePath
+from mangrove.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotFound,
+    NotSupported,
+    Problem,
+    StorageProblem,
+)
+
+THUMBNAILS = ".thumbnails"
+LARGEST_THUMBNAIL = 4 << 20  # bytes
+
+
+class Crypt(Driver):
+    name = "Crypt"
+    Options = CryptOptions
+    config = DriverConfig(only_proxy=True, no_cache=True, default_root="/", check_status=True, direct_lookup=True)
+    options: CryptOptions
+
+    def __init__(self, options: CryptOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
+        self._data_key = b""
+        self._remote: Remote | None = None
+
+    async def start(self) -> None:
+        """The remote is not asked: it may start later, or lead here."""
+        self.options.check()
+        root, here = TreePath(self.options.remote_path), self.context.mount_path
+        if root == here or (here != "/" and root.within(here)):
+            raise StorageProblem(f"{root} lies in the encrypted storage itself")
+        keys, names = await asyncio.to_thread(self._make_ciphers)
+        await self._obscure_options()
+        assert self.context.resolver is not None
+        self._data_key = keys.data
+        self._remote = Remote(self.context.resolver, root, names)
+
+    def _make_ciphers(self) -> tuple[Keys, Names]:
+        try:
+            password, salt = reveal(self.options.password), reveal(self.options.salt)
+        except ValueError:
+            raise StorageProblem("the password or the salt is not an obscured one: give it anew") from None
+        keys = derive_keys(password, salt)
+        return keys, Names(self.options, keys)
+
+    async def _obscure_options(self) -> None:
+        password, salt = obscure(self.options.password), obscure(self.options.salt)
+        if (password, salt) == (self.options.password, self.options.salt) or self.context.save_options is None:
+            return
+        options = self.options.model_copy(update={"password": password, "salt": salt})
+        try:
+            await self.context.save_options(options)
+        except Problem:
+            pass  # the next start tries again; this one has the keys
+        self.options = options
+
+    @property
+    def remote(self) -> Remote:
+        """Where the encrypted files are."""
+        if self._remote is None:
+            raise StorageProblem("storage not init")
+        return self._remote
+
+    def find_others(self, path: TreePath) -> Sequence[TreePath]:
+        return self.remote.find_places(path)
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        return self.remote.find_sources(target, below)
+
+    async def identify(self, path: TreePath) -> Set[str]:
+        """Not what the remote calls the same file, whose bytes are others."""
+        place = await self.remote.locate_root() if path == "/" else (await self.remote.find(path)).place
+        names: Set[str] = set()
+        if isinstance(place.driver, base.SameFile):
+            with limit_depth():
+                names = await place.driver.identify(place.path)
+        return {f"crypt:{name}" for name in names or {str(self.remote.get_tree_path(path, True))}}
+
+    async def can_refuse_existing(self) -> bool:
+        """Not where a file and a folder of one name have different names in the remote."""
+        return self.remote.names.are_alike and await self._ask_remote(lambda driver: driver.can_refuse_existing())
+
+    async def proves_writes(self) -> bool:
+        return await self._ask_remote(lambda driver: driver.proves_writes())
+
+    async def proves_reads(self) -> bool:
+        return True  # each block carries a code that only who has the key can make
+
+    async def _ask_remote(self, question: Callable[[Driver], Awaitable[bool]]) -> bool:
+        """Whether the storage that has it all says yes; not when it does not run or others are mounted below."""
+        if self.remote.has_mounts_below():
+            return False
+        try:
+            place = await self.remote.locate_root()
+            with limit_depth():
+                return await question(place.driver)
+        except StorageProblem:
+            return False
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        thumbnails = THUMBNAILS if self.options.thumbnail else ""
+        listing = FolderListing(self.remote, path, self.context.modified, self.options.show_hidden, thumbnails)
+        return listing.read(self.context.report_status if path == "/" else None)
+
+    async def stat(self, path: TreePath) -> Entry:
+        if path == "/":
+            return Entry("", 0, self.context.modified, True)
+        return (await self.remote.find(path)).entry
+
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        found = None if path == "/" else await self.remote.find(path)
+        if found is None or found.entry.is_dir:
+            raise NotAFile
+        refuse_changed(found.entry, if_match)
+        file = EncryptedFile(*found.place, found.stored, self._data_key, path.name)
+        with limit_depth():
+            return await file.read(offset, length)
+
+    async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
+        picture = path.parent / THUMBNAILS / f"{path.name}.webp"
+        if not self.options.thumbnail or ((await self.stat(picture)).size or 0) > LARGEST_THUMBNAIL:
+            raise NotSupported
+        return b"".join([block async for block in await self.read(picture, 0, LARGEST_THUMBNAIL)]), "image/webp"
+
+    async def get_space(self) -> Capacity:
+        driver = (await self.remote.locate_root()).driver
+        if not isinstance(driver, base.Space):
+            raise NotSupported
+        with limit_depth():
+            return await driver.get_space()
+
+    async def sync(self, path: TreePath) -> None:
+        place = await self.remote.locate_root() if path == "/" else (await self.remote.find(path)).place
+        if isinstance(place.driver, base.Syncs):
+            with limit_depth():
+                await place.driver.sync(place.path)
+
+    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        self.remote.names.check_length(path, False)
+        await self._refuse_other_kind(path, False)
+        if not upload.overwrite:
+            await refuse_existing(self.stat, path)
+        if path.parent == "/":
+            await self._make_root()
+        place = await self.remote.locate(path, False)
+        if not isinstance(place.driver, base.Writes):
+            raise NotSupported
+        counted = CountedBody(body, upload.size)
+
+        async def encrypt() -> AsyncIterator[bytes]:
+            async for chunk in encrypt_body(self._data_key, aiter(counted)):
+                yield chunk
+            counted.refuse_shorter()
+
+        stored = Upload(encrypt_size(upload.size), upload.modified, overwrite=upload.overwrite, durable=upload.durable)
+        with limit_depth():
+            written = decrypt_entry(await place.driver.write(place.path, encrypt(), stored), path.name)
+        assert written is not None
+        return written._replace(size=counted.size)
+
+    async def _make_root(self) -> None:
+        """Make the remote's folder when there is none yet, as rclone does."""
+        place = await self.remote.locate_root()
+        if place.path != "/" and isinstance(place.driver, base.MakesDirectories):
+            with limit_depth():
+                try:
+                    await place.driver.stat(place.path)
+                except NotFound:
+                    await place.driver.makedirs(place.path)
+
+    async def _refuse_other_kind(self, path: TreePath, is_dir: bool) -> None:
+        """Exists when a folder has the name of a new file, or the other way round, unless the remote sees to that."""
+        if self.remote.names.is_alike(path.name):
+            return
+        if await self.remote.find_kind(path, not is_dir) is not None:
+            raise Exists
+
+    async def makedirs(self, path: TreePath) -> None:
+        if path == "/":
+            return
+        self.remote.names.check_length(path, True)
+        if not self.remote.names.are_alike:
+            await self._refuse_files(path)
+        place = await self.remote.locate(path, True)
+        if not isinstance(place.driver, base.MakesDirectories):
+            raise NotSupported
+        with limit_depth():
+            await place.driver.makedirs(place.path)
+
+    async def _refuse_files(self, path: TreePath) -> None:
+        """Exists when the folder, or one above it that is missing, has the name of a file."""
+        for step in path.ancestors()[:-1]:
+            try:
+                found = await self.remote.find(step)
+            except NotFound:
+                continue
+            if not found.entry.is_dir:
+                raise Exists
+            return
+
+    async def _find_to_change(self, path: TreePath) -> Found:
+        if path == "/":
+            raise Forbidden
+        return await self.remote.find(path)
+
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        found, driver, new = await self._prepare_target(path, target, overwrite)
+        if isinstance(driver, base.Renames):
+            with limit_depth():
+                await driver.rename(found.place.path, new, overwrite=overwrite)
+        else:
+            await self.move(path, target, overwrite=overwrite)
+
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        found, driver, new = await self._prepare_target(path, target, overwrite)
+        if not isinstance(driver, base.Moves):
+            raise NotSupported
+        with limit_depth():
+            await driver.move(found.place.path, new, overwrite=overwrite)
+
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        found, driver, new = await self._prepare_target(path, target, overwrite)
+        if not isinstance(driver, base.Copies):
+            raise NotSupported
+        with limit_depth():
+            await driver.copy(found.place.path, new, overwrite=overwrite, durable=durable)
+
+    async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
+        """What is renamed, moved or copied, its driver, and the new path in that; Exists as those say."""
+        found = await self._find_to_change(path)
+        is_dir = found.entry.is_dir
+        self.remote.names.check_length(target, is_dir)
+        await self._refuse_other_kind(target, is_dir)
+        place = await self.remote.locate_beside(found, path, target)
+        return found, place.driver, place.path
+
+    async def remove(self, path: TreePath) -> None:
+        try:
+            found = await self._find_to_change(path)
+        except NotFound:
+            return
+        if not isinstance(found.place.driver, base.Removes):
+            raise NotSupported
+        with limit_depth():
+            await found.place.driver.remove(found.place.path)
+
+    async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
+        try:
+            found = await self._find_to_change(path)
+        except NotFound:
+            return
+        if not isinstance(found.place.driver, base.RemovesUnchanged):
+            raise NotSupported
+        if found.entry != entry._replace(name=path.name):
+            raise Changed
+        with limit_depth():
+            await found.place.driver.remove_unchanged(found.place.path, found.stored)
+
+    async def remove_empty(self, path: TreePath) -> bool:
+        """A folder that holds what does not decrypt is not empty."""
+        if path == "/":
+            return False
+        found = await self.remote.find_kind(path, True)
+        if found is None or not found.entry.is_dir:
+            return False
+        driver, inner = found.place
+        with limit_depth():
+            if isinstance(driver, base.RemovesEmpty):
+                return await driver.remove_empty(inner)
+            if not isinstance(driver, base.Removes):
+                raise NotSupported
+            async for batch in driver.list(inner):
+                if batch:
+                    return False
+            await driver.remove(inner)
+        return True

@@ -1,0 +1,160 @@
+"""The names of files and folders as the remote has them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Protocol
+
+from mangrove.drivers.crypt.eme import BLOCK, LONGEST, Eme
+from mangrove.drivers.crypt.encodings import Encoding, make_encoding
+from mangrove.drivers.crypt.keys import Keys
+from mangrove.drivers.crypt.obfuscation import Obfuscation
+from mangrove.drivers.crypt.options import CryptOptions
+from mangrove.drivers.crypt.spelling import spell_symbols
+from mangrove.paths import LONGEST_NAME, TreePath, check_existing_name
+from mangrove.problems import BadRequest, Problem, StorageProblem
+
+_VERSION = re.compile(r"-v\d{4}-\d\d-\d\d-\d{6}-\d{3}")
+_TIME = "-v%Y-%m-%d-%H%M%S"
+_MILLISECONDS = 4  # characters at the end of a version
+
+
+class SegmentCipher(Protocol):
+    """Encrypts one name; `decrypt` raises ValueError for a text that it cannot have made."""
+
+    def encrypt(self, name: str) -> str: ...
+    def decrypt(self, text: str) -> str: ...
+
+
+class StandardNames:
+    """AES in EME mode over the padded name."""
+
+    def __init__(self, eme: Eme, encoding: Encoding) -> None:
+        self._eme = eme
+        self._encoding = encoding
+
+    def encrypt(self, name: str) -> str:
+        if not name:
+            return ""
+        plain = name.encode()
+        count = BLOCK - len(plain) % BLOCK
+        if len(plain) + count > LONGEST:
+            raise ValueError("too long")
+        return self._encoding.encode(self._eme.encrypt(plain + bytes([count]) * count))
+
+    def decrypt(self, text: str) -> str:
+        if not text:
+            return ""
+        sealed = self._encoding.decode(text)
+        if not sealed or len(sealed) % BLOCK or len(sealed) > LONGEST:
+            raise ValueError("not whole blocks")
+        padded = self._eme.decrypt(sealed)
+        count = padded[-1]
+        if not 1 <= count <= BLOCK or padded[-count:] != bytes([count]) * count:
+            raise ValueError("not padded")
+        return padded[:-count].decode()
+
+
+class Names:
+    """Names of the tree to names of the remote and back, by the options.
+
+    `are_alike`: a file and a folder of one name have one name there, too; but see `is_alike`. `makes_symbols`: what it
+    makes may have symbols for control characters, see `spelling`.
+    """
+
+    def __init__(self, options: CryptOptions, keys: Keys) -> None:
+        self._suffix = options.encrypted_suffix
+        self._cipher: SegmentCipher | None = None
+        if options.filename_encryption == "standard":
+            encoding = make_encoding(options.filename_encoding)
+            self._cipher = StandardNames(Eme(keys.names, keys.tweak), encoding)
+        elif options.filename_encryption == "obfuscate":
+            self._cipher = Obfuscation(keys.names)
+        self._folder_cipher = self._cipher if options.directory_name_encryption == "true" else None
+        self.are_alike = self._folder_cipher is not None
+        self.makes_symbols = options.filename_encryption == "standard"
+
+    def encrypt(self, name: str, is_dir: bool) -> str:
+        """The name in the remote; ValueError for one that is too long to be encrypted. The version stays outside."""
+        cipher = self._folder_cipher if is_dir else self._cipher
+        if cipher is None:
+            return name if is_dir else name + self._suffix
+        rest, version = (name, "") if is_dir else _remove_version(name)
+        return _add_version(cipher.encrypt(rest), version)
+
+    def decrypt(self, name: str, is_dir: bool) -> str | None:
+        """The name in the tree; None for what is not encrypted so, or can have no name there."""
+        try:
+            plain = self._decrypt(name, is_dir)
+            check_existing_name(plain)
+        except (ValueError, Problem):
+            return None
+        return plain
+
+    def is_alike(self, name: str) -> bool:
+        """Whether a file and a folder of this name have one name in the remote. Only a file's version stays outside, as
+        rclone stores what is in a folder of such a name."""
+        return self.are_alike and not _remove_version(name)[1]
+
+    def tells_keys(self, is_dir: bool) -> bool:
+        """Whether names of files or folders fit these options only."""
+        return not is_dir or self._folder_cipher is not None
+
+    def _decrypt(self, name: str, is_dir: bool) -> str:
+        cipher = self._folder_cipher if is_dir else self._cipher
+        if cipher is not None:
+            name = spell_symbols(name) if self.makes_symbols else name
+            text, version = (name, "") if is_dir else _remove_version(name)
+            return _add_version(cipher.decrypt(text), version)
+        if is_dir:
+            return name
+        if not name.endswith(self._suffix):
+            raise ValueError("without the suffix")
+        return name.removesuffix(self._suffix)
+
+    def encrypt_path(self, path: TreePath, is_dir: bool) -> TreePath:
+        """A path of the tree as the remote has it; StorageProblem for one that it cannot have."""
+        if path == "/":
+            return path
+        folders = [self.encrypt(name, True) for name in path.parent.split("/") if name] if self.are_alike else []
+        try:
+            parent = TreePath("/".join(folders)) if self.are_alike else path.parent
+            return parent / self.encrypt(path.name, is_dir)
+        except (ValueError, BadRequest):
+            raise StorageProblem(f"the path of {path.name} is too long once it is encrypted") from None
+
+    def check_length(self, path: TreePath, is_dir: bool) -> None:
+        """StorageProblem when a name on the way is, once encrypted, longer than file systems take."""
+        for step in path.ancestors()[:-1]:
+            length = len(self.encrypt_path(step, is_dir or step != path).name.encode())
+            if length > LONGEST_NAME:
+                raise StorageProblem(
+                    f"the name {step.name} is too long: encrypted it has {length} bytes, at most {LONGEST_NAME} fit"
+                )
+
+
+def _split_extension(name: str) -> tuple[str, str]:
+    base, point, extension = name.rpartition(".")
+    return (base, point + extension) if point else (name, "")
+
+
+def _remove_version(name: str) -> tuple[str, str]:
+    """The name without rclone's version, `-v2006-01-02-150405-000` before the extension, and the version."""
+    base, extension = _split_extension(name)
+    found = _VERSION.search(base, max(len(base) - 23, 0))
+    if found is None or found.end() != len(base):
+        return name, ""
+    version = found.group()
+    try:
+        datetime.strptime(version[:-_MILLISECONDS], _TIME)
+    except ValueError:
+        return name, ""
+    return base[: found.start()] + extension, version
+
+
+def _add_version(name: str, version: str) -> str:
+    if not version:
+        return name
+    base, extension = _split_extension(name)
+    return base + version + extension

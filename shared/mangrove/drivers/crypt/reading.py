@@ -1,0 +1,112 @@
+"""A range of an encrypted file: only the blocks that hold it are fetched, and every one is proven."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.crypt.data import GROUP, HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size
+from mangrove.drivers.crypt.errors import refuse_ended, translate_errors
+from mangrove.paths import TreePath
+from mangrove.problems import StorageProblem
+from mangrove.streams import split_chunks, stream
+
+
+class Range(NamedTuple):
+    """Bytes of a file from `offset` to `stop` (None: as many as there are). `end`: where the last block that holds some
+    of them ends; None when that is not known."""
+
+    offset: int
+    stop: int | None
+    end: int | None
+
+
+class EncryptedFile:
+    """A file of the remote, as its entry shows it. `name`: what it is called in messages."""
+
+    def __init__(self, driver: Driver, path: TreePath, entry: Entry, key: bytes, name: str) -> None:
+        self._driver = driver
+        self._path = path
+        self._entry = entry
+        self._key = key
+        self._name = name
+
+    async def read(self, offset: int, length: int | None) -> AsyncIterator[bytes]:
+        """As `Driver.read`."""
+        size = decrypt_size(self._entry.size)
+        stop = size if length is None else offset + length
+        if size is not None:
+            stop = size if stop is None else min(stop, size)
+        if stop is not None and offset >= stop:
+            self._parse(await self._read_header())
+            return stream(b"")
+        first, is_whole = offset // PLAIN, stop == size
+        end = size if is_whole or stop is None or size is None else min(-(-stop // PLAIN) * PLAIN, size)
+        # never two reads at once: others may wait for the second one with their first one open
+        header = await self._read_header() if first else b""
+        source: Any = await self._open(first, None if is_whole else stop)
+        rest: AsyncIterator[bytes] = source
+        try:
+            if not first:
+                header, rest = await _take(source, HEADER)
+            blocks = self._parse(header)
+        except BaseException:
+            await source.aclose()
+            raise
+        return self._decrypt(blocks, rest, source, Range(offset, stop, end))
+
+    async def _open(self, first: int, stop: int | None) -> Any:
+        """The remote's bytes from block `first` on, with the header when that is the first, up to byte `stop` of the
+        file (None: to the end)."""
+        begin = HEADER + first * SEALED if first else 0
+        length = None
+        if stop is not None:
+            end = HEADER + -(-stop // PLAIN) * SEALED
+            length = (end if self._entry.size is None else min(end, self._entry.size)) - begin
+        return await self._driver.read(self._path, begin, length, self._entry)
+
+    async def _read_header(self) -> bytes:
+        body: Any = await self._driver.read(self._path, 0, HEADER, self._entry)
+        async with aclosing(body):
+            return b"".join([block async for block in body])
+
+    def _parse(self, header: bytes) -> Blocks:
+        if len(header) != HEADER or not header.startswith(MAGIC):
+            raise StorageProblem(f"{self._name} is not an encrypted file")
+        return Blocks(self._key, header[len(MAGIC) :])
+
+    async def _decrypt(
+        self, blocks: Blocks, rest: AsyncIterator[bytes], source: Any, wanted: Range
+    ) -> AsyncIterator[bytes]:
+        """The range, of blocks that begin with the one of its offset."""
+        at = wanted.offset - wanted.offset % PLAIN
+        async with aclosing(source):
+            async for chunk in split_chunks(rest, GROUP * SEALED):
+                with translate_errors(self._name):
+                    content = await blocks.open(at // PLAIN, chunk)
+                stop = None if wanted.stop is None else max(wanted.stop - at, 0)
+                part = content[max(wanted.offset - at, 0) : stop]
+                at += len(content)
+                if part:
+                    yield part
+            if wanted.end is not None and at != wanted.end:
+                refuse_ended(self._name)
+
+
+async def _take(source: AsyncIterator[bytes], count: int) -> tuple[bytes, AsyncIterator[bytes]]:
+    """The first bytes of a body, fewer if it has no more, and all the others."""
+    head = b""
+    async for block in source:
+        head += block
+        if len(head) >= count:
+            break
+
+    async def follow() -> AsyncIterator[bytes]:
+        if len(head) > count:
+            yield head[count:]
+        async for block in source:
+            yield block
+
+    return head[:count], follow()

@@ -1,0 +1,82 @@
+"""Errors of aioftp, of the connection and of an FTP server, as StorageProblem."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import aioftp
+
+from mangrove.problems import Forbidden, NotSupported, StorageProblem, Unreachable
+
+LONGEST_TEXT = 200  # characters of what the server says
+
+
+class TooManyConnections(Unreachable):
+    """The server takes no further connection; one that ends makes room."""
+
+
+class Refused(Forbidden):
+    """The server does not do it, for a reason that its code does not tell: no such file, no right, a name in use."""
+
+
+def get_code(error: aioftp.StatusCodeError) -> str:
+    """The code that the server answered last."""
+    return str(error.received_codes[-1]) if error.received_codes else ""
+
+
+def _get_text(error: aioftp.StatusCodeError) -> str:
+    """What the server said with it, in a form fit for the user."""
+    lines: str | Sequence[str] = error.info
+    text = lines if isinstance(lines, str) else " ".join(lines[-1:])
+    shown = text.encode("latin-1", "replace").decode("utf-8", "replace")
+    return "".join(letter for letter in shown if letter.isprintable()).strip()[:LONGEST_TEXT]
+
+
+def make_problem(error: aioftp.StatusCodeError) -> StorageProblem:
+    """The problem for a reply code of RFC 959, 2228 and 2428."""
+    code, text = get_code(error), _get_text(error)
+    said = f"the server answers {code}: {text}"
+    if code in ("452", "552"):
+        return StorageProblem(f"the storage is full ({said})")
+    if code in ("450", "550", "551", "553"):
+        return Refused(f"permission denied ({said})")
+    if code in ("430", "530", "532", "534"):
+        return Forbidden(f"permission denied ({said})")
+    if code in ("500", "501", "502", "504"):
+        return NotSupported(said)
+    if code.startswith("4"):
+        return Unreachable(said)
+    return StorageProblem(said)
+
+
+def make_sign_in_problem(error: aioftp.StatusCodeError, password: str) -> StorageProblem:
+    """The problem for a server that lets nobody in."""
+    text = _get_text(error)
+    if password and password in text:
+        text = "…"
+    if get_code(error) == "421":
+        return TooManyConnections(f"the server takes no further connection: {text}")
+    if get_code(error).startswith("5"):
+        return Forbidden(f"the server refuses the sign-in: {text}")
+    return Unreachable(f"the server does not sign in: {text}")
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise every failure of the FTP side as StorageProblem, without a password in its text."""
+    try:
+        yield
+    except aioftp.StatusCodeError as error:
+        raise make_problem(error) from error
+    except ssl.SSLCertVerificationError as error:
+        raise StorageProblem(f"the server's certificate is not trusted: {error.verify_message}") from error
+    except ssl.SSLError as error:
+        raise StorageProblem(f"no TLS with the server: {error.reason or 'it ended'}") from error
+    except TimeoutError as error:
+        raise Unreachable("the FTP server does not answer in time") from error
+    except (OSError, EOFError) as error:
+        raise Unreachable(f"the FTP server does not answer ({type(error).__name__})") from error
+    except (aioftp.AIOFTPException, ValueError, IndexError, OverflowError) as error:
+        raise Unreachable("what the server answers is no FTP") from error

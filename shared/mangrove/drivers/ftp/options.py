@@ -1,0 +1,39 @@
+"""The options of an FTP storage."""
+
+from __future__ import annotations
+
+import codecs
+
+from mangrove.drivers.addresses import Address, parse_address
+from mangrove.drivers.options import Options, option
+from mangrove.problems import StorageProblem
+
+PORT = 21
+ASCII = bytes(range(0x20, 0x7F)).decode()
+
+
+class FTPOptions(Options):
+    address: str = option(required=True)
+    encoding: str = option(required=True)
+    username: str = option(required=True)
+    password: str = option(required=True, secret=True)
+    cwd_list: bool = option(False, help="enter directory before listing")
+    root_folder_path: str = option("/", required=True)
+    explicit_tls: bool = option(False, help="encrypt the connections by explicit TLS (AUTH TLS)")
+    tls_insecure_skip_verify: bool = option(False, help="accept any certificate of the server")
+
+
+def parse_server(text: str) -> Address:
+    """The server of an address, also of one with `ftp://` in front; StorageProblem."""
+    return parse_address(text.strip().removeprefix("ftp://").rstrip("/"), PORT)
+
+
+def parse_encoding(name: str) -> str:
+    """The charset of that name, UTF-8 for an empty one; it has to hold ASCII as it is, as commands do."""
+    try:
+        found = codecs.lookup(name.strip() or "utf-8").name
+        if ASCII.encode(found) == ASCII.encode():
+            return found
+    except (LookupError, ValueError):  # ValueError: a NUL in the name, or a charset that lacks letters
+        pass
+    raise StorageProblem(f"encoding {name[:40]!r} is no charset that FTP can use")

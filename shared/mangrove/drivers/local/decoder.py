@@ -1,0 +1,164 @@
+"""The program that decodes pictures, in a process with bounds: whatever a picture is, it costs no more than they allow.
+
+The service runs this file by its path. Its one argument is JSON: `[sys.path, MiB of memory, seconds of computing for
+one picture, pixels]`. Its standard input is a socket: for every byte with the descriptor of a file it answers Outcome
+in one byte, the size of the thumbnail in four, and the thumbnail, a PNG.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import warnings
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+
+WIDTH = 144  # pixels of a thumbnail
+HEIGHT = WIDTH * 20  # pixels that it has at most
+MOST_PIXELS = 64_000_000  # of a picture, inside containers too
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")  # no other decoder, so none that calls a program
+IDLE_SECONDS = 60.0  # without a picture, after which the process ends
+HEAD = struct.Struct("!BI")
+
+
+class Outcome(IntEnum):
+    MADE = 0
+    NOT_A_PICTURE = 1
+    TOO_LARGE = 2
+    NEEDS_MORE = 3  # more pixels than this process may decode, but not too many
+
+
+class _NeedsMore(Exception):
+    """The picture has more pixels than are to be decoded here."""
+
+
+class _TooLarge(Exception):
+    """The picture has more than MOST_PIXELS."""
+
+
+def load_decoders() -> None:
+    """Import what decodes, and nothing else."""
+    from PIL import AvifImagePlugin, Image
+
+    for name in ("Jpeg", "Png", "Gif", "Bmp", "WebP", "Tiff", "Avif"):
+        __import__(f"PIL.{name}ImagePlugin")
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # every thread takes address space of its own
+    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+
+
+def decode(file: BinaryIO, most_pixels: int) -> tuple[Outcome, bytes]:
+    """A thumbnail of the picture in `file`; `most_pixels`: those that may be decoded here."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Outcome.MADE, shrink(file, most_pixels)
+    except _NeedsMore:
+        return Outcome.NEEDS_MORE, b""
+    except MemoryError:
+        return (Outcome.NEEDS_MORE if most_pixels < MOST_PIXELS else Outcome.TOO_LARGE), b""
+    except (_TooLarge, Image.DecompressionBombWarning, Image.DecompressionBombError):
+        return Outcome.TOO_LARGE, b""
+    except Exception:  # a decoder may raise anything for bytes that somebody has made up
+        return Outcome.NOT_A_PICTURE, b""
+
+
+def shrink(file: BinaryIO, most_pixels: int) -> bytes:
+    """A PNG of the picture, WIDTH pixels wide and turned as it says."""
+    from PIL import Image, ImageOps
+
+    _check_pixels(read_webp_pixels(file.read(30)), most_pixels)
+    file.seek(0)
+    with Image.open(file, formats=FORMATS) as image:
+        image.draft("RGB", (WIDTH * 2, WIDTH * 2 * image.height // max(image.width, 1) + 1))
+        _check_pixels(image.width * image.height, most_pixels)
+        _decode_reduced(image)
+        turned = ImageOps.exif_transpose(image)
+        height = max(1, round(turned.height * WIDTH / turned.width))
+        small = turned.convert("RGBA").resize((WIDTH, min(height, HEIGHT)))
+    out = io.BytesIO()
+    small.save(out, "PNG")
+    return out.getvalue()
+
+
+def _check_pixels(pixels: int, most_pixels: int) -> None:
+    if pixels > MOST_PIXELS:
+        raise _TooLarge
+    if pixels > most_pixels:
+        raise _NeedsMore
+
+
+def read_webp_pixels(head: bytes) -> int:
+    """Pixels of the canvas of a WebP file, by its first 30 bytes; 0 for another file. Its decoder takes the memory for
+    all of them before it tells how many there are."""
+    if len(head) < 30 or head[:4] != b"RIFF" or head[8:12] != b"WEBP":
+        return 0
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return (int.from_bytes(head[24:27], "little") + 1) * (int.from_bytes(head[27:30], "little") + 1)
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
+    return (int.from_bytes(head[26:28], "little") & 0x3FFF) * (int.from_bytes(head[28:30], "little") & 0x3FFF)
+
+
+def _decode_reduced(image: Pillow.Image) -> None:
+    """Decode to twice the thumbnail's size: what follows copies the whole picture several times."""
+    factor = min(image.width, image.height) / (WIDTH * 2)
+    if factor > 1:
+        gap = None if image.mode.startswith("I;16") else 2.0  # Pillow cannot reduce these
+        image.thumbnail((image.width / factor, image.height / factor), reducing_gap=gap)
+
+
+def limit_process(mebibytes: int) -> None:
+    """Bound this process, beside what it has already; it writes no file and leaves no core."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
+    most = pages * resource.getpagesize() + (mebibytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit_work(seconds: int) -> None:
+    """Let the kernel end this process when it computes for so long from now on.
+
+    RLIMIT_CPU would not do: it counts since the start of the process, and by ticks, which on a busy machine go ahead of
+    what the process knows of itself by some seconds in a minute.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def main() -> None:
+    path, mebibytes, seconds, most_pixels = json.loads(sys.argv[1])
+    sys.path[:] = path
+    load_decoders()
+    limit_process(mebibytes)
+    with socket.socket(fileno=0) as service:
+        service.settimeout(IDLE_SECONDS)
+        while True:
+            try:
+                _, descriptors, _, _ = socket.recv_fds(service, 1, 1)
+            except TimeoutError:
+                return
+            if not descriptors:
+                return  # the service has ended
+            limit_work(seconds)
+            with os.fdopen(descriptors[0], "rb") as file:
+                outcome, picture = decode(file, most_pixels)
+            service.sendall(HEAD.pack(outcome, len(picture)) + picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What makes stored files survive a power cut: their bytes are on the disk before their names, and those before the
+answer.
+
+A folder is as durable as its own name in the folder above it. Which names of folders are on the disk is remembered,
+so that a put costs one flush of its file and one of its folder, however deep that lies.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+
+from mangrove.drivers.local import kernel
+from mangrove.drivers.local.rooted import Root, Segments, translate_errors
+from mangrove.drivers.threads import allow_long_wait
+from mangrove.paths import TreePath
+from mangrove.problems import NotAFolder
+
+MANY = 16  # flushing the whole file system costs about as much as flushing so many files one by one
+MOST_FOLDERS = 10_000  # that are remembered
+
+
+class Durability:
+    """Flushes files and folders of one root. All methods block; they are called in threads.
+
+    Flushing a whole file system also writes what other programs have left in memory, however much that is: so it is
+    done for many files only.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._named: dict[Segments, int] = {}  # folders whose names are on the disk, and their inodes
+
+    def sync(self, path: TreePath) -> None:
+        """Make a file survive that stands there, or a folder with all it holds, which costs a flush of its file system;
+        NotFound."""
+        try:
+            with self._root.open_folder(path) as folder:
+                _sync_all(folder)
+        except NotAFolder:
+            handle = self._root.open(path)
+            try:
+                with translate_errors():
+                    sync_file(handle)
+            finally:
+                os.close(handle)
+        self.sync_names([path])
+
+    def sync_files(self, handles: Sequence[int]) -> None:
+        """Make the bytes of open files survive; OSError when that fails for one of them."""
+        devices = {os.fstat(handle).st_dev: handle for handle in handles}
+        if len(handles) >= MANY * len(devices) and kernel.can_sync_file_system():
+            for handle in devices.values():
+                _sync_file_system(handle)
+        else:
+            for handle in handles:
+                sync_file(handle)
+
+    def sync_names(self, targets: Iterable[TreePath]) -> None:
+        """Make the names of new files and folders survive, with those of the folders above them."""
+        folders: dict[Segments, int] = {}
+        for target in targets:
+            self._add_unsynced(target, folders)
+        together = len(folders) >= MANY and kernel.can_sync_file_system()
+        synced: set[int] = set()
+        for folder in folders:
+            with self._root.open_real_folder(folder) as handle:
+                if not together:
+                    _sync_folder(handle)
+                elif (device := os.fstat(handle).st_dev) not in synced:
+                    _sync_file_system(handle)
+                    synced.add(device)
+        if len(self._named) > MOST_FOLDERS:
+            self._named.clear()
+        self._named.update(folders)
+
+    def _add_unsynced(self, target: TreePath, folders: dict[Segments, int]) -> None:
+        """Add the folder of `target`, and those above it up to one whose name is on the disk."""
+        folder = self._root.resolve(target)[:-1]
+        while folder not in folders:
+            with self._root.open_real_folder(folder) as handle:
+                folders[folder] = inode = os.fstat(handle).st_ino
+            if not folder or self._named.get(folder) == inode:
+                return
+            folder = folder[:-1]
+
+    def forget(self, folder: TreePath) -> None:
+        """A folder is new there: it may have the inode of one that is gone."""
+        self._named.pop(self._root.resolve(folder), None)
+
+
+def sync_file(handle: int) -> None:
+    """Make the bytes of an open file survive."""
+    with allow_long_wait():
+        os.fsync(handle)
+
+
+def _sync_all(folder: int) -> None:
+    if kernel.can_sync_file_system():
+        _sync_file_system(folder)
+    else:
+        os.sync()
+
+
+def _sync_file_system(handle: int) -> None:
+    with allow_long_wait():
+        kernel.sync_file_system(handle)
+
+
+def _sync_folder(handle: int) -> None:
+    try:
+        sync_file(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems of other machines flush no folders
+            raise

@@ -1,0 +1,69 @@
+"""Calls of the kernel that Python does not offer. They release the interpreter while they wait."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+from typing import Any
+
+RENAME_NOREPLACE = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_ON_THIS_MACHINE = frozenset({
+    0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x858458F6, 0xF2F52010, 0x2FC12FC1, 0x794C7630,  # ext, XFS, Btrfs,
+    # tmpfs, ramfs, F2FS, ZFS, overlay; then JFS, ReiserFS, FAT, exFAT, NTFS3, HFS+, bcachefs, NILFS, UDF
+    0x3153464A, 0x52654973, 0x4D44, 0x2011BAB0, 0x7366746E, 0x482B, 0xCA451A4E, 0x3434, 0x15013346,
+})  # fmt: skip
+"""The `f_type` of statfs(2) of file systems whose bytes do not leave the machine. NFS, SMB, 9P, Ceph and FUSE (behind
+which may be anything) are not among them."""
+
+
+def _find(name: str, *types: Any) -> Any:
+    """A function of the C library that returns an int; None where it has none of that name."""
+    function = getattr(_LIBC, name, None)
+    if function is not None:
+        function.argtypes = types
+    return function
+
+
+_RENAMEAT2 = _find("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+_SYNCFS = _find("syncfs", ctypes.c_int)
+_FSTATFS = _find("fstatfs", ctypes.c_int, ctypes.c_void_p)
+
+
+def _check(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def rename_noreplace(old: str, new: str, source: int, folder: int) -> None:
+    """Rename between two open folders; FileExistsError when anything has the new name.
+
+    OSError with EINVAL or ENOSYS where the file system or the C library does not know the flag.
+    """
+    if _RENAMEAT2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _check(_RENAMEAT2(source, os.fsencode(old), folder, os.fsencode(new), RENAME_NOREPLACE))
+
+
+def can_sync_file_system() -> bool:
+    """Whether `sync_file_system` is there and tells of errors, as Linux does since 5.8."""
+    release = platform.release().split(".")
+    known = _SYNCFS is not None and all(part.isdecimal() for part in release[:2])
+    return known and tuple(map(int, release[:2])) >= (5, 8)
+
+
+def sync_file_system(handle: int) -> None:
+    """Make all that was written to the file system of an open file survive a power cut, whoever wrote it."""
+    _check(_SYNCFS(handle))
+
+
+def is_on_this_machine(handle: int) -> bool:
+    """Whether the file system of an open file is known to keep its bytes on this machine."""
+    if _FSTATFS is None or platform.system() != "Linux":
+        return False
+    status = ctypes.create_string_buffer(256)  # more than a struct statfs, which begins with f_type
+    _check(_FSTATFS(handle, status))
+    return (ctypes.c_long.from_buffer(status).value & 0xFFFFFFFF) in _ON_THIS_MACHINE

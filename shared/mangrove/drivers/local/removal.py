@@ -1,0 +1,172 @@
+"""What a storage does with what is removed: gone at once, or kept in its recycle bin."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from functools import cached_property
+from pathlib import Path
+
+from mangrove.drivers.base import Entry
+from mangrove.drivers.local import aside, tmpfile
+from mangrove.drivers.local.durability import sync_file
+from mangrove.drivers.local.noreplace import make_other_name, rename_noreplace, unlink
+from mangrove.drivers.local.ranges import RangeCopier
+from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.local.versions import FileVersion, is_same
+from mangrove.drivers.part_names import make_part_name
+from mangrove.paths import TreePath
+from mangrove.problems import Changed, NotAFile, NotFound, StorageProblem
+
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_folder(name: str, folder: int) -> bool:
+    """Whether an entry of an open folder is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+class Remover:
+    """Removes from one root. `bin_path`: the folder that keeps what is removed; "" for none. All methods block."""
+
+    def __init__(self, root: Root, bin_path: str, ranges: RangeCopier) -> None:
+        self._root = root
+        self._bin_path = bin_path
+        self._ranges = ranges
+
+    @cached_property
+    def _bin(self) -> str:
+        return os.path.realpath(self._bin_path)
+
+    def remove(self, path: TreePath) -> None:
+        """Remove a file or folder, if it is there."""
+        try:
+            with self._root.open_parent(path) as (folder, name):
+                if self._bin_path:
+                    self._recycle(name, folder, path)
+                elif is_folder(name, folder):
+                    shutil.rmtree(name, dir_fd=folder)
+                else:
+                    os.unlink(name, dir_fd=folder)
+        except NotFound:
+            if self._is_there(path):  # something below it vanished meanwhile, and the rest is left
+                raise
+
+    def _is_there(self, path: TreePath) -> bool:
+        try:
+            with self._root.open_parent(path) as (folder, name):
+                os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except NotFound:
+            return False
+        return True
+
+    def remove_empty(self, path: TreePath) -> bool:
+        """Remove a folder that holds nothing; whether it is gone."""
+        if path == "/":
+            return False
+        with self._root.open_parent(path) as (folder, name):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+        return True
+
+    def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
+        """Remove a file that is still `entry`; Changed, and what is there stays, when it is not."""
+        with self._root.open_parent(path) as (folder, name):
+            restored = aside.restore(folder, name)
+            try:
+                handle = os.open(name, _O_PATH, dir_fd=folder)
+            except FileNotFoundError:
+                return
+            try:  # while the file is open no other one gets its inode
+                status = os.fstat(handle)
+                if stat.S_ISDIR(status.st_mode):
+                    raise NotAFile
+                shown = self._root.stat(path) if stat.S_ISLNK(status.st_mode) else status
+                if not is_same(shown, entry, renamed=restored):
+                    raise Changed
+                remove = (lambda name, place: self._recycle(name, place, path)) if self._bin_path else unlink
+                aside.remove_unchanged(folder, name, FileVersion.of(status), remove)
+            finally:
+                os.close(handle)
+
+    def _recycle(self, name: str, folder: int, path: TreePath) -> None:
+        """Move an entry of an open folder, which is `path` in this storage, into the recycle bin."""
+        parent = Path(self._bin + str(path.parent))
+        parent.mkdir(parents=True, exist_ok=True)
+        bin_folder = os.open(parent, _FOLDER)
+        try:
+            wanted = path.name
+            while True:
+                try:
+                    self._carry(name, wanted, folder, bin_folder)
+                except FileExistsError:
+                    wanted = make_other_name(path.name)
+                    continue
+                return
+        finally:
+            os.close(bin_folder)
+
+    def _carry(self, name: str, wanted: str, folder: int, target: int) -> None:
+        """Rename between two open folders; entry by entry when they are on two file systems."""
+        try:
+            rename_noreplace(name, wanted, folder, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                self._carry_folder(name, wanted, folder, target)
+            elif stat.S_ISLNK(status.st_mode):
+                os.symlink(os.readlink(name, dir_fd=folder), wanted, dir_fd=target)
+                aside.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+            elif stat.S_ISREG(status.st_mode):
+                self._carry_file(name, wanted, folder, target)
+            else:
+                raise StorageProblem("the recycle bin is on another file system, and this is a device") from None
+
+    def _carry_folder(self, name: str, wanted: str, folder: int, target: int) -> None:
+        os.mkdir(wanted, dir_fd=target)
+        source = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            copied = os.open(wanted, _FOLDER, dir_fd=target)
+            try:
+                for item in os.listdir(source):
+                    self._carry(item, item, source, copied)
+            finally:
+                os.close(copied)
+        finally:
+            os.close(source)
+        os.rmdir(name, dir_fd=folder)
+
+    def _carry_file(self, name: str, wanted: str, folder: int, target: int) -> None:
+        """Copy a file, then remove it unless it has changed; what is in the bin is on the disk by then."""
+        part = make_part_name()
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            status = os.fstat(source)
+            copied = tmpfile.create(target, part, stat.S_IMODE(status.st_mode))
+            try:
+                if self._ranges.copy(source, copied, 0, status.st_size) < status.st_size:
+                    raise Changed
+                os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
+                sync_file(copied)
+                tmpfile.commit(copied, target, part, wanted, overwrite=False)
+                sync_file(target)
+            except BaseException:
+                tmpfile.discard(target, part)
+                raise
+            finally:
+                os.close(copied)
+            aside.remove_unchanged(folder, name, FileVersion.of(status), unlink)
+        finally:
+            os.close(source)

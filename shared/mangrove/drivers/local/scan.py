@@ -1,0 +1,146 @@
+"""A folder's entries, read in batches: all names first, in order, then what the kernel knows of each."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+
+from mangrove.drivers.base import Entry
+from mangrove.drivers.folder_batches import FolderBatch
+from mangrove.drivers.local import aside
+from mangrove.drivers.local.blocks import FileHandle
+from mangrove.drivers.local.rooted import Root
+from mangrove.drivers.part_names import is_part
+from mangrove.drivers.threads import StorageThreads
+from mangrove.paths import TreePath
+from mangrove.problems import Problem, StorageProblem
+from mangrove.slices import sort_in_slices
+
+BATCH = 2000  # entries; some milliseconds of work
+SECONDS = 0.02  # after which no further folder is begun in the same call
+
+MakeEntry = Callable[[str, os.stat_result, TreePath], Entry]
+
+
+class FolderScan:
+    """One reading of the folder `path`; its calls are made in `threads`, one after the other.
+
+    `make_entry` describes what is no plain file, and files too where `is_detailed`.
+    """
+
+    def __init__(
+        self, root: Root, threads: StorageThreads, path: TreePath, make_entry: MakeEntry, is_detailed: bool
+    ) -> None:
+        self._root = root
+        self._threads = threads
+        self._path = path
+        self._make_entry = make_entry
+        self._is_detailed = is_detailed
+        self._names: list[str] = []  # that are left, the next one at the end: each is given back when it is taken
+        self._handle: FileHandle | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be another batch."""
+        return bool(self._names)
+
+    def begin(self, show_hidden: bool) -> Sequence[Entry]:
+        """The first entries; none in an empty folder."""
+        with self._root.open_folder(self._path) as handle:
+            names = os.listdir(handle)
+            for name in names:
+                if name.startswith(aside.PREFIX):
+                    aside.restore_left(handle, name)
+            self._names = [name for part in sort_in_slices(names) for name in part if _is_shown(name, show_hidden)]
+            self._names.reverse()
+            batch = self._read_batch(handle)
+            if self._names:
+                self._handle = FileHandle(os.dup(handle), self._threads)
+        return batch
+
+    def read_batch(self) -> Sequence[Entry]:
+        """The next entries; none at the end."""
+        return self._read_batch(self._handle.number) if self._handle is not None else ()
+
+    def _read_batch(self, handle: int) -> Sequence[Entry]:
+        found: list[Entry] = []
+        names, is_detailed, read = self._names, self._is_detailed, os.stat
+        while names and len(found) < BATCH:
+            name = names.pop()
+            try:
+                status = read(name, dir_fd=handle, follow_symlinks=False)
+                if is_detailed or not stat.S_ISREG(status.st_mode):
+                    found.append(self._describe(name, status))
+                else:
+                    found.append(Entry(name, status.st_size, status.st_mtime, False))
+            except (Problem, OSError):
+                continue  # a link that leaves the root or leads nowhere, or removed meanwhile
+        return found
+
+    def _describe(self, name: str, status: os.stat_result) -> Entry:
+        if stat.S_ISLNK(status.st_mode):
+            target = self._root.stat(self._path / name)
+            return self._make_entry(name, target, self._path)._replace(is_link=True)
+        return self._make_entry(name, status, self._path)
+
+
+class FoldersScan:
+    """One reading of several folders, in about as few calls as there are batches of entries in them.
+
+    `make_scan` makes the reading of one of them.
+    """
+
+    def __init__(
+        self, paths: Sequence[TreePath], make_scan: Callable[[TreePath], FolderScan], show_hidden: bool
+    ) -> None:
+        self._paths = paths
+        self._make_scan = make_scan
+        self._show_hidden = show_hidden
+        self._next = 0
+        self._open: FolderScan | None = None  # of the folder before the next one, while there is more of it
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is another batch."""
+        return self._open is not None or self._next < len(self._paths)
+
+    def read_batch(self) -> Sequence[FolderBatch]:
+        """What comes next: of as many folders as do not take long, or have few entries together."""
+        found: list[FolderBatch] = []
+        count, end = 0, time.monotonic() + SECONDS
+        while self.has_more and count < BATCH and (not found or time.monotonic() < end):
+            found.append(self._read_next())
+            count += len(found[-1].entries)
+        return found
+
+    def _read_next(self) -> FolderBatch:
+        scan, self._open = self._open, None
+        if scan is None:
+            self._next += 1
+        number = self._next - 1
+        try:
+            if scan is None:
+                scan = self._make_scan(self._paths[number])
+                entries = scan.begin(self._show_hidden)
+            else:
+                entries = scan.read_batch()
+        except StorageProblem as problem:
+            return FolderBatch(number, (), problem)
+        self._open = scan if scan.has_more else None
+        return FolderBatch(number, entries)
+
+
+def _is_shown(name: str, show_hidden: bool) -> bool:
+    if name[0] == "." and (not show_hidden or is_part(name)):
+        return False
+    return (name.isascii() or _is_unicode(name)) and "\\" not in name
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""What drivers look at before a change, where the storage itself does not refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mangrove.drivers.base import Entry
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, Changed, Exists, NotFound, StorageProblem
+
+Stat = Callable[[TreePath], Awaitable[Entry]]
+
+
+async def refuse_existing(stat: Stat, path: TreePath, *, but_files: bool = False) -> None:
+    """Exists when anything has this name, or anything but a file."""
+    try:
+        found = await stat(path)
+    except NotFound:
+        return
+    if found.is_dir or not but_files:
+        raise Exists
+
+
+def refuse_inside_itself(path: TreePath, target: TreePath) -> None:
+    """StorageProblem when a folder would be moved or copied into itself."""
+    if target.within(path):
+        raise StorageProblem("the destination folder is a subfolder of the source folder")
+
+
+def refuse_other_size(size: int, announced: int | None) -> None:
+    """BadRequest when a body has another size than was announced."""
+    if announced is not None and size != announced:
+        raise BadRequest(f"the body has {size} bytes instead of the announced {announced}")
+
+
+def refuse_changed(found: Entry, shown: Entry | None) -> None:
+    """Changed when a file is another one than was shown, as far as etag, size and time tell."""
+    if shown is None:
+        return
+    if found.etag and shown.etag:
+        is_same = found.etag == shown.etag
+    else:
+        is_same = (found.size, int(found.modified)) == (shown.size, int(shown.modified))
+    if found.is_dir or not is_same:
+        raise Changed

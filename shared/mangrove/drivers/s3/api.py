@@ -1,0 +1,131 @@
+"""The operations of the S3 API on one bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+
+from mangrove import runtime
+from mangrove.drivers.s3 import pages
+from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, ClientKey, Clients
+from mangrove.drivers.s3.errors import is_conflict, translate_errors
+from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.drivers.threads import StorageThreads, allow_long_wait
+from mangrove.net.client import TlsContext
+from mangrove.problems import StorageProblem, Unreachable
+
+COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
+COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
+READING = ("get_object", "head_object")
+PROBE_PAUSE = 1.0  # seconds between two questions whether a server that hung answers again
+CONFLICT_PAUSES = (0.1, 0.4, 1.6, 0.0)  # seconds before another attempt beside a conflicting request; 0.0: no more
+Result = TypeVar("Result")
+
+
+class Api:
+    """Calls operations in threads; a StorageProblem when one fails. `name`: of the storage, in the log."""
+
+    def __init__(self, options: S3Options, name: str) -> None:
+        self._options = options
+        self.bucket = options.bucket
+        self._threads = StorageThreads(name, self._wait_for_answer)
+        self._stopped = threading.Event()
+        self._clients: Clients | None = None
+        self._keys: list[ClientKey] = []
+        self.client: Any = None
+        self.copy_client: Any = None  # waits longer for an answer
+        self.link_client: Any = None  # signs links
+        self._http: httpx.AsyncClient | None = None
+
+    async def start(self) -> None:
+        options, endpoint = self._options, parse_endpoint(self._options.endpoint)
+        try:
+            with translate_errors():
+                self.client = await self._take(ClientKey.of(options, endpoint))
+                self.copy_client = await self._take(ClientKey.of(options, endpoint, COPY_SECONDS))
+                self.link_client = self.client
+                if options.custom_host and options.enable_custom_host_presign:
+                    self.link_client = await self._take(ClientKey.of(options, parse_endpoint(options.custom_host)))
+        except StorageProblem:
+            await self.stop()
+            raise
+        headers = {"user-agent": options.user_agent} if options.user_agent else {}
+        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        tls = await self.run(lambda: runtime.get(TlsContext).context)
+        self._http = httpx.AsyncClient(timeout=timeout, headers=headers, verify=tls)
+
+    async def _take(self, key: ClientKey) -> Any:
+        clients = self._clients = self._clients or runtime.get(Clients)
+        client = await self.run(partial(clients.take, key))
+        self._keys.append(key)
+        return client
+
+    async def stop(self) -> None:
+        """Calls in flight go on, and may call again; the threads end when they are idle."""
+        self._stopped.set()
+        if self._http is not None:
+            await self._http.aclose()
+        while self._keys and self._clients is not None:
+            self._clients.release(self._keys.pop())
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in a thread of this storage. How long it may wait for an answer its client says, unless the
+        server answers nobody; see `threads`."""
+        return await self._threads.run(_run_patiently, work)
+
+    def run_later(self, work: Callable[[], object]) -> None:
+        """Run `work` in a thread, whoever waits."""
+        self._threads.run_later(work)
+
+    def _wait_for_answer(self) -> None:
+        """Return when the server answers anything at all."""
+        while not self._stopped.is_set() and self.client is not None:
+            try:
+                with translate_errors():
+                    self.client.head_bucket(Bucket=self.bucket)
+                return
+            except Unreachable:
+                self._stopped.wait(PROBE_PAUSE)
+
+    async def __call__(self, operation: str, **arguments: Any) -> Any:
+        """One operation, on the storage's bucket unless another is named."""
+        method = getattr(self.copy_client if operation in COPYING else self.client, operation)
+        work = partial(method, **{"Bucket": self.bucket, **arguments})
+        for pause in CONFLICT_PAUSES:
+            try:
+                with translate_errors():
+                    return await self.run(work)
+            except AttributeError as error:
+                # botocore's own, when an error 500 comes with a checksum of its body: it repeats other errors 500
+                if not pause or operation not in READING:
+                    raise Unreachable("the S3 server answers with an error of its own") from error
+            except StorageProblem as problem:
+                # a conditional completion has to begin anew, which is for the caller
+                if not pause or operation == "complete_multipart_upload" or not is_conflict(problem):
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def list_page(self, prefix: str, start: str) -> pages.Page:
+        """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time."""
+        assert self._http is not None
+        if self._http.is_closed:
+            raise Unreachable("the storage was stopped meanwhile")
+        v2 = self._options.list_object_version == "v2"
+        query = {"Bucket": self.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
+        if start:
+            query["ContinuationToken" if v2 else "Marker"] = start
+        sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)
+        with translate_errors():
+            status, body = await pages.fetch(self._http, await self.run(sign))
+            return await self.run(partial(pages.parse, status, body, prefix))
+
+
+def _run_patiently(work: Callable[[], Result]) -> Result:
+    with allow_long_wait():
+        return work()

@@ -1,0 +1,107 @@
+"""Whether a server refuses to replace an object when the request says so: found out once, and remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from secrets import token_hex
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.problems import Changed, StorageProblem, Unreachable
+
+ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key
+TRIAL = ".mangrove-"  # what keys of trials begin with
+TRIAL_SECONDS = 600.0  # after which a trial has ended, or its process has
+AGAIN_SECONDS = 60.0  # until a trial that failed is made again
+AWS = (".amazonaws.com", ".amazonaws.com.cn")
+
+
+class Refusals(NamedTuple):
+    """Which requests the server refuses on a key that is taken: `puts` means completed uploads as well."""
+
+    puts: bool
+    copies: bool
+
+
+class Conditions:
+    """What the server of one storage does with `If-None-Match: *`. AWS honours it; of others, many ignore it."""
+
+    def __init__(self, api: Api, options: S3Options, prefix: str) -> None:
+        self._api = api
+        self._prefix = prefix
+        self._asking = asyncio.Lock()
+        host = urlsplit(parse_endpoint(options.endpoint) or "https://s3.amazonaws.com").hostname or ""
+        self._found = Refusals(True, True) if host.endswith(AWS) else None
+        self._failed_until = 0.0  # as time.monotonic says
+
+    async def ask(self) -> Refusals:
+        """The answer; tried out on keys of its own at the first time, of which nothing stays. A server that does not
+        answer or lets nothing be written is asked again, after a while."""
+        async with self._asking:
+            if self._found is None and time.monotonic() >= self._failed_until:
+                try:
+                    self._found = await self._try_out()
+                except StorageProblem:
+                    self._failed_until = time.monotonic() + AGAIN_SECONDS
+            return self._found or Refusals(False, False)
+
+    def forget_copies(self) -> None:
+        """The server takes no condition on a copy after all."""
+        self._found = Refusals(self._found is not None and self._found.puts, False)
+
+    async def _try_out(self) -> Refusals:
+        await self._abort_earlier()
+        key = f"{self._prefix}{TRIAL}{token_hex(8)}"
+        source = {"Bucket": self._api.bucket, "Key": f"{key}-source"}
+        try:
+            await self._api("put_object", Key=key, Body=b"")
+            if not await self._is_refused("put_object", Key=key, Body=b"") or not await self._refuses_uploads(key):
+                return Refusals(False, False)
+            # it has to take what nothing is in the way of
+            await self._api("put_object", Key=source["Key"], Body=b"", **ABSENT)
+            return Refusals(True, await self._is_refused("copy_object", Key=key, CopySource=source))
+        finally:
+            for one in (key, source["Key"]):
+                await self._drop(one)
+
+    async def _abort_earlier(self) -> None:
+        """Drop the uploads of trials whose process was killed; a young one may be under way elsewhere."""
+        try:
+            listed = await self._api("list_multipart_uploads", Prefix=self._prefix + TRIAL)
+        except Unreachable:
+            raise
+        except StorageProblem:
+            return  # some servers cannot say
+        for upload in listed.get("Uploads", ()):
+            if time.time() - upload["Initiated"].timestamp() > TRIAL_SECONDS:
+                await self._api("abort_multipart_upload", Key=upload["Key"], UploadId=upload["UploadId"])
+
+    async def _is_refused(self, operation: str, **arguments: object) -> bool:
+        try:
+            await self._api(operation, **arguments, **ABSENT)
+        except Changed:
+            return True
+        except Unreachable:
+            raise
+        except StorageProblem:
+            return False  # it does not know the condition
+        return False
+
+    async def _refuses_uploads(self, key: str) -> bool:
+        upload = str((await self._api("create_multipart_upload", Key=key))["UploadId"])
+        part = await self._api("upload_part", Key=key, UploadId=upload, PartNumber=1, Body=b"x")
+        parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+        arguments = {"Key": key, "UploadId": upload}
+        is_refused = await self._is_refused("complete_multipart_upload", **arguments, MultipartUpload=parts)
+        if is_refused:
+            await self._api("abort_multipart_upload", **arguments)
+        return is_refused
+
+    async def _drop(self, key: str) -> None:
+        try:
+            await self._api("delete_object", Key=key)
+        except StorageProblem:
+            pass  # what the trial ends with is said already

@@ -1,0 +1,210 @@
+"""Single objects of a bucket: stored, put together, removed; under conditions, and compared with what was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from mangrove.concurrency import finish_despite_cancel
+from mangrove.drivers.base import Entry
+from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.checksums import Content, Integrity, Kind, Sums
+from mangrove.drivers.s3.conditions import ABSENT, Conditions
+from mangrove.drivers.s3.errors import DAMAGED, is_conflict, is_refusal, was_repeated
+from mangrove.problems import Changed, Exists, NotFound, StorageProblem, Unreachable
+
+INLINE = 64 << 10  # bytes whose checksums take less time than a thread
+FULL = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}
+
+
+class Part(NamedTuple):
+    """A part of an upload: its bytes, ETag, CRC-32 when the server told it, and the ETag of what it is a copy of."""
+
+    length: int
+    etag: str
+    crc32: str = ""
+    source: str = ""
+
+    def format_receipt(self) -> str:
+        return f"{self.length} {self.etag} {self.crc32 or '-'} {self.source or '-'}"
+
+    @classmethod
+    def parse_receipt(cls, receipt: str) -> Part:
+        length, etag, *rest = receipt.split(" ")
+        crc32, source = ("" if text == "-" else text for text in (*rest, "-", "-")[:2])
+        return cls(int(length), etag, crc32, source)
+
+    def describe(self, number: int) -> dict[str, Any]:
+        """As boto3 takes it."""
+        return {"PartNumber": number, "ETag": self.etag} | ({"ChecksumCRC32": self.crc32} if self.crc32 else {})
+
+
+class Objects:
+    """The objects of a storage by their keys."""
+
+    def __init__(self, api: Api, conditions: Conditions) -> None:
+        self.api = api
+        self.conditions = conditions
+        self.integrity = Integrity()
+
+    async def find(self, key: str) -> Entry | None:
+        """An object as an entry without a name; None when there is none."""
+        try:
+            return make_entry("", await self.api("head_object", Key=key))
+        except NotFound:
+            return None
+
+    async def put(self, key: str, content: Content, overwrite: bool, **described: Any) -> str:
+        """Store an object; its ETag. Exists when it would replace one and must not, as far as the server decides that.
+
+        Unreachable when the server stored something else than what was sent, twice; that is removed again.
+        """
+        sums = await self._sum(content)
+        condition = {} if overwrite or not (await self.conditions.ask()).puts else ABSENT
+        for _ in range(2):
+            try:
+                kind, answer = await self._send("put_object", content, sums, Key=key, **described, **condition)
+            except Changed as problem:
+                found = await self.find(key) if was_repeated(problem) else None
+                if found is None or found.etag != sums.md5:
+                    raise Exists from None
+                return found.etag
+            etag = get_etag(answer)
+            if self.integrity.compare(sums, kind, answer):
+                return etag
+            await self._drop_damaged(key, etag)
+        raise Unreachable(DAMAGED)
+
+    async def _drop_damaged(self, key: str, etag: str) -> None:
+        found = await self.find(key)
+        if found is not None and found.etag == etag:
+            await self.remove_unchanged(key, found)
+
+    async def put_part(self, key: str, upload_id: str, number: int, content: Content) -> Part:
+        """Store a part; Unreachable when the server has something else than what was sent, twice."""
+        sums = await self._sum(content)
+        place = {"Key": key, "UploadId": upload_id, "PartNumber": number}
+        for _ in range(2):
+            kind, answer = await self._send("upload_part", content, sums, **place)
+            if self.integrity.compare(sums, kind, answer):
+                return Part(len(content), str(answer["ETag"]), str(answer.get("ChecksumCRC32", "")))
+        raise Unreachable(DAMAGED)
+
+    async def _sum(self, content: Content) -> Sums:
+        return Sums.of(content) if len(content) <= INLINE else await self.api.run(partial(Sums.of, content))
+
+    async def _send(self, operation: str, content: Content, sums: Sums, **arguments: Any) -> tuple[Kind, Any]:
+        """Send bytes with the checksum that the server takes; which one that was, and the answer."""
+        refused: list[tuple[Kind, StorageProblem]] = []
+        for kind in list(Kind)[list(Kind).index(self.integrity.kind) :]:
+            try:
+                answer = await self.api(operation, Body=content, **kind.make_arguments(sums), **arguments)
+            except StorageProblem as problem:
+                if not is_refusal(problem):
+                    raise
+                refused.append((kind, problem))
+                continue
+            for other, _ in refused:
+                self.integrity.refuse(other)
+            return kind, answer
+        raise refused[0][1]  # it was not the checksum
+
+    async def begin(self, key: str, **described: Any) -> str:
+        """The id of a new multipart upload; when cancelled, the upload that the server begins is aborted."""
+        beginning = asyncio.ensure_future(self._create_upload(key, described))
+        try:
+            return await finish_despite_cancel(beginning)
+        except asyncio.CancelledError:
+            if not beginning.cancelled() and beginning.exception() is None:
+                await finish_despite_cancel(self.abort(key, beginning.result()))
+            raise
+
+    async def _create_upload(self, key: str, described: Mapping[str, Any]) -> str:
+        if self.integrity.kind is Kind.CRC32:
+            try:
+                return str((await self.api("create_multipart_upload", Key=key, **FULL, **described))["UploadId"])
+            except StorageProblem as problem:
+                if not is_refusal(problem):
+                    raise
+        upload_id = str((await self.api("create_multipart_upload", Key=key, **described))["UploadId"])
+        self.integrity.refuse(Kind.CRC32)
+        return upload_id
+
+    async def complete(self, key: str, upload_id: str, parts: Sequence[Part], overwrite: bool) -> str:
+        """Make the object of its parts; its ETag. Exists as for `put`; Changed when they are of two sources."""
+        if len({part.source for part in parts if part.source}) > 1:
+            raise Changed
+        described = [part.describe(number) for number, part in enumerate(parts, 1)]
+        condition = {} if overwrite or not (await self.conditions.ask()).puts else ABSENT
+        try:
+            answer = await self.api(
+                "complete_multipart_upload", Key=key, UploadId=upload_id, MultipartUpload={"Parts": described},
+                **condition,
+            )  # fmt: skip
+        except Changed as problem:
+            found = await self.find(key) if was_repeated(problem) else None
+            if found is None or found.etag != join_etags(parts):
+                raise Exists from None
+            return found.etag
+        except Unreachable as problem:
+            if is_conflict(problem) and await self.find(key) is not None:
+                raise Exists from None
+            raise
+        return get_etag(answer)
+
+    async def abort(self, key: str, upload_id: str, sending: Sequence[asyncio.Task[Any]] = ()) -> None:
+        """Drop an upload, after the parts in flight: one that arrives after the abort would be stored for ever."""
+        await asyncio.gather(*sending, return_exceptions=True)
+        try:
+            await self.api("abort_multipart_upload", Key=key, UploadId=upload_id)
+        except StorageProblem:
+            pass  # not reachable, or dropped already; the bucket's lifecycle rule removes what is left
+
+    async def remove_unchanged(self, key: str, entry: Entry) -> None:
+        """Remove an object that still is `entry`; Changed when it is another by now, no error when there is none.
+
+        In one step where the server honours `If-Match`; others are asked right before.
+        """
+        found = await self.find(key)
+        if found is None:
+            return
+        if not is_same(entry, found):
+            raise Changed
+        try:
+            await self.api("delete_object", Key=key, IfMatch=f'"{found.etag}"')
+        except NotFound:
+            return
+        except StorageProblem as problem:
+            if not is_refusal(problem):
+                raise
+            await self.api("delete_object", Key=key)
+
+
+def make_entry(name: str, head: Mapping[str, Any]) -> Entry:
+    """The entry in the answer of head_object, or for a whole object of get_object."""
+    return Entry(name, head["ContentLength"], head["LastModified"].timestamp(), False, etag=get_etag(head))
+
+
+def get_etag(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("ETag", "")).strip('"')
+
+
+def join_etags(parts: Sequence[Part]) -> str:
+    """The ETag that AWS gives to an object of these parts; "" when they have none that is an MD5."""
+    try:
+        digests = [bytes.fromhex(part.etag.strip('"')) for part in parts]
+    except ValueError:
+        return ""
+    return f"{hashlib.md5(b''.join(digests), usedforsecurity=False).hexdigest()}-{len(parts)}"
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    """Whether two looks at an object saw the same, as far as both know it. Some looks tell whole seconds only."""
+    if one.etag and other.etag and one.etag != other.etag:
+        return False
+    if one.size is not None and other.size is not None and one.size != other.size:
+        return False
+    return not one.modified or not other.modified or abs(one.modified - other.modified) < 1

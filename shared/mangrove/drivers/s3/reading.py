@@ -1,0 +1,109 @@
+"""The body of an S3 object in blocks, compared at its end with what the server knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from botocore.httpchecksum import StreamingChecksumBody
+
+from mangrove.drivers.base import BLOCK, Entry
+from mangrove.drivers.s3.api import Api
+from mangrove.drivers.s3.checksums import parse_checksums
+from mangrove.drivers.s3.errors import DAMAGED, translate_errors
+from mangrove.drivers.s3.objects import is_same, make_entry
+from mangrove.problems import Changed, StorageProblem, Unreachable
+
+SMALL_BLOCK = 64 << 10  # bytes: two of them are held for a reader that is slow
+SLOW_SECONDS = 0.05  # with one block
+Result = TypeVar("Result")
+RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+
+async def open_object(api: Api, key: str, offset: int, length: int | None, if_match: Entry | None) -> Body:
+    """Open `length` bytes from `offset`; Changed when the object is not `if_match`."""
+    arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
+    if offset or length is not None:
+        # without a checksum: some servers answer with that of the whole object
+        arguments = {"Range": f"bytes={offset}-{'' if length is None else offset + length - 1}"}
+    if if_match is not None and if_match.etag:
+        arguments["IfMatch"] = f'"{if_match.etag}"'
+    answer = await api("get_object", Key=key, **arguments)
+    body = Body(api, answer)
+    try:
+        _check_answer(answer, offset, length, if_match)
+    except StorageProblem:
+        body.close()
+        raise
+    return body
+
+
+def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if_match: Entry | None) -> None:
+    span = RANGE.fullmatch(answer.get("ContentRange", ""))
+    if offset and (span is None or int(span[1]) != offset):
+        # rclone answers a range with 200 and says so in ContentRange alone
+        raise StorageProblem("the S3 server does not answer ranges")
+    size = int(span[3]) if span else answer["ContentLength"]
+    if if_match is not None and not is_same(if_match, make_entry("", answer)._replace(size=size)):
+        raise Changed
+    if length is not None and answer["ContentLength"] != length:
+        raise StorageProblem("the object changed while it was read")
+
+
+class Body:
+    """What get_object answered. Hashed where that proves it: a whole object whose checksum or MD5 is known."""
+
+    def __init__(self, api: Api, answer: Mapping[str, Any]) -> None:
+        self._api = api
+        self._body = answer["Body"]
+        self._md5 = ""
+        span = RANGE.fullmatch(answer.get("ContentRange", ""))
+        is_whole = span is None or int(span[2]) - int(span[1]) + 1 == int(span[3])
+        if is_whole and not isinstance(self._body, StreamingChecksumBody):  # which compares by itself
+            self._md5 = parse_checksums(answer).get("md5", "")
+        self._hash = hashlib.md5(usedforsecurity=False)
+
+    def close(self) -> None:
+        self._body.close()
+
+    async def read_blocks(self) -> AsyncIterator[bytes]:
+        """The blocks; the next one is fetched while one is used, a small one while the reader is slow."""
+        size = SMALL_BLOCK
+        following = self._start(partial(self._body.read, size))
+        hashing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                with translate_errors():
+                    block = await following
+                if hashing is not None:
+                    await hashing
+                if not block:
+                    break
+                following = self._start(partial(self._body.read, size))
+                if self._md5:
+                    hashing = self._start(partial(self._hash.update, block))
+                began = time.monotonic()
+                yield block
+                size = min(2 * size, BLOCK) if time.monotonic() - began < SLOW_SECONDS else SMALL_BLOCK
+            if self._md5 and self._hash.hexdigest() != self._md5:
+                raise Unreachable(DAMAGED)  # worth a retry, as what does not arrive at all
+        finally:
+            following.cancel()
+            self._api.run_later(self.close)  # closing under a read waits for it
+
+    def _start(self, work: Callable[[], Result]) -> asyncio.Task[Result]:
+        """Do `work` in a thread, whether or not somebody will wait for it."""
+        running = asyncio.create_task(self._api.run(work))
+        running.add_done_callback(_take_error)
+        return running
+
+
+def _take_error(done: asyncio.Task[Any]) -> None:
+    """Of what nobody waits for any more."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,33 @@
+"""The options of an SFTP storage."""
+
+from __future__ import annotations
+
+from mangrove.drivers.options import Options, option
+from mangrove.problems import StorageProblem
+
+PORT = 22
+
+
+class SFTPOptions(Options):
+    address: str = option(required=True)
+    username: str = option(required=True)
+    private_key: str = option(type="text", secret=True)
+    password: str = option(secret=True)
+    passphrase: str = option(secret=True)
+    root_folder_path: str = option("/", required=True)
+    ignore_symlink_error: bool = option(False)
+    host_key: str = option(
+        help=(
+            "The server's public key or its SHA256 fingerprint. Left empty, it is filled in at the first connection. "
+            "Another key is refused from then on: to accept a new one, empty this or enter its fingerprint"
+        )
+    )
+
+
+def parse_root(text: str) -> bytes:
+    """The folder that paths are appended to: `""` for the server's root; a relative one begins at the login folder."""
+    parts = [part for part in text.strip().split("/") if part not in ("", ".")]
+    if "\0" in text:
+        raise StorageProblem("the option root_folder_path has a NUL byte")
+    start = "" if text.strip().startswith("/") else "."
+    return "/".join([start, *parts]).encode()

@@ -1,0 +1,47 @@
+"""The options of an SMB storage, and where and as whom they lead."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from mangrove.drivers.addresses import parse_address
+from mangrove.drivers.options import Options, option
+from mangrove.problems import StorageProblem
+
+PORT = 445
+
+
+class SMBOptions(Options):
+    root_folder_path: str = option(".", required=True)
+    address: str = option(required=True)
+    username: str = option(required=True)
+    password: str = option(secret=True)
+    share_name: str = option(required=True)
+
+
+class Target(NamedTuple):
+    """A share of a server, and who signs in. `username` may be `DOMAIN\\user` or `user@domain`."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+    share: str
+
+    @property
+    def unc(self) -> str:
+        """The share's name as the server is asked for it."""
+        host = f"{self.host.partition('%')[0].replace(':', '-')}.ipv6-literal.net" if ":" in self.host else self.host
+        return f"\\\\{host}\\{self.share}"
+
+
+def parse_target(options: SMBOptions) -> Target:
+    """StorageProblem names the option that does not fit."""
+    host, port = parse_address(options.address, PORT)
+    share = options.share_name.strip("/\\")
+    if not share or re.search(r'[/\\:*?"<>|]', share) or len(share) > 80:
+        raise StorageProblem("share_name has to be the name of a share, without a path")
+    if not options.username.strip():
+        raise StorageProblem("username is required")
+    return Target(host, port, options.username, options.password, share)

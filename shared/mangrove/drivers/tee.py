@@ -1,0 +1,38 @@
+"""One body into several storages at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from mangrove.drivers.base import Entry, Upload, Writes
+from mangrove.paths import TreePath
+
+WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
+
+
+async def write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncIterator[bytes], upload: Upload) -> Entry:
+    """Store the same file everywhere; when one storage refuses the body, the others store nothing either."""
+    queues: list[asyncio.Queue[bytes | None]] = [asyncio.Queue(WAITING) for _ in targets]
+
+    async def feed() -> None:
+        async for chunk in body:
+            for queue in queues:
+                await queue.put(chunk)
+        for queue in queues:
+            await queue.put(None)
+
+    async def drain(queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
+        while (chunk := await queue.get()) is not None:
+            yield chunk
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(feed())
+            writes = [
+                group.create_task(driver.write(inner, drain(queue), upload))
+                for (driver, inner), queue in zip(targets, queues, strict=True)
+            ]
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return writes[0].result()

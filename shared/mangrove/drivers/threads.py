@@ -1,0 +1,327 @@
+"""The threads of one storage: what blocks in them, for however long, holds up no other storage and no end.
+
+A call that hangs in the kernel cannot be interrupted, only given up: who waits for it gets Unreachable, and its
+thread is replaced. The one system call that hung may still happen when the storage answers again, so a rename or the
+last step of an upload that was answered with Unreachable may have been done after all: then the whole file is there.
+A call that has not begun when it is given up never begins.
+
+A call is given up when its thread stood still for SECONDS, that is, when the kernel did not run it: a listing of a
+million names, the removal of a large tree or a copy to a slow disk move, however long they take. While a call stands
+still a probe asks the storage for a sign of life. As long as that hangs further calls are refused at once; when it
+ends they go through again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from mangrove.concurrency import finish_despite_cancel
+from mangrove.problems import Unreachable
+from mangrove.telemetry import log_event
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+THREADS = 16  # that work at once
+LOST_THREADS = 48  # that may hang beside them
+IDLE_SECONDS = 20.0  # after which a thread without work ends
+CHECK_SECONDS = 1.0
+PROBE_AFTER_SECONDS = 2.0  # that a call stands still
+PROBE_SECONDS = 4.0  # that the probe may take
+SECONDS = 7.0  # that a call may stand still
+LONG_SECONDS = 600.0  # the same where it said so and the storage answers the probe
+
+
+class _Call:
+    """A function that is to run in a thread; `future` is None when nobody waits and it has to run all the same."""
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+        self._function: Callable[[], Any] | None = function
+        self._loop = loop
+        self.future: asyncio.Future[Any] | None = None if loop is None else loop.create_future()
+        self.may_wait_long = False
+        self.is_given_up = False
+        self._thread = 0  # the kernel's number of it
+        self._mark = b""
+        self._still_since = time.monotonic()
+
+    def execute(self) -> None:
+        """Run the function in this thread and hand over what comes of it."""
+        function, self._function = self._function, None
+        if function is None or (self.future is not None and self.future.done()):
+            return  # nobody waits any more
+        self._still_since, self._thread = time.monotonic(), threading.get_native_id()
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = function()
+        except BaseException as raised:  # whatever it is, it belongs to who waits
+            error = raised
+        function = None  # what it refers to is let go of in this thread
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._settle, result, error)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    def _settle(self, result: Any, error: BaseException | None) -> None:
+        if self.future is None or self.future.done():
+            return  # cancelled or given up
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+    def measure_stillness(self, now: float) -> float:
+        """Seconds since the thread was last seen to move; those since the call began where the system does not tell."""
+        mark = _read_mark(self._thread)
+        if mark != self._mark:
+            self._mark, self._still_since = mark, now
+        return now - self._still_since
+
+    @property
+    def patience(self) -> float:
+        """Seconds that it may stand still while the storage answers the probe."""
+        if not self._mark:
+            return math.inf
+        return LONG_SECONDS if self.may_wait_long else SECONDS
+
+    def give_up(self) -> None:
+        """Fail for who waits, whatever comes of the function."""
+        self.is_given_up = True
+        self._settle(None, Unreachable())
+
+
+def _read_mark(thread: int) -> bytes:
+    """What changes whenever the kernel runs a thread; empty where it does not tell."""
+    try:
+        return Path(f"/proc/self/task/{thread}/schedstat").read_bytes()
+    except OSError:
+        return b""
+
+
+class _Worker(threading.Thread):
+    """A thread that runs calls until it has been idle for a while. As a daemon it holds up no end of the process."""
+
+    def __init__(self, pool: _Pool) -> None:
+        super().__init__(name=pool.name, daemon=True)
+        self._pool = pool
+        self.call: _Call | None = None
+
+    def run(self) -> None:
+        while (call := self._pool.take()) is not None:
+            self.call = call
+            call.execute()
+            self._pool.end(call)
+            self.call = call = None
+
+
+def _get_current_call() -> _Call | None:
+    thread = threading.current_thread()
+    return thread.call if isinstance(thread, _Worker) else None
+
+
+@contextmanager
+def allow_long_wait() -> Iterator[None]:
+    """A place in a call where it may stand still for minutes, since one system call does it all: `fsync` of gigabytes
+    answers when they are written, `copy_file_range` on some file systems when the server has copied."""
+    call = _get_current_call()
+    if call is not None:
+        call.may_wait_long = True
+    try:
+        yield
+    finally:
+        if call is not None:
+            call.may_wait_long = False
+
+
+def is_given_up() -> bool:
+    """Whether the call that runs in this thread has been answered as failed: no further step of it must follow."""
+    call = _get_current_call()
+    return call is not None and call.future is not None and call.is_given_up
+
+
+class _Pool:
+    """Threads that come with the calls and end when they are idle; those that hang are replaced."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._running: set[_Call] = set()
+        self._waiting: deque[_Call] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._lost = 0  # threads that hang in a call which was given up
+        self._changed = threading.Condition()  # its lock may be taken again by a destructor that closes a file
+
+    @property
+    def has_lost_all(self) -> bool:
+        """Whether so many threads hang that no further one is started."""
+        return self._lost >= LOST_THREADS
+
+    def submit(self, call: _Call) -> None:
+        """Run a call as soon as there is a thread for it."""
+        with self._changed:
+            self._waiting.append(call)
+            self._staff()
+
+    def _staff(self) -> None:
+        """See that the calls that wait find a thread."""
+        if len(self._waiting) > self._idle and self._threads < THREADS + min(self._lost, LOST_THREADS):
+            self._threads += 1
+            _Worker(self).start()
+        else:
+            self._changed.notify()
+
+    def take(self) -> _Call | None:
+        """The next call for a thread; None when the thread is not needed any more."""
+        with self._changed:
+            if not self._waiting:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._waiting, IDLE_SECONDS)
+                self._idle -= 1
+            if not self._waiting or self._threads > THREADS + self._lost:
+                self._threads -= 1
+                return None
+            call = self._waiting.popleft()
+            self._running.add(call)
+            return call
+
+    def end(self, call: _Call) -> None:
+        """A call has ended; its thread is free."""
+        with self._changed:
+            self._running.remove(call)
+            self._lost -= call.is_given_up
+
+    def get_running(self) -> list[_Call]:
+        """The calls that have a thread and were not given up."""
+        with self._changed:
+            return [call for call in self._running if not call.is_given_up]
+
+    def has_calls(self) -> bool:
+        """Whether any call runs or waits."""
+        return bool(self._running or self._waiting)
+
+    def give_up(self, call: _Call) -> None:
+        """Let a call that runs fail, and replace its thread."""
+        with self._changed:
+            if call in self._running:
+                call.give_up()
+                self._lost += 1
+                self._staff()
+
+    def give_up_waiting(self) -> None:
+        """Let the calls fail that have no thread yet, but for those that have to run."""
+        with self._changed:
+            for call in self._waiting:
+                if call.future is not None:
+                    call.give_up()
+            self._waiting = deque(call for call in self._waiting if call.future is None)
+
+
+class _Probe:
+    """Asks a storage for a sign of life, one question at a time, in a thread of its own."""
+
+    def __init__(self, name: str, ask: Callable[[], object]) -> None:
+        self._name = name
+        self._ask = ask
+        self._asked = 0.0  # when, while the answer is awaited
+        self._hung = -1.0  # the value of `_asked` for want of whose answer calls were given up
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether calls were given up for want of the answer, which is still awaited."""
+        return self._hung == self._asked
+
+    def ask(self) -> None:
+        """Ask, unless an answer is awaited already."""
+        if not self._asked:
+            self._asked = time.monotonic()
+            threading.Thread(target=self._run, name=f"{self._name} probe", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._ask()
+        except Exception:  # whatever it is, it is an answer too: the next call gets it at first hand
+            pass
+        was_hung, self._asked = self.is_hung, 0.0
+        if was_hung:
+            log_event("a storage answers again", storage=self._name)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the answer has been awaited for PROBE_SECONDS."""
+        asked = self._asked
+        return asked > 0.0 and now - asked >= PROBE_SECONDS
+
+    def report_hung(self) -> None:
+        """Calls were given up for want of the answer."""
+        if not self.is_hung:
+            self._hung = self._asked or self._hung
+            log_event("a storage does not answer", storage=self._name)
+
+
+class StorageThreads:
+    """Runs blocking calls of one storage.
+
+    `probe` is a blocking function that asks the storage itself, not a cache of the system, for something small;
+    without one a call is judged by its own stillness alone.
+    """
+
+    def __init__(self, name: str, probe: Callable[[], object] = bool) -> None:
+        self._pool = _Pool(name)
+        self._probe = _Probe(name, probe)
+        self._watching: asyncio.AbstractEventLoop | None = None
+
+    async def run(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
+        """Run a blocking function in a thread; Unreachable when it hangs, and at once while the storage does."""
+        if self._probe.is_hung or self._pool.has_lost_all:
+            raise Unreachable
+        loop = asyncio.get_running_loop()
+        call = _Call(partial(function, *args), loop)
+        assert call.future is not None
+        self._pool.submit(call)
+        if self._watching is not loop:
+            self._watching = loop
+            loop.call_later(CHECK_SECONDS, self._watch, loop)
+        result: Result = await call.future
+        return result
+
+    async def run_to_completion(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
+        """As `run`; when cancelled, first waits for the function to end or to be given up."""
+        return await finish_despite_cancel(self.run(function, *args))
+
+    def run_later(self, function: Callable[[Unpack[Arguments]], object], *args: *Arguments) -> None:
+        """Run a blocking function when there is a thread for it, while the storage hangs too, and wait for nothing:
+        what a call that was given up leaves behind is closed so. From any thread, and from a destructor."""
+        self._pool.submit(_Call(partial(function, *args), None))
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look every CHECK_SECONDS for calls that hang, as long as there are calls."""
+        if self._watching is not loop:
+            return
+        if not self._pool.has_calls():
+            self._watching = None
+            return
+        now = time.monotonic()
+        hanging = [call for call in self._pool.get_running() if self._hangs(call, now)]
+        if hanging and self._probe.is_overdue(now):
+            self._probe.report_hung()
+        if self._probe.is_hung or self._pool.has_lost_all:
+            self._pool.give_up_waiting()  # before a thread is replaced: none of them begins
+        for call in hanging:
+            self._pool.give_up(call)
+        loop.call_later(CHECK_SECONDS, self._watch, loop)
+
+    def _hangs(self, call: _Call, now: float) -> bool:
+        still = call.measure_stillness(now)
+        if still >= PROBE_AFTER_SECONDS:
+            self._probe.ask()
+        return still >= (SECONDS if self._probe.is_overdue(now) else call.patience)

@@ -1,0 +1,49 @@
+"""Failures of a WebDAV server and of the way to it, as StorageProblem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mangrove.net.addresses import ForbiddenAddress
+from mangrove.net.client import NETWORK_ERRORS, describe_failure
+from mangrove.problems import Exists, Forbidden, InUse, NotFound, StorageProblem, Unreachable
+
+_BUSY = (408, 425, 429, 502, 503, 504)
+
+
+def make_problem(status: int, name: str = "") -> StorageProblem:
+    """The problem for the status of an answer; `name` of the file is in the text where the status says little."""
+    prefix = f"{name[:255]}: " if name else ""
+    match status:
+        case 401:
+            return Forbidden("the WebDAV server refuses the user name or password")
+        case 403:
+            return Forbidden()
+        case 404 | 409 | 410:  # 409: the folder above is missing
+            return NotFound()
+        case 412:
+            return Exists()
+        case 423:
+            return InUse(f"{prefix}it is locked on the WebDAV server")
+        case 413:
+            return StorageProblem(f"{prefix}the WebDAV server takes no file of this size")
+        case 414:
+            return StorageProblem(f"{prefix}the name is too long for the WebDAV server")
+        case 507:
+            return StorageProblem("the WebDAV server has no space left")
+    kind = Unreachable if status in _BUSY else StorageProblem
+    return kind(f"{prefix}the WebDAV server answers {status}")
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise every failure of the way to the server as StorageProblem, without an address or a password in its text."""
+    try:
+        yield
+    except NETWORK_ERRORS as error:
+        raise Unreachable(f"the WebDAV server: {describe_failure(error)}") from error
+    except TimeoutError as error:
+        raise Unreachable("the WebDAV server: no answer within the time allowed") from error
+    except ForbiddenAddress as error:
+        raise Forbidden(error.message) from None

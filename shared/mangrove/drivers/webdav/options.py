@@ -1,0 +1,36 @@
+"""The options of a WebDAV storage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import httpx
+import idna
+
+from mangrove.drivers.options import Options, option
+from mangrove.problems import StorageProblem
+
+
+class WebDavOptions(Options):
+    vendor: Literal["sharepoint", "other", ""] = option("other")
+    address: str = option(required=True)
+    username: str = option(required=True)
+    password: str = option(required=True, secret=True)
+    root_folder_path: str = option("/", required=True)
+    tls_insecure_skip_verify: bool = option(False)
+
+
+def parse_address(text: str) -> httpx.URL:
+    """The address of a server, with https where it names no scheme; StorageProblem when it is none."""
+    text = text.strip()
+    if not text:
+        raise StorageProblem("address is required")
+    try:
+        url = httpx.URL(text if "://" in text else f"https://{text}")
+    except (httpx.InvalidURL, idna.IDNAError, ValueError):
+        raise StorageProblem("address is not a web address") from None
+    if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65535:
+        raise StorageProblem("address is not a web address")
+    if url.userinfo or url.query or url.fragment:
+        raise StorageProblem("address holds more than scheme, host, port and path")
+    return url

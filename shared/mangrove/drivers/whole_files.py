@@ -1,0 +1,61 @@
+"""A file that appears whole or not at all, on a storage that stores what arrives: another name until it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+
+from mangrove.concurrency import finish_despite_cancel
+from mangrove.drivers.base import Upload
+from mangrove.drivers.part_names import make_part_name, refuse_part_name
+from mangrove.drivers.refusals import refuse_other_size
+from mangrove.paths import TreePath
+from mangrove.problems import Problem
+
+
+class CountedBody:
+    """A body whose bytes are counted as they pass; BadRequest as soon as there are more than were announced."""
+
+    def __init__(self, body: AsyncIterator[bytes], announced: int | None) -> None:
+        self._body = body
+        self._announced = announced
+        self.size = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._body:
+            self.size += len(block)
+            if self._announced is not None and self.size > self._announced:
+                refuse_other_size(self.size, self._announced)
+            yield block
+
+    def refuse_shorter(self) -> None:
+        """BadRequest when fewer bytes have passed than were announced."""
+        refuse_other_size(self.size, self._announced)
+
+
+async def write_whole(
+    path: TreePath,
+    body: AsyncIterator[bytes],
+    upload: Upload,
+    *,
+    store: Callable[[TreePath, AsyncIterator[bytes]], Awaitable[object]],
+    publish: Callable[[TreePath], Awaitable[object]],
+    discard: Callable[[TreePath], Awaitable[object]],
+) -> int:
+    """Store a body at `path`; the bytes that it had.
+
+    `store` writes a new file of another name in the same folder, `publish` gives it the name of `path`, `discard`
+    removes it if it is there. When anything fails or this is cancelled, the file is discarded. A cancellation during
+    `publish` waits for its end, so that what was answered is what is there.
+    """
+    refuse_part_name(path)
+    part, counted = path.parent / make_part_name(), CountedBody(body, upload.size)
+    try:
+        await store(part, aiter(counted))
+        counted.refuse_shorter()
+        await finish_despite_cancel(publish(part))
+    except BaseException:
+        with suppress(Problem):  # the storage does not answer any more; the reason for the end is what counts
+            await finish_despite_cancel(discard(part))
+        raise
+    return counted.size

@@ -1,0 +1,103 @@
+"""User names: what may be one, and when two look alike (UTS 39)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from mangrove.identity.confusables import ASCII_LOOK_ALIKES, LOOK_ALIKES
+from mangrove.problems import BadRequest
+
+MAX_LENGTH = 255  # characters
+SCRIPTS = frozenset(
+    [
+        "ARABIC",
+        "ARMENIAN",
+        "BENGALI",
+        "BOPOMOFO",
+        "CJK",
+        "CYRILLIC",
+        "DEVANAGARI",
+        "ETHIOPIC",
+        "GEORGIAN",
+        "GREEK",
+        "GUJARATI",
+        "GURMUKHI",
+        "HANGUL",
+        "HEBREW",
+        "HIRAGANA",
+        "KANNADA",
+        "KATAKANA",
+        "KHMER",
+        "LAO",
+        "LATIN",
+        "MALAYALAM",
+        "MYANMAR",
+        "ORIYA",
+        "SINHALA",
+        "TAMIL",
+        "TELUGU",
+        "THAANA",
+        "THAI",
+        "TIBETAN",
+    ]
+)  # those that UAX 31 recommends, as the names of their letters begin
+WRITTEN_TOGETHER = (
+    frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA"}),
+    frozenset({"LATIN", "CJK", "HANGUL"}),
+    frozenset({"LATIN", "CJK", "BOPOMOFO"}),
+)
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")  # letters and marks that show nothing
+_VARIATIONS = "VARIATION SELECTOR"  # in the names of marks that show nothing
+_FROM_OTHERS = str.maketrans({look: text for text, looks in LOOK_ALIKES.items() for look in looks})
+_FROM_ASCII = str.maketrans(ASCII_LOOK_ALIKES)
+
+
+def check(name: str) -> None:
+    """BadRequest with the reason unless `name` shows all that it is, in one script."""
+    check_length(name)
+    if name != name.strip() or not name.isprintable() or any(map(_is_invisible, name)):
+        raise BadRequest("username begins or ends with a blank, or has characters that cannot be seen")
+    scripts = {script for letter in unicodedata.normalize("NFKD", name) if (script := _find_script(letter))}
+    if not scripts <= SCRIPTS:
+        raise BadRequest("username has letters of a script that is in no everyday use")
+    if len(scripts) > 1 and not any(scripts <= together for together in WRITTEN_TOGETHER):
+        raise BadRequest("username mixes scripts")
+
+
+def check_length(name: str) -> None:
+    """BadRequest for a name that no user can have."""
+    if len(name) > MAX_LENGTH or any(ord(letter) < 32 for letter in name):
+        raise BadRequest("username is too long or has control characters")
+
+
+def check_new(name: str, others: Iterable[str]) -> None:
+    """BadRequest with the reason unless `name` may be given to a user beside those of `others`.
+
+    A name that is one of them is not refused here: the records know that it is taken.
+    """
+    check(name)
+    skeletons = _make_skeletons(name)
+    for other in others:
+        if other != name and any(map(str.__eq__, skeletons, _make_skeletons(other))):
+            raise BadRequest("username looks like that of another user")
+
+
+def _is_invisible(letter: str) -> bool:
+    return letter in _FILLERS or unicodedata.name(letter, "").startswith(_VARIATIONS)
+
+
+def _find_script(letter: str) -> str:
+    """The script of a letter or digit, as its Unicode name begins; "" for what all scripts share."""
+    if letter.isascii():
+        return "LATIN" if letter.isalpha() else ""
+    if unicodedata.category(letter)[0] not in "LN":
+        return ""
+    words = unicodedata.name(letter, "").replace("-", " ").replace("IDEOGRAPHIC", "CJK").split()
+    return next((word for word in words[:2] if word in SCRIPTS), words[0] if words else "UNKNOWN")
+
+
+def _make_skeletons(name: str) -> tuple[str, str]:
+    """Two texts, of which names that look alike share one: as it looks, and as it looks without regard to case."""
+    shown = unicodedata.normalize("NFKD", " ".join(unicodedata.normalize("NFKD", name).translate(_FROM_OTHERS).split()))
+    return shown.translate(_FROM_ASCII), shown.casefold()

@@ -1,0 +1,283 @@
+"""DuckDB, which writes and reads the index: bounded in memory, threads and time.
+
+It never loads an extension, reads and writes files in the folder of the index alone, and takes no setting after its
+start. Its library is imported at the first statement. Searches share one database of the process; what takes long has
+one of its own, which gives its memory back at the end and breaks nothing else if it breaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mangrove.problems import Problem, SearchTooSlow
+from mangrove.search.places import get_index_folder, make_spill_folder
+from mangrove.telemetry import log_warning
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Statement = tuple[str, Sequence[Any]]
+Rows = list[tuple[Any, ...]]
+SEARCH_SECONDS = 2.0
+WRITE_SECONDS = 3600.0
+SEARCH_THREADS = 2
+SEARCH_MEMORY, WRITE_MEMORY, SPILL = "112MiB", "112MiB", "4GiB"
+CLOSE_SECONDS = 0.005
+AGAIN_SECONDS = 0.05  # an interrupt that comes before the statement begins is lost
+TABLES = """
+create table fresh_names(
+    storage uinteger, path varchar, name varchar, folded varchar, is_dir boolean, size bigint, modified double
+);
+create table masked(storage uinteger, path varchar, deep boolean)
+"""
+_PROBE = "select sum(hash(columns(*))) from read_parquet(?)"  # reads all of a file
+
+
+class DamagedSegment(Problem):
+    """A file of the index is gone, torn or something else; `data` is its name."""
+
+    text = "the search index is damaged"
+
+
+class Database:
+    """Runs statements in threads of its own: two for searches, one for the tables, one for what takes long.
+
+    The tables `fresh_names` and `masked` are made with it and shared by all statements of the process; `storage` is 0
+    for the folders of the tree itself. A file of the index is a parameter: its path as `str`, or a list of such.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._shared: DuckDBPyConnection | None = None
+        self._opening = threading.Lock()
+        self._running: set[_Call] = set()
+        self._searching = ThreadPoolExecutor(SEARCH_THREADS, "search")
+        self._changing = ThreadPoolExecutor(1, "search tables")
+        self._writing = ThreadPoolExecutor(1, "index")
+        self.generation = 0  # another number when the tables were lost with their database, and are empty
+
+    async def run(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> Rows:
+        """The rows of a statement; SearchTooSlow when they are not there within `seconds`, the wait for a thread
+        included, or do not fit into the memory; DamagedSegment. It is interrupted when the caller is cancelled."""
+        return (await self._execute(_Call(self, [(statement, parameters)]), self._searching, seconds))[-1]
+
+    async def accepts(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = SEARCH_SECONDS) -> bool:
+        """Whether a statement that reads no file can be run: a pattern of an administrator may be none here."""
+        import duckdb
+
+        try:
+            await self.run(statement, parameters, seconds=seconds)
+        except duckdb.Error:
+            return False
+        return True
+
+    async def change(self, statements: Sequence[Statement], *, seconds: float = SEARCH_SECONDS) -> None:
+        """Run statements on the tables in one transaction: others see all of it or nothing. One call after the
+        other, so that none is in conflict with another. SearchTooSlow: nothing was changed."""
+        await self._execute(_Call(self, statements, is_change=True), self._changing, seconds)
+
+    async def write(self, statements: Sequence[Statement], *, seconds: float = WRITE_SECONDS) -> list[Rows]:
+        """The rows of each of the statements, which take long and have a database of their own: COPY of an index. One
+        call after the other."""
+        return await self._execute(_WriteCall(self, statements), self._writing, seconds)
+
+    async def _execute(self, call: _Call, threads: ThreadPoolExecutor, seconds: float) -> list[Rows]:
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(threads, call.run)
+        try:
+            done, _ = await asyncio.wait([future], timeout=seconds)
+        except asyncio.CancelledError:
+            _give_up(loop, future, call)
+            raise
+        if not done:
+            _give_up(loop, future, call)
+            raise SearchTooSlow
+        return future.result()
+
+    def connect(self) -> DuckDBPyConnection:
+        """A new connection to the database of the searches."""
+        with self._opening:
+            if self._shared is None:
+                self._shared = self.open(SEARCH_THREADS, SEARCH_MEMORY)
+                self._shared.execute(TABLES)
+            return self._shared.cursor()
+
+    def open(self, threads: int, memory: str) -> DuckDBPyConnection:
+        """A new database in memory that reaches the folder of the index and nothing else."""
+        import duckdb
+
+        folder = (self._folder or get_index_folder()).absolute()
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "threads": threads,
+            "memory_limit": memory,
+            "temp_directory": str(make_spill_folder(folder)),
+            "max_temp_directory_size": SPILL,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,
+        }
+        made = duckdb.connect(":memory:", config=settings)
+        quoted = str(folder).replace("'", "''")
+        made.execute(f"set allowed_directories = ['{quoted}']")
+        for setting in ("async_threads = 1", "enable_external_access = false", "lock_configuration = true"):
+            made.execute(f"set {setting}")
+        return made
+
+    def replace(self) -> None:
+        """The next statement gets a new database: this one has come upon a fault in itself and takes no further one."""
+        with self._opening:
+            self._shared = None
+            self.generation += 1
+        log_warning("the database of the search index is replaced")
+
+    def note(self, call: _Call, *, is_running: bool) -> None:
+        """A call has begun or ended."""
+        (self._running.add if is_running else self._running.discard)(call)
+
+    def close(self) -> None:
+        """Interrupt what runs, end the threads and give the memory back."""
+        pools = (self._searching, self._changing, self._writing)
+        for threads in pools:
+            threads.shutdown(wait=False, cancel_futures=True)
+        while self._running:
+            for call in list(self._running):
+                call.interrupt()
+            time.sleep(CLOSE_SECONDS)
+        for threads in pools:
+            threads.shutdown()
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+
+def _give_up(loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[Rows]], call: _Call) -> None:
+    """Nobody waits for a call any more: see that it ends soon."""
+    call.is_abandoned = True
+    call.interrupt()
+    if future.done():
+        if not future.cancelled():
+            future.exception()  # retrieved, so that asyncio does not report it
+    else:
+        loop.call_later(AGAIN_SECONDS, _give_up, loop, future, call)
+
+
+class _Call:
+    """Statements that run in a thread, one connection for all of them."""
+
+    def __init__(self, owner: Database, statements: Sequence[Statement], is_change: bool = False) -> None:
+        self.owner = owner
+        self._statements = statements
+        self._is_change = is_change
+        self._connection: DuckDBPyConnection | None = None
+        self._using = threading.Lock()  # what is closed must not be interrupted
+        self._is_interrupted = False
+        self.is_abandoned = False  # nobody waits for what comes of it
+
+    def open(self) -> DuckDBPyConnection:
+        """A connection that is this call's own."""
+        return self.owner.connect()
+
+    def interrupt(self) -> None:
+        """Let the statement fail that runs; none that has not begun is run. From any thread."""
+        self._is_interrupted = True
+        with self._using:
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    def run(self) -> list[Rows]:
+        """The rows of each statement."""
+        try:
+            return self._run()
+        except Exception:  # whatever it is, it is for who waits
+            if self.is_abandoned:
+                return []
+            raise
+
+    def _run(self) -> list[Rows]:
+        import duckdb
+
+        self.owner.note(self, is_running=True)
+        try:
+            with closing(self.open()) as connection:
+                return self._run_all(connection)
+        except duckdb.InterruptException as error:
+            raise SearchTooSlow from error
+        except duckdb.OutOfMemoryException as error:
+            raise self.make_memory_problem() from error
+        except duckdb.Error as error:
+            self._find_damage(error)
+            raise
+        finally:
+            self.owner.note(self, is_running=False)
+
+    def make_memory_problem(self) -> Problem:
+        """What is said when the memory, or the disk for what does not fit into it, is not enough."""
+        return SearchTooSlow()
+
+    def replace_broken(self) -> None:
+        """The database of this call takes no further statement."""
+        self.owner.replace()
+
+    def _run_all(self, connection: DuckDBPyConnection) -> list[Rows]:
+        self._connection = connection
+        try:
+            if self._is_change:
+                connection.begin()
+            found = [self._run_one(connection, one) for one in self._statements]
+            if self._is_change:
+                connection.commit()
+            return found
+        finally:
+            with self._using:
+                self._connection = None
+
+    def _run_one(self, connection: DuckDBPyConnection, statement: Statement) -> Rows:
+        if self._is_interrupted:
+            raise SearchTooSlow
+        return connection.execute(statement[0], statement[1]).fetchall()
+
+    def _find_damage(self, error: Exception) -> None:
+        """DamagedSegment if one of the files cannot be read: what a torn file is answered with can be any error."""
+        import duckdb
+
+        if isinstance(error, duckdb.InternalError | duckdb.FatalException):
+            self.replace_broken()
+        for path in dict.fromkeys(_find_files(self._statements)):
+            with self.owner.open(1, WRITE_MEMORY) as probe:  # in a database of its own, which may break
+                try:
+                    probe.execute(_PROBE, [path]).fetchall()
+                except duckdb.Error:
+                    name = os.path.basename(path)
+                    raise DamagedSegment(f"{DamagedSegment.text}: {name}", data=name) from error
+
+
+class _WriteCall(_Call):
+    """The same in a database of its own, which ends with it."""
+
+    def open(self) -> DuckDBPyConnection:
+        return self.owner.open(1, WRITE_MEMORY)
+
+    def make_memory_problem(self) -> Problem:
+        return Problem("the index needs more memory, or room on the disk, than it may take")
+
+    def replace_broken(self) -> None:
+        """It ends with this call anyway."""
+
+
+def _find_files(statements: Sequence[Statement]) -> list[str]:
+    """The Parquet files among the parameters; what is written is not there yet, or torn, and never to blame."""
+    found: list[str] = []
+    for text, parameters in statements:
+        lists = [one if isinstance(one, list | tuple) else [one] for one in parameters]
+        paths = [one for listed in lists for one in listed if isinstance(one, str) and one.endswith(".parquet")]
+        found += paths[:-1] if text.startswith("copy") else paths
+    return found

@@ -1,0 +1,31 @@
+"""Names as the index stores them: in UTF-8, whatever a storage says, and back again.
+
+What neither Parquet nor JSON holds as it is (halves of surrogate pairs, which stand for bytes that are no UTF-8, and
+NUL) is written as MARK and four hexadecimal digits, and so is MARK itself. Paths are stored in the same way, segment by
+segment; no other module knows how.
+"""
+
+from __future__ import annotations
+
+import re
+
+MARK = "\x1a"  # SUBSTITUTE, which no name has in practice
+_REFUSED = re.compile("[\0\x1a\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+
+
+def encode_name(name: str) -> str:
+    """A name or path of a storage as `name` and `path` of the index hold it."""
+    return _REFUSED.sub(lambda found: f"{MARK}{ord(found[0]):04x}", name)
+
+
+def decode_name(stored: str) -> str:
+    """The name or path that `encode_name` was given."""
+    if MARK not in stored:
+        return stored
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), stored)
+
+
+def make_legible(text: str) -> str:
+    """A folded name as `folded` of the index holds it: found by what is legible of it."""
+    return _REFUSED.sub(lambda found: repr(found[0])[1:-1], text)

@@ -1,0 +1,52 @@
+"""What of the tree the index has; the walk and every later look leave out the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mangrove.drivers.base import Entry
+from mangrove.drivers.part_names import is_part
+from mangrove.paths import TreePath
+from mangrove.problems import BadRequest, RelativePath
+from mangrove.records.storages import Storage
+from mangrove.site.values import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class IndexScope:
+    """`ignored`: paths of the tree that are left out with all below them; `max_depth`: how deep in the tree names are
+    indexed at most, 1 for those right below the root; 0: as deep as there are any."""
+
+    ignored: tuple[TreePath, ...] = ()
+    max_depth: int = 0
+
+    @classmethod
+    def make(cls, settings: Settings) -> IndexScope:
+        """As the settings say."""
+        return cls(settings.ignore_paths, max(settings.max_index_depth, 0))
+
+    def has_folder(self, folder: TreePath) -> bool:
+        """Whether the names in a folder of the tree are indexed."""
+        depth = 0 if folder == "/" else folder.count("/")
+        is_deep = 0 < self.max_depth <= depth
+        return not is_deep and not any(folder.within(path) for path in self.ignored)
+
+    def select(self, folder: TreePath, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries of a folder of the tree that are indexed."""
+        left_out = {path.name for path in self.ignored if path.parent == folder and path != "/"}
+        return [entry for entry in entries if entry.name not in left_out and not is_part(entry.name)]
+
+
+def find_child(folder: TreePath, name: str) -> TreePath | None:
+    """The path of an entry of a folder; None where no path of the service leads to it."""
+    try:
+        child = TreePath(f"{folder}/{name}")
+    except (BadRequest, RelativePath):
+        return None
+    return child if child.parent == folder and child.name == name else None
+
+
+def is_indexed(storage: Storage, settings: Settings) -> bool:
+    """Whether a storage is to have an index."""
+    return settings.has_search_index and not storage.disabled and not storage.disable_index

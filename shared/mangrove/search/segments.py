@@ -1,0 +1,317 @@
+"""Where the index of a storage lies: immutable files, and a manifest that is swapped as a whole.
+
+On one machine in `<data>/index/<storage id>/`; in the cloud in the bucket MANGROVE_INDEX_BUCKET under
+`<storage id>/`, from where files are fetched once to `/tmp/index/<storage id>/`. What is read for the first time, or
+has changed, is compared with the checksum in the manifest: a damaged Parquet file often reads as other names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import AsyncIterator, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from mangrove.checkpoints import pass_checkpoint
+from mangrove.config import config
+from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
+from mangrove.drivers.own_storage import start_own_storage
+from mangrove.paths import TreePath
+from mangrove.problems import NotFound
+from mangrove.search.database import DamagedSegment
+from mangrove.search.places import get_index_folder
+from mangrove.site import snapshot
+from mangrove.streams import stream
+from mangrove.telemetry import log_warning
+
+MANIFEST = "manifest.json"
+WORK = "work-"  # what folders of files under way begin with
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.parquet$")]  # none leads out of the folder
+TRIES = 3  # to open an index that is swapped meanwhile
+
+
+class Manifest(BaseModel):
+    """The present index of a storage: its files, rows in them; `began`: seconds since the epoch when the walk began,
+    `finished`: when it ended, ISO 8601; `checksums`: CRC-32 by file, set by `SegmentStore.commit`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    names: list[FileName]
+    folders: list[FileName]
+    count: int
+    folder_count: int
+    began: float
+    finished: str
+    checksums: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def files(self) -> list[str]:
+        return self.names + self.folders
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """An index whose files are on this machine."""
+
+    storage_id: int
+    manifest: Manifest
+    names: tuple[Path, ...]
+    folders: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What `open` answered, the manifest's entry then, and what the files looked like."""
+
+    entry: Entry
+    segments: Segments
+    looks: tuple[tuple[int, int], ...]
+
+
+class SegmentStore:
+    """The indexes of all storages. A file that was stored is never changed.
+
+    `driver`: where they are kept; `folder`: where files are read, which is the same place on one machine; `fetches`:
+    whether it is another one.
+    """
+
+    def __init__(
+        self, driver: Driver | None = None, folder: Path | None = None, *, fetches: bool | None = None
+    ) -> None:
+        self._fetches = not config().on_one_machine if fetches is None else fetches
+        self._driver = driver
+        self._folder = folder or get_index_folder()
+        self._starting = asyncio.Lock()
+        self._opened: dict[int, _Opened] = {}
+
+    async def _get_driver(self) -> Driver:
+        async with self._starting:
+            if self._driver is None:
+                self._driver = await start_own_storage("index", "MANGROVE_INDEX_BUCKET")
+            return self._driver
+
+    def _get_local_folder(self, storage_id: int) -> Path:
+        return self._folder / str(storage_id)
+
+    async def read_manifest(self, storage_id: int) -> Manifest | None:
+        """What is said of the present index, none of its files touched; None as for `open`."""
+        storage = await self._get_driver()
+        try:
+            return await _read_manifest(storage, storage_id)
+        except NotFound:
+            return None
+        except ValidationError:
+            await self._drop_with_warning(storage_id, MANIFEST)
+            return None
+
+    async def open(self, storage_id: int) -> Segments | None:
+        """The present index; None when there is none, or it was damaged: that is dropped with one line in the log."""
+        storage = await self._get_driver()
+        damaged = ""
+        for _ in range(TRIES):
+            try:
+                entry = await storage.stat(_get_path(storage_id, MANIFEST))
+                return await self._open(storage, storage_id, entry)
+            except NotFound:
+                return None
+            except ValidationError:
+                damaged = MANIFEST
+            except DamagedSegment as problem:  # or swapped since the manifest was read
+                damaged = str(problem.data)
+        await self._drop_with_warning(storage_id, damaged)
+        return None
+
+    async def _open(self, storage: Driver, storage_id: int, entry: Entry) -> Segments:
+        known = self._opened.get(storage_id)
+        if known is not None and known.entry == entry and known.looks == _look_at(known.segments):
+            return known.segments
+        manifest = await _read_manifest(storage, storage_id)
+        names = [await self.fetch(storage_id, name) for name in manifest.names]
+        folders = [await self.fetch(storage_id, name) for name in manifest.folders]
+        segments = Segments(storage_id, manifest, tuple(names), tuple(folders))
+        looks = _look_at(segments)
+        await asyncio.to_thread(_verify, segments)
+        if self._fetches:
+            await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), manifest.files)
+        self._opened[storage_id] = _Opened(entry, segments, looks)
+        return segments
+
+    def make_work_folder(self, storage_id: int) -> Path:
+        """A new empty folder on this machine for files under way; the next `commit`, `discard` or `drop` removes it."""
+        folder = self._get_local_folder(storage_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=WORK, dir=folder))
+
+    async def store(self, storage_id: int, file: Path) -> None:
+        """Keep a finished file under its own name, which no other one has had, and remove it where it lies."""
+        storage = await self._get_driver()
+        assert isinstance(storage, Writes)
+        if not self._fetches:
+            self._get_local_folder(storage_id).mkdir(mode=0o700, parents=True, exist_ok=True)
+        upload = _make_upload(file.stat().st_size)
+        await storage.write(_get_path(storage_id, file.name), _read_blocks(file), upload)
+        pass_checkpoint("index.stored")
+        if not self._fetches:
+            file.unlink()
+        else:
+            file.replace(self._get_local_folder(storage_id) / file.name)
+
+    async def fetch(self, storage_id: int, name: str) -> Path:
+        """The path on this machine of a stored file, also of an unfinished index; DamagedSegment when it is gone."""
+        path = self._get_local_folder(storage_id) / name
+        if path.is_file():
+            return path
+        storage = await self._get_driver()
+        if not self._fetches:
+            raise DamagedSegment(data=name)
+        part = self.make_work_folder(storage_id) / name
+        try:
+            with part.open("wb") as file:
+                async for block in await storage.read(_get_path(storage_id, name)):
+                    await asyncio.to_thread(file.write, block)
+            part.replace(path)
+        except NotFound:
+            raise DamagedSegment(data=name) from None
+        finally:
+            shutil.rmtree(part.parent, ignore_errors=True)
+        return path
+
+    async def commit(self, storage_id: int, manifest: Manifest) -> None:
+        """Make this the present index, then remove the files that it does not name."""
+        storage = await self._get_driver()
+        assert isinstance(storage, Writes)
+        last = await self.read_manifest(storage_id)
+        checksums = {} if last is None else last.checksums
+        new = [name for name in manifest.files if name not in checksums]
+        paths = [await self.fetch(storage_id, name) for name in new]
+        checksums = checksums | dict(zip(new, await asyncio.to_thread(_measure_all, paths), strict=True))
+        whole = manifest.model_copy(update={"checksums": {name: checksums[name] for name in manifest.files}})
+        content = whole.model_dump_json().encode()
+        await storage.write(_get_path(storage_id, MANIFEST), stream(content), _make_upload(len(content)))
+        pass_checkpoint("index.committed")
+        await self._remove_others(storage_id, manifest.files)
+
+    async def discard(self, storage_id: int) -> None:
+        """Remove what an index under way has left; the present one stays."""
+        manifest = await self.read_manifest(storage_id)
+        if manifest is None:
+            await self.drop(storage_id)
+        else:
+            await self._remove_others(storage_id, manifest.files)
+
+    async def _remove_others(self, storage_id: int, names: Collection[str]) -> None:
+        storage = await self._get_driver()
+        assert isinstance(storage, Removes)
+        kept = {MANIFEST, *names}
+        for entry in await _list(storage, TreePath(f"/{storage_id}")):
+            if entry.name not in kept:
+                await storage.remove(_get_path(storage_id, entry.name))
+        if self._fetches:
+            await asyncio.to_thread(_remove_local, self._get_local_folder(storage_id), kept, is_over=True)
+
+    async def drop(self, storage_id: int) -> None:
+        """There is no index of this storage any more."""
+        storage = await self._get_driver()
+        assert isinstance(storage, Removes)
+        self._opened.pop(storage_id, None)
+        await storage.remove(_get_path(storage_id, MANIFEST))
+        pass_checkpoint("index.dropped")
+        await storage.remove(TreePath(f"/{storage_id}"))
+        await asyncio.to_thread(shutil.rmtree, self._get_local_folder(storage_id), ignore_errors=True)
+
+    async def drop_damaged(self, segments: Segments, name: str = "") -> None:
+        """Drop an index in which a file was found damaged, with one line in the log, unless it is another one by now:
+        whoever met DamagedSegment calls this and opens once more. `name`: of the file, for the log."""
+        if await self.read_manifest(segments.storage_id) == segments.manifest:
+            await self._drop_with_warning(segments.storage_id, name)
+
+    async def _drop_with_warning(self, storage_id: int, name: str) -> None:
+        log_warning("a damaged search index is dropped", storage=storage_id, file=name)
+        await self.drop(storage_id)
+
+    async def drop_unknown(self, storage_ids: Collection[int]) -> None:
+        """Drop the indexes of all other storages."""
+        for entry in await _list(await self._get_driver(), ROOT):
+            if entry.is_dir and entry.name.isdecimal() and int(entry.name) not in storage_ids:
+                await self.drop(int(entry.name))
+
+
+def _get_path(storage_id: int, name: str) -> TreePath:
+    return TreePath(f"/{storage_id}/{name}")
+
+
+def _make_upload(size: int) -> Upload:
+    return Upload(size, time.time(), durable=snapshot.current().settings.is_durable)
+
+
+async def _list(storage: Driver, path: TreePath) -> list[Entry]:
+    try:
+        return await list_all(storage, path)
+    except NotFound:
+        return []
+
+
+async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
+    """NotFound; ValidationError for what is none, or of another version."""
+    body = await storage.read(_get_path(storage_id, MANIFEST))
+    return Manifest.model_validate_json(b"".join([block async for block in body]))
+
+
+async def _read_blocks(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as opened:
+        while block := await asyncio.to_thread(opened.read, BLOCK):
+            yield block
+
+
+def _look_at(segments: Segments) -> tuple[tuple[int, int], ...]:
+    """What changes with the files; DamagedSegment when one is gone."""
+    return tuple(map(_look_at_file, (*segments.names, *segments.folders)))
+
+
+def _look_at_file(path: Path) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        raise DamagedSegment(data=path.name) from None
+    return status.st_size, status.st_mtime_ns
+
+
+def _verify(segments: Segments) -> None:
+    for path in (*segments.names, *segments.folders):
+        if _measure(path) != segments.manifest.checksums.get(path.name):
+            raise DamagedSegment(data=path.name)
+
+
+def _measure_all(paths: Iterable[Path]) -> list[int]:
+    return [_measure(path) for path in paths]
+
+
+def _measure(path: Path) -> int:
+    """CRC-32; DamagedSegment when the file cannot be read."""
+    checksum = 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                checksum = zlib.crc32(block, checksum)
+    except OSError as error:
+        raise DamagedSegment(data=path.name) from error
+    return checksum
+
+
+def _remove_local(folder: Path, kept: Collection[str], *, is_over: bool = False) -> None:
+    """Remove what was fetched and is not needed any more; `is_over`: files under way, too."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir():
+            if is_over:
+                shutil.rmtree(path, ignore_errors=True)
+        elif path.name not in kept:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,166 @@
+"""What a caller may see of the folders in which names were found: what they would see if they listed their way there.
+
+A folder is seen when every folder on the way to it, from the one that is searched, lets the caller read it and shows
+the next one; of what is in it, what its listing shows. Rules reach far, so most folders are judged as their neighbours
+are: only those at or above the path of a rule or a mount are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mangrove import runtime
+from mangrove.drivers.base import ROOT, Entry
+from mangrove.paths import TreePath
+from mangrove.problems import StorageProblem
+from mangrove.search.hits import Doubts
+from mangrove.search.query import EVERYTHING, NOTHING, Hit, Verdict
+from mangrove.tree.access import PathAccess
+
+MOST_JUDGES = 64  # that are kept
+MOST_FOLDERS = 50_000  # that one of them remembers
+
+
+@dataclass(slots=True, eq=False)
+class _Folder:
+    """A folder, or all those that are judged alike. `below`: what those in it are, unless they are judged alone."""
+
+    access: PathAccess
+    verdict: Verdict
+    shows: Callable[[Entry], bool] | None
+    leads_elsewhere: bool  # each name in it stands for another place
+    below: _Folder | None = None
+
+
+class FolderJudge:
+    """The `query.Judge` of one caller who searches one folder with one password. It is made in a thread."""
+
+    def __init__(self, access: PathAccess) -> None:
+        self.access = access
+        self.is_needed = _is_restricted(access)
+        self._alone = frozenset(_find_special_paths(access)) if self.is_needed else frozenset[str]()
+        self._known: dict[TreePath, _Folder | None] = {}
+        self._root = _make_folder(access) if self.is_needed else None
+
+    @property
+    def doubts(self) -> Doubts:
+        """What rules hide; and where there are lists of readers, these keep folders from who is in none. A file is
+        seen by who sees its folder."""
+        return Doubts(self.access.rules.hide_lines, self.access.rules.has_reader_lists)
+
+    def judge(self, parent: TreePath) -> Verdict:
+        """What of this folder may be seen."""
+        if not self.is_needed:
+            return EVERYTHING
+        found = self._find(parent)
+        return NOTHING if found is None else found.verdict
+
+    def _find(self, path: TreePath) -> _Folder | None:
+        """The folder; None when the caller does not get there."""
+        top, steps = self.access.path, []
+        while path != top and path not in self._known:
+            if path == "/":
+                return None  # it is not below the one that is searched
+            steps.append(path)
+            path = path.parent
+        found = self._root if path == top else self._known[path]
+        for step in reversed(steps):
+            parent, found = found, self._enter(found, step)
+            if parent is not None and (parent.shows is not None or found is not parent.below):
+                self._remember(step, found)
+        return found
+
+    def _remember(self, path: TreePath, folder: _Folder | None) -> None:
+        if len(self._known) >= MOST_FOLDERS:
+            self._known.clear()
+        self._known[path] = folder
+
+    def _enter(self, parent: _Folder | None, path: TreePath) -> _Folder | None:
+        """The folder at `path`, which is in `parent`."""
+        name = path.name
+        if parent is None or (parent.shows is not None and not parent.shows(Entry(name, 0, 0.0, True))):
+            return None
+        if self._is_alone(parent, name):
+            try:
+                return _make_folder(parent.access.with_path(path))
+            except StorageProblem:  # an alias that leads to too many places
+                return None
+        if parent.below is None:
+            below = _make_folder(parent.access.child(name))
+            if below is not None:
+                below.below = below
+            parent.below = below
+        return parent.below
+
+    def _is_alone(self, parent: _Folder, name: str) -> bool:
+        """Whether no other folder is known to be judged as this one."""
+        if parent.below is parent:
+            return False
+        return parent.leads_elsewhere or any(_join(one.path, name) in self._alone for one in parent.access.judgements)
+
+
+def _join(path: TreePath, name: str) -> str:
+    return f"/{name}" if path == "/" else f"{path}/{name}"
+
+
+def _make_folder(access: PathAccess) -> _Folder | None:
+    """None where the caller may not read."""
+    if not access.may_read():
+        return None
+    shows = access.make_visibility_filter().test
+    leads_elsewhere = any(one.path in access.table.redirects for one in access.judgements)
+    return _Folder(access, EVERYTHING if shows is None else HitTest(shows), shows, leads_elsewhere)
+
+
+class HitTest:
+    """Which hits in a folder are seen: those that `shows`, the test of its listing, lets pass."""
+
+    def __init__(self, shows: Callable[[Entry], bool]) -> None:
+        self._shows = shows
+
+    def __call__(self, hit: Hit) -> bool:
+        return self._shows(Entry(hit.name, hit.size, hit.modified, hit.is_dir))
+
+
+def _is_restricted(access: PathAccess) -> bool:
+    """Whether a rule could keep from the caller anything that is found below."""
+    if access.rules.is_empty:
+        return False
+    redirects = map(TreePath, access.table.redirects)
+    if any(path.within(one.path) for path in redirects for one in access.judgements):
+        access = access.with_path(ROOT)  # what an alias shows has the rules of where it lies
+    return bool(access.find_hide_rules()) or access.is_restricted_below(False)
+
+
+def _find_special_paths(access: PathAccess) -> Iterator[str]:
+    """The paths at which something other begins than what is above, and all folders above them."""
+    for path in (*access.rules.paths, *map(TreePath, access.table.by_path)):
+        yield from path.ancestors()
+
+
+class Judges:
+    """The judges of those who searched last, with what they found. Another caller, password or folder is another
+    judge, and so is every one after a change of rules or mounts."""
+
+    def __init__(self) -> None:
+        self._judges: OrderedDict[tuple[int, int, str, TreePath], FolderJudge] = OrderedDict()
+
+    async def get(self, access: PathAccess) -> FolderJudge:
+        user = access.caller.user
+        key = (user.id, user.permission, access.password, access.path)
+        judge = self._judges.get(key)
+        if judge is None or judge.access.rules is not access.rules or judge.access.table is not access.table:
+            judge = await asyncio.to_thread(FolderJudge, access)
+            self._judges[key] = judge
+        self._judges.move_to_end(key)
+        while len(self._judges) > MOST_JUDGES:
+            self._judges.popitem(last=False)
+        return judge
+
+
+async def find_judge(access: PathAccess) -> FolderJudge:
+    """The judge of what is found at and below a folder that the caller may read."""
+    return await runtime.get(Judges).get(access)

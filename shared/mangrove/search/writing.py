@@ -1,0 +1,387 @@
+"""Rows into new segments.
+
+Names: `folder UINTEGER, name VARCHAR, folded VARCHAR, is_dir BOOLEAN, size BIGINT, modified DOUBLE`; `name` is NULL
+where it is equal to `folded`, `size` where it is unknown, `modified` is in seconds since the epoch. Folders:
+`id UINTEGER, path VARCHAR`, where `/` is the root of the storage. Names and paths are stored as `search.names` says.
+Rows go through a text file of columns, a batch in each line: one call of the interpreter serves hundreds of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from mangrove import runtime
+from mangrove.drivers.base import Entry
+from mangrove.search.database import Database, Statement
+from mangrove.search.names import encode_name, make_legible
+from mangrove.search.segments import Segments
+from mangrove.search.words import fold
+
+BATCH = 512  # entries in a line
+LONGEST_LINE = 1 << 20  # bytes; DuckDB keeps two such buffers
+LARGEST_SIZE = (1 << 63) - 1
+_GET_SIZE = attrgetter("size")
+PRECISION = 1024.0  # parts of a second: further digits are a tenth of the file, and nobody asks for them
+KNOWN_SECONDS = 60.0
+LATEST = 1e12  # seconds since the epoch
+LARGE = 500_000  # rows of a file that is not written anew for its size
+FEW = 8  # smaller files than that which an index may have
+VERY_MANY = 2_000_000  # rows of an index that is to be small rather than as fast as can be
+GROUP = 30_720  # rows: larger ones take more memory to write, and are read no faster
+GROUPS = 34  # in a file: a million rows
+
+# DuckDB keeps two buffers of maximum_object_size
+_NAMES = """
+select
+    f as folder, unnest(n) as name, unnest(g) as folded, unnest(d) as is_dir, unnest(s) as size, unnest(m) as modified
+from read_json(?, format = 'newline_delimited', maximum_object_size = 2097152, columns = {
+    f: 'uinteger', n: 'varchar[]', g: 'varchar[]', d: 'boolean[]', s: 'bigint[]', m: 'double[]'
+})
+"""
+_FOLDERS = """
+select unnest(i) as id, unnest(p) as path
+from read_json(?, format = 'newline_delimited', maximum_object_size = 2097152, columns = {
+    i: 'uinteger[]', p: 'varchar[]'
+})
+"""
+_WALKED = "create table walked as select id, path from read_parquet(?)"
+_LISTED = """
+create table listed as
+select distinct path as folder, coalesce(name, folded) as child
+from read_parquet(?) join walked on folder = id where is_dir
+"""
+_STEPS = """
+create or replace macro steps(files) as table
+select id, '/' || array_to_string(parts[1 : depth - 1], '/') as folder, parts[depth] as child
+from (
+    select id, parts, unnest(range(1, len(parts) + 1)) as depth
+    from (select id, string_split(path[2:], '/') as parts from read_parquet(files) where path <> '/')
+)
+"""  # each folder once for every folder above it
+_GONE = """
+create table gone as
+select id from read_parquet(?) where path in (select path from walked)
+union
+select id from steps(?) as steps semi join walked on steps.folder = walked.path
+anti join listed on steps.folder = listed.folder and steps.child = listed.child
+"""
+_NOT_KEPT = """
+insert into gone select id from read_parquet(?)
+where path not in (select unnest(?::varchar[]))
+and id not in (select id from steps(?) as steps where folder in (select unnest(?::varchar[])))
+"""
+_ALL_GONE = "select distinct id from gone"
+_COUNT = """
+select filename, count(*), count(gone.id)
+from read_parquet(?, filename = true) left join (select distinct id from gone) as gone on folder = gone.id
+group by filename
+"""
+_COUNT_LEFT = """
+select
+    (select coalesce(max(id) + 1, 0) from read_parquet(?)),
+    (select count(*) from read_parquet(?) as old anti join gone on old.id = gone.id)
+"""
+_LEFT_ROWS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.folder = gone.id"
+_NEW_ROWS = "select * replace ((folder + ?)::uinteger as folder) from read_parquet(?)"
+_LEFT_FOLDERS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.id = gone.id"
+_NEW_FOLDERS = "select * replace ((id + ?)::uinteger as id) from read_parquet(?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Entries as columns of the index."""
+
+    names: list[str | None]
+    folded: list[str]
+    is_dir: list[bool]
+    sizes: list[int | None]
+    modified: list[float]
+
+
+def make_columns(entries: Sequence[Entry]) -> Columns:
+    """The rows of a folder; some thousands at a time, as they take a microsecond each."""
+    names = [entry.name for entry in entries]
+    joined = "\n".join(names)
+    folded = make_legible(fold(joined)).split("\n")  # in one go: nothing composes across a line feed
+    if len(folded) != len(names):
+        folded = [make_legible(fold(name)) for name in names]
+    stored = names if encode_name(joined) == joined else map(encode_name, names)
+    return Columns(
+        [None if name == other else name for name, other in zip(stored, folded, strict=True)],
+        folded,
+        [entry.is_dir for entry in entries],
+        [size if size is None or -1 < size <= LARGEST_SIZE else None for size in map(_GET_SIZE, entries)],
+        _round_all([entry.modified for entry in entries]),
+    )
+
+
+def _round_all(times: Sequence[float]) -> list[float]:
+    try:
+        return [int(time * PRECISION) / PRECISION for time in times]
+    except (ValueError, OverflowError):  # no number, or no time
+        return [time if -LATEST < time < LATEST else 0.0 for time in times]
+
+
+class _Text:
+    """A text file under way, and the Parquet file that is made of it."""
+
+    def __init__(self, folder: Path, name: str, rows: str) -> None:
+        self._text = folder / f"{name}.json"
+        self._target = folder / f"{name}.parquet"
+        self._rows = rows
+        self._file = self._text.open("wb")
+
+    def write(self, **columns: Any) -> int:
+        """Add a line; the length it has, or would have: a longer one than LONGEST_LINE is not written."""
+        line = orjson.dumps(columns)
+        if len(line) <= LONGEST_LINE:
+            self._file.write(line + b"\n")
+        return len(line)
+
+    def plan_copy(self) -> tuple[Statement, Path]:
+        """The statement that makes the Parquet file of all lines, and that file."""
+        self._file.close()
+        return (make_copy(self._rows), [str(self._text), str(self._target)]), self._target
+
+    def close(self) -> None:
+        self._file.close()
+        self._text.unlink(missing_ok=True)
+
+
+class SegmentWriter:
+    """Writes the names of folders to `<name>.parquet` in a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._text = _Text(folder, name, _NAMES)
+        self.count = 0
+
+    def add(self, folder_id: int, entries: Sequence[Entry]) -> None:
+        """Add entries of a folder: one batch of its listing."""
+        for start in range(0, len(entries), BATCH):
+            self._add(folder_id, entries[start : start + BATCH])
+        self.count += len(entries)
+
+    def _add(self, folder_id: int, entries: Sequence[Entry]) -> None:
+        rows = make_columns(entries)
+        length = self._text.write(
+            f=folder_id, n=rows.names, g=rows.folded, d=rows.is_dir, s=rows.sizes, m=rows.modified
+        )
+        if length > LONGEST_LINE and len(entries) > 1:
+            half = len(entries) // 2
+            self._add(folder_id, entries[:half])
+            self._add(folder_id, entries[half:])
+
+    def plan_copy(self) -> tuple[Statement, Path]:
+        """The statement that makes the file, which may have no rows."""
+        return self._text.plan_copy()
+
+    def close(self) -> None:
+        """Remove what is under way; needed where `finish` is not reached."""
+        self._text.close()
+
+
+class FolderWriter:
+    """Writes folders to `<name>.parquet` in a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._text = _Text(folder, name, _FOLDERS)
+        self.count = 0
+
+    def add(self, folders: Iterable[tuple[int, str]]) -> None:
+        """Add ids and paths; some thousands at a time."""
+        rows = list(folders)
+        step = LONGEST_LINE // (6 * 4096)  # of the longest paths, every byte escaped
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            self._text.write(i=[id for id, _ in some], p=[encode_name(path) for _, path in some])
+        self.count += len(rows)
+
+    def plan_copy(self) -> tuple[Statement, Path]:
+        """The statement that makes the file."""
+        return self._text.plan_copy()
+
+    def close(self) -> None:
+        """Remove what is under way; needed where `finish` is not reached."""
+        self._text.close()
+
+
+async def finish(*writers: SegmentWriter | FolderWriter) -> list[Path]:
+    """The finished files."""
+    planned = [writer.plan_copy() for writer in writers]
+    await runtime.get(Database).write([statement for statement, _ in planned])
+    for writer in writers:
+        writer.close()
+    return [path for _, path in planned]
+
+
+async def find_known_folders(segments: Segments, paths: Collection[str]) -> set[str]:
+    """Those of the paths (inside the storage) of which the index has a folder."""
+    if not paths or not segments.folders:
+        return set()
+    stored = {encode_name(path): path for path in paths}
+    found = await runtime.get(Database).run(
+        "select path from read_parquet(?) where path in (select unnest(?::varchar[]))",
+        [_list_paths(segments.folders), list(stored)],
+        seconds=KNOWN_SECONDS,
+    )
+    return {stored[path] for (path,) in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a walk read: files of FolderWriter with the folders that were read, and of SegmentWriter with what was in
+    them; ids count from 0. `count` rows of names, `folder_count` of folders. `shifts`: what is to be added to the ids
+    in each of the files, nothing if it is empty."""
+
+    folders: Sequence[Path]
+    names: Sequence[Path]
+    count: int
+    folder_count: int
+    shifts: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What is to become the index: `fresh` are new files, still to be stored; the rest as in Manifest."""
+
+    fresh: tuple[Path, ...]
+    names: list[str]
+    folders: list[str]
+    count: int
+    folder_count: int
+
+
+async def fold_changes(
+    base: Segments | None,
+    folder: Path,
+    name: str,
+    fresh: Fresh,
+    kept: Collection[str] | None = None,
+) -> Folded:
+    """Lay what a walk read over the index that was there.
+
+    New files are `<name>-*.parquet` in `folder`, and `name` must be unique.
+    Of `base` goes what it says of the folders that were read, and of all folders at or below one that the fresh rows
+    of its parent do not list as a folder any more. `kept`: of `base` only what lies at or below these paths counts
+    (a rebuild: the folders that could not be listed); None: all of it (an update). DamagedSegment.
+    """
+    fold = _Fold(folder, name, fresh)
+    if base is None or not base.names or not base.folders or (kept is not None and not kept):
+        return await fold.join()
+    await fold.begin(base, kept)
+    return await fold.finish(base)
+
+
+class _Fold:
+    """One call of `fold_changes`. Files that nothing touches stay as they are."""
+
+    def __init__(self, folder: Path, name: str, fresh: Fresh) -> None:
+        self._folder = folder
+        self._name = name
+        self._fresh = fresh
+        self._gone = str(folder / f"{name}-gone.parquet")
+        self._first_id = 0  # of the new folders
+        self._touched: list[Path] = []
+        self._untouched: list[Path] = []
+        self._count = fresh.count
+        self._folder_count = fresh.folder_count
+
+    async def join(self) -> Folded:
+        """Nothing of an older index counts: the files as they are, or joined where they are many."""
+        chunks, walked = self._fresh.names, self._fresh.folders
+        names, folders, copies = list(chunks), list(walked), []
+        has_shifts = any(self._fresh.shifts)
+        if len(chunks) > FEW or self._count > VERY_MANY or has_shifts:
+            copies.append(self._plan_copy("names", *self._shift(_NEW_ROWS, chunks)))
+        if len(walked) > FEW or has_shifts:
+            copies.append(self._plan_copy("folders", *self._shift(_NEW_FOLDERS, walked)))
+        if copies:
+            await runtime.get(Database).write(copies)
+        names = self._take_files("names") or names
+        folders = self._take_files("folders") or folders
+        return self._describe(names, folders, {*names, *folders} - {*chunks, *walked})
+
+    async def begin(self, base: Segments, kept: Collection[str] | None) -> None:
+        """Find out which folders of `base` go, and in which of its files they are."""
+        folders = _list_paths(base.folders)
+        statements: list[Statement] = [
+            (_WALKED, [_list_paths(self._fresh.folders)]),
+            (_LISTED, [_list_paths(self._fresh.names)]),
+            (_STEPS, []),
+            (_GONE, [folders, folders]),
+            *([] if kept is None else _keep_only(folders, [encode_name(path) for path in kept])),
+            (make_copy(_ALL_GONE), [self._gone]),
+            (_COUNT_LEFT, [folders, folders]),
+            (_COUNT, [_list_paths(base.names)]),
+        ]
+        *_, [(self._first_id, left)], counts = await runtime.get(Database).write(statements)
+        self._folder_count += left
+        self._choose(base, {path: (count, gone) for path, count, gone in counts})
+
+    def _choose(self, base: Segments, counts: dict[str, tuple[int, int]]) -> None:
+        small = [path for path in base.names if counts.get(str(path), (0, 0))[0] < LARGE]
+        for path in base.names:
+            count, gone = counts.get(str(path), (0, 0))
+            self._count += count - gone
+            is_touched = gone > 0 or (len(small) >= FEW and count < LARGE)
+            (self._touched if is_touched else self._untouched).append(path)
+
+    async def finish(self, base: Segments) -> Folded:
+        """Write what is left of the touched files with what is new."""
+        rows = self._shift(_NEW_ROWS, self._fresh.names)
+        if self._touched:
+            rows.insert(0, (_LEFT_ROWS, [_list_paths(self._touched), self._gone]))
+        left = (_LEFT_FOLDERS, [_list_paths(base.folders), self._gone])
+        new = self._shift(_NEW_FOLDERS, self._fresh.folders)
+        await runtime.get(Database).write([self._plan_copy("names", *rows), self._plan_copy("folders", left, *new)])
+        names, folders = self._take_files("names"), self._take_files("folders")
+        return self._describe([*self._untouched, *names], folders, {*names, *folders})
+
+    def _shift(self, rows: str, files: Sequence[Path]) -> list[Statement]:
+        """The rows of files in their order, with the ids that they are to have."""
+        groups = groupby(zip(self._fresh.shifts or [0] * len(files), files, strict=True), key=lambda pair: pair[0])
+        return [(rows, [self._first_id + shift, _list_paths(file for _, file in pairs)]) for shift, pairs in groups]
+
+    def _plan_copy(self, kind: str, *parts: Statement) -> Statement:
+        """A statement that writes the rows of all parts, a million in each file."""
+        target = self._folder / f"{self._name}-{kind}"
+        target.mkdir()
+        rows = " union all ".join(text for text, _ in parts)
+        codec = "zstd" if self._count > VERY_MANY else "uncompressed"
+        copy = make_copy(rows, codec, f", row_groups_per_file {GROUPS}")
+        return copy, [*(value for _, values in parts for value in values), str(target)]
+
+    def _take_files(self, kind: str) -> list[Path]:
+        """What such a statement has written, each file under a name of its own."""
+        target = self._folder / f"{self._name}-{kind}"
+        made = sorted(target.iterdir(), key=lambda path: (len(path.name), path.name)) if target.is_dir() else []
+        return [path.rename(self._folder / f"{target.name}-{number}.parquet") for number, path in enumerate(made)]
+
+    def _describe(self, names: Sequence[Path], folders: Sequence[Path], fresh: Collection[Path]) -> Folded:
+        return Folded(
+            tuple(sorted(fresh)),
+            [path.name for path in names],
+            [path.name for path in folders],
+            self._count,
+            self._folder_count,
+        )
+
+
+def _keep_only(folders: Sequence[str], kept: Sequence[str]) -> list[Statement]:
+    return [] if "/" in kept else [(_NOT_KEPT, [folders, kept, folders, kept])]
+
+
+def make_copy(rows: str, codec: str = "uncompressed", more: str = "") -> str:
+    """A statement that writes rows; its last parameter is the file, or the folder where `more` bounds the files."""
+    return f"copy ({rows}) to ? (format parquet, parquet_version v2, row_group_size {GROUP}, compression {codec}{more})"
+
+
+def _list_paths(files: Iterable[Path]) -> list[str]:
+    return [str(path) for path in files]

@@ -1,0 +1,272 @@
+"""What a transfer copies next: small files many at a time, everything else by itself; and of a move, the removal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mangrove.checkpoints import pass_checkpoint
+from mangrove.drivers.base import CopiesFrom, CopyRequest, Entry
+from mangrove.problems import (
+    BadRequest,
+    Changed,
+    Denied,
+    Exists,
+    NotFound,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
+from mangrove.site import throttle
+from mangrove.tasks import file_copy, partials
+from mangrove.tasks.endpoints import Endpoint, TargetListing, are_same_entry, have_same_bytes
+from mangrove.tasks.file_copy import Copied, CopyMode
+from mangrove.tasks.manifest import Manifest
+from mangrove.tasks.routes import TransferRoute
+from mangrove.tasks.specs import ManifestEntry, SourceVersion, TransferCursor, TransferSpec
+from mangrove.tasks.steps import Run
+from mangrove.tasks.verification import check_copy, look_at_copy, withdraw
+from mangrove.tree import journal
+from mangrove.tree.journal import Change, Touched
+from mangrove.tree.mounts import Located
+
+SMALL = 4 << 20  # bytes; smaller files are copied several at once
+AT_ONCE = 16
+BATCH = 256
+MOVED = "the source changed while it was moved"
+SAME = "the source and the target are the same"
+KEPT_ERRORS = 3  # failed items named in the task's error
+
+TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
+
+
+@dataclass(slots=True)
+class TransferSlice:
+    """One slice of the work of Move; `is_direct`: the target may copy many files in one call, since it refuses taken
+    names by itself."""
+
+    run: TransferRun
+    route: TransferRoute
+    failed: Manifest[ManifestEntry]
+    listing: TargetListing
+    mode: CopyMode
+    is_direct: bool
+    saved: float = field(default_factory=time.monotonic)
+
+    @property
+    def target(self) -> Endpoint:
+        return self.route.target.endpoint
+
+    @property
+    def is_move(self) -> bool:
+        return self.run.task.kind == "move"
+
+    async def save(self) -> None:
+        """Save, with the progress so far."""
+        self.run.show_progress(self.run.cursor.bytes_done)
+        await self.run.save()
+        self.saved = time.monotonic()
+
+
+def _is_small(row: ManifestEntry) -> bool:
+    return not row.is_dir and row.size is not None and row.size <= SMALL
+
+
+def split_batches(rows: list[ManifestEntry]) -> list[list[ManifestEntry]]:
+    """Small files together, as many as BATCH; folders and other files by themselves."""
+    batches: list[list[ManifestEntry]] = []
+    open_batch = False
+    for row in rows:
+        small = _is_small(row)
+        if small and open_batch and len(batches[-1]) < BATCH:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+        open_batch = small
+    return batches
+
+
+def note_batch(work: TransferSlice, batch: Sequence[ManifestEntry]) -> Change:
+    """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
+    that are made note themselves."""
+    target = work.route.target.located
+    parents = {(work.target / row.path).path.parent for row in batch if not row.is_dir}
+    touched = [Touched(target.with_path(parent)) for parent in parents]
+    if work.is_move:
+        touched += find_source_changes(work.route.source, work.run.cursor.only_entry is None)
+    return journal.change_folders(*touched)
+
+
+def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
+    """Where a move changes its source, which is not in staging: in the folder that it is in, and all that it holds."""
+    if source.mount is None:
+        return []
+    located = Located(source.driver, source.path, source.mount)
+    return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
+
+
+async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> None:
+    """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry.
+
+    What failed is written down before the cursor goes on: the next worker would never come back to it.
+    """
+    run, cursor = work.run, work.run.cursor
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def copy(row: ManifestEntry) -> Problem | None:
+        async with limit:
+            try:
+                await _copy_item(work, row)
+            except Unreachable:
+                raise
+            except (StorageProblem, BadRequest, Denied) as problem:
+                await partials.drop_partial(run, (work.target / row.path).path)
+                return problem
+        return None
+
+    results = await _copy_directly(work, batch)
+    left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
+    for index, result in zip(left, await file_copy.gather_all(copy(batch[index]) for index in left), strict=True):
+        results[index] = result
+    for row, problem in zip(batch, results, strict=True):
+        if problem is None:
+            cursor.bytes_done += 0 if row.is_dir else row.size or 0
+            continue
+        await work.failed.append(row)
+        error = f"{row.path or run.spec.name}: {problem.message}"
+        if len(cursor.errors) < KEPT_ERRORS and error not in cursor.errors:
+            cursor.errors.append(error)
+    if work.failed.count > cursor.failed_count:
+        await work.failed.flush()
+        cursor.failed_count = work.failed.count
+
+
+async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None]:
+    """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
+    something is there, or more is to be done than copying small files."""
+    driver, route = work.target.driver, work.route
+    results: list[Problem | None] = [route.target.find_refusal(row.path) or Exists() for row in batch]
+    if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
+        return [Exists() for _ in batch]
+    versions = await _find_versions(work, batch)
+    chosen = [index for index, result in enumerate(results) if isinstance(result, Exists) and versions[index]]
+    files = [_make_request(work, batch[index].path, versions[index]) for index in chosen]
+    half = len(files) // 2 + 1
+    await throttle.wait_for_copy(sum(file.size for file in files))
+    parts = await file_copy.gather_all(
+        driver.copy_from(route.source.driver, part) for part in (files[:half], files[half:]) if part
+    )
+    copied: list[Problem | None] = []
+    for part in parts:
+        if part is None:
+            return [Exists() for _ in batch]
+        copied += part
+    for index, problem in zip(chosen, copied, strict=True):
+        results[index] = problem
+    if work.is_move:
+        done = [index for index in chosen if results[index] is None]
+        limit = asyncio.Semaphore(AT_ONCE)
+        removals = (_remove_copied(work, batch[index].path, versions[index], limit) for index in done)
+        for index, reason in zip(done, await file_copy.gather_all(removals), strict=True):
+            results[index] = reason
+    return results
+
+
+async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> list[Entry | None]:
+    """What each file of a batch is: as the plan says, and of a move, where that decides what is removed, as the storage
+    says now; None when that is not what was planned."""
+    if not work.is_move:
+        return [Entry(row.path, row.size, row.modified, False, etag=row.etag) for row in batch]
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def find(row: ManifestEntry) -> Entry | None:
+        async with limit:
+            found = await (work.route.source / row.path).find()
+        return found if row.version.matches(found) else None
+
+    return await file_copy.gather_all(map(find, batch))
+
+
+def _make_request(work: TransferSlice, path: str, version: Entry | None) -> CopyRequest:
+    assert version is not None and version.size is not None
+    source, target = (work.route.source / path).path, (work.target / path).path
+    return CopyRequest(
+        source, target, version.size, version.modified, work.mode.overwrite, version.etag, work.mode.durable
+    )
+
+
+async def _remove_copied(
+    work: TransferSlice, path: str, version: Entry | None, limit: asyncio.Semaphore
+) -> Problem | None:
+    """Remove a file that the target has copied by itself; the reason when it stays."""
+    assert version is not None
+    source, target = work.route.source / path, work.target / path
+    async with limit:
+        try:
+            stored = await look_at_copy(target, version)
+            await check_copy(work.run, source, version, target, stored, verify=work.mode.verify)
+            await _remove_source(work, source, target, Copied(version, stored))
+        except Unreachable:
+            raise
+        except Changed:
+            return Changed(MOVED)
+        except StorageProblem as problem:
+            return problem
+    return None
+
+
+async def _copy_item(work: TransferSlice, row: ManifestEntry) -> None:
+    """Copy one entry, and of a move remove it at the source."""
+    run = work.run
+    refusal = work.route.target.find_refusal(row.path)
+    if refusal is not None:
+        raise refusal
+    source, target = work.route.source / row.path, work.target / row.path
+    if row.is_dir:
+        await _make_folder(work, source, target)
+        return
+    try:
+        file = row.version
+        if run.cursor.round:  # what failed is tried again with the file as it is now
+            file = SourceVersion.of(await source.driver.stat(source.path))
+        copied = await file_copy.copy_file(run, source, target, file, work.listing, work.mode)
+    except NotFound:
+        if not work.is_move or not await _was_moved(source, target, row):
+            raise
+        await partials.drop_partial(run, target.path)
+        return
+    if work.is_move:
+        await _remove_source(work, source, target, copied)
+
+
+async def _make_folder(work: TransferSlice, source: Endpoint, target: Endpoint) -> None:
+    await target.makedirs()
+    if work.is_move and await are_same_entry(source, target):
+        raise StorageProblem(SAME)
+
+
+async def _was_moved(source: Endpoint, target: Endpoint, row: ManifestEntry) -> bool:
+    """Whether a worker moved the file and died before it could say so."""
+    entry = await target.find()
+    return entry is not None and row.size is not None and entry.size == row.size and await source.find() is None
+
+
+async def _remove_source(work: TransferSlice, source: Endpoint, target: Endpoint, copied: Copied) -> None:
+    """Remove a file that is at the target, unless it is a newer one by now: that stays, and a copy of the old one that
+    was put where nothing was goes, so that a retry finds the way free."""
+    if await are_same_entry(source, target):
+        raise StorageProblem(SAME)
+    if copied.compared or await have_same_bytes(source, target):
+        pass_checkpoint("move.verified")
+        try:
+            await source.remove_unchanged(copied.version)
+        except Changed:
+            if copied.stored is not None and not work.mode.overwrite:
+                await withdraw(target, copied.stored)
+            raise Changed(MOVED) from None
+        pass_checkpoint("move.removed")
+    elif not work.mode.keep_existing:
+        raise Exists

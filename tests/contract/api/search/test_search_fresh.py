@@ -1,0 +1,70 @@
+"""What this service changes is found in the very next request, and what is gone is not, whatever the index says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.contract.api import fixtures
+from tests.contract.api.search_client import build_index, find
+from tests.contract.api.transfer_client import TransferClient
+from tests.service import Client
+
+
+@pytest.fixture(scope="module")
+def other(admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A storage with a folder in the index; its mount path."""
+    root: Path = tmp_path_factory.mktemp("other")
+    (root / "old" / "deep").mkdir(parents=True)
+    (root / "old" / "deep" / "ripe fig.txt").write_text("fig")
+    with fixtures.local(admin, root) as mounted:
+        build_index(admin)
+        assert find(admin, "fig", mounted) == [f"{mounted}/old/deep/ripe fig.txt"]
+        yield mounted
+
+
+def test_put_made_renamed_and_removed(admin: Client, other: str) -> None:
+    fixtures.fill(admin, other, "new/quince.txt", "new/shelf/")
+    assert find(admin, "quince", other) == [f"{other}/new/quince.txt"]
+    assert find(admin, "shelf", other, scope=1) == [f"{other}/new/shelf"]
+    admin.ok("/api/fs/rename", path=f"{other}/new/quince.txt", name="medlar.txt")
+    assert find(admin, "quince", other) == [] and find(admin, "medlar", other) == [f"{other}/new/medlar.txt"]
+    admin.ok("/api/fs/rename", path=f"{other}/new", name="newer")
+    assert find(admin, "medlar", other) == [f"{other}/newer/medlar.txt"]
+    assert find(admin, "shelf", f"{other}/newer") == [f"{other}/newer/shelf"]
+    admin.ok("/api/fs/remove", dir=other, names=["newer"])
+    assert find(admin, "medlar", other) == find(admin, "newer", other) == find(admin, "shelf", other) == []
+
+
+def test_a_folder_that_is_renamed_takes_what_the_index_knows_along(admin: Client, other: str) -> None:
+    admin.ok("/api/fs/rename", path=f"{other}/old", name="older")
+    assert find(admin, "fig", other) == [f"{other}/older/deep/ripe fig.txt"]
+    assert find(admin, "old", other) == [f"{other}/older"]
+    admin.ok("/api/fs/rename", path=f"{other}/older", name="old")
+    assert find(admin, "fig", other) == [f"{other}/old/deep/ripe fig.txt"]
+
+
+def test_moved(admin: Client, other: str) -> None:
+    fixtures.fill(admin, other, "from/cherry/one.txt", "to/")
+    pair = {"src_dir": f"{other}/from", "dst_dir": f"{other}/to", "names": ["cherry"]}
+    admin.ok("/api/fs/move", **pair)
+    assert find(admin, "cherry", other) == [f"{other}/to/cherry"]
+    assert find(admin, "one", other) == [f"{other}/to/cherry/one.txt"]
+    renamed = [{"src_name": "one.txt", "new_name": "two.txt"}]
+    admin.ok("/api/fs/batch_rename", src_dir=f"{other}/to/cherry", rename_objects=renamed)
+    assert find(admin, "one", other) == [] and find(admin, "two", other) == [f"{other}/to/cherry/two.txt"]
+    admin.ok("/api/fs/remove", dir=other, names=["from", "to"])
+    assert find(admin, "cherry", other) == []
+
+
+@pytest.mark.parametrize("kind", ["upload", "copy", "move"])
+def test_what_a_task_stores_is_found_when_it_is_done(transfers: TransferClient, kind: str) -> None:
+    name = f"{uuid4().hex} by {kind}.txt"
+    assert find(transfers.client, name) == []
+    transfers.wait_for(kind, transfers.start(kind, name))
+    found = find(transfers.client, name)
+    assert f"{transfers.mount}/{name}" in found
+    assert (f"{transfers.folder}/{name}" in found) is (kind == "copy")

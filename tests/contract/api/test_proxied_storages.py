@@ -1,0 +1,109 @@
+"""What another server is asked when its bytes pass through the service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+
+from tests import origin
+from tests.contract.api import fixtures
+from tests.origin import Answering, Origin, Request
+from tests.service import Client
+
+CONTENT = bytes(range(256)) * 1024  # 256 KiB
+LARGE = bytes((10 << 20) + 1)  # one byte more than a range whose size is not given
+
+
+def serve_ranges(content: bytes) -> Answering:
+    """The content, with ranges of both kinds."""
+
+    def answer(request: Request) -> None:
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+        start, end = (int(found[1]), int(found[2] or len(content) - 1) + 1) if found else (0, len(content))
+        body = content[start:end]
+        more = {"content-range": f"bytes {start}-{start + len(body) - 1}/{len(content)}"} if found else {}
+        request.head(206 if found else 200, {"content-length": len(body)} | more)
+        request.wfile.write(body)
+
+    return answer
+
+
+@contextmanager
+def url_tree(admin: Client, url: str, size: int = len(CONTENT), **fields: object) -> Iterator[str]:
+    """A storage whose only file `a.bin` lies at `url` on this machine."""
+    addition = {"url_structure": f"a.bin:{size}:{url}", "allowed_hosts": "127.0.0.1"}
+    with fixtures.mount(admin, "UrlTree", addition=addition, **fields) as path:
+        yield path
+
+
+def fetch(admin: Client, path: str, **headers: str) -> bytes:
+    sign = admin.ok("/api/fs/get", path=path)["sign"]
+    extra = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = admin.http.get(f"/p{path}", params={"sign": sign}, headers=extra)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def find_request(web: Origin, path: str) -> Request:
+    return next(request for request in reversed(web.asked) if request.path == path)
+
+
+def test_headers_of_the_client_reach_the_server_unless_they_are_to_be_ignored(admin: Client, web: Origin) -> None:
+    path = f"/{uuid4().hex}"
+    url = web.at(path, origin.file(CONTENT))
+    sent = {"referer": "http://from.example/", "x_one": "1", "x_two": "2", "cookie": "a=b", "user_agent": "a player"}
+    with url_tree(admin, url, web_proxy=True) as mounted:
+        assert fetch(admin, f"{mounted}/a.bin", **sent) == CONTENT
+        seen = find_request(web, path).headers
+        assert (seen["x-one"], seen["x-two"], seen["user-agent"]) == ("1", "2", "a player")
+        assert (seen["referer"], seen["authorization"], seen["cookie"]) == (None, None, None)
+        with fixtures.settings(admin, proxy_ignore_headers="X-One, authorization"):
+            assert fetch(admin, f"{mounted}/a.bin", **sent) == CONTENT
+        seen = find_request(web, path).headers
+        assert (seen["x-one"], seen["x-two"], seen["referer"]) == (None, "2", "http://from.example/")
+        assert (seen["authorization"], seen["cookie"]) == (None, None), "whatever the setting says"
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "options", "ranges"),
+    [
+        (CONTENT, {}, {}, [None]),
+        (LARGE, {}, {}, [None]),
+        (LARGE, {}, {"download_concurrency": 2}, ["bytes=0-10485759", "bytes=10485760-"]),
+        (LARGE, {"proxy_range": True}, {}, ["bytes=0-10485759", "bytes=10485760-"]),
+        (CONTENT, {}, {"download_part_size": 100}, ["bytes=0-102399", "bytes=102400-204799", "bytes=204800-"]),
+        (CONTENT, {}, {"download_concurrency": 3, "download_part_size": 128}, ["bytes=0-131071", "bytes=131072-"]),
+    ],
+)
+def test_an_alias_fetches_in_ranges_as_its_options_say(
+    admin: Client,
+    web: Origin,
+    content: bytes,
+    fields: dict[str, bool],
+    options: dict[str, int],
+    ranges: list[str | None],
+) -> None:
+    path = f"/{uuid4().hex}"
+    with url_tree(admin, web.at(path, serve_ranges(content)), len(content)) as source:
+        addition = {"paths": source} | options
+        with fixtures.mount(admin, "Alias", addition=addition, web_proxy=True, **fields) as alias:
+            assert fetch(admin, f"{alias}/a.bin") == content
+    asked = [request.headers["range"] for request in web.asked if request.path == path]
+    assert sorted(asked, key=str) == sorted(ranges, key=str)
+
+
+def test_a_name_with_a_slash_is_shown_as_the_mapping_says(admin: Client, web: Origin) -> None:
+    url = web.at(f"/{uuid4().hex}", origin.file(CONTENT))
+    addition = {"url_structure": f"a/b.bin:{len(CONTENT)}:{url}", "allowed_hosts": "127.0.0.1"}
+    with fixtures.mount(admin, "UrlTree", addition=addition, web_proxy=True) as path:
+        assert admin.names(path) == ["a|b.bin"]
+        assert fetch(admin, f"{path}/a|b.bin") == CONTENT
+    with (
+        fixtures.settings(admin, filename_char_mapping='{"/": " of "}'),
+        fixtures.mount(admin, "UrlTree", addition=addition) as path,
+    ):
+        assert admin.names(path) == ["a of b.bin"]

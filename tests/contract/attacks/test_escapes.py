@@ -1,0 +1,400 @@
+"""Attacks 1-4: no text in any field of any route leads out of the user's base path or into a neighbour's."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import pytest
+
+from mangrove.local import docs
+from tests.contract.attacks.scene import (
+    BARE,
+    EVERYTHING,
+    UPWARDS,
+    Field,
+    Scene,
+    add_rule,
+    check_answer,
+    fields,
+    mount,
+    operations,
+    replace_text,
+    scan,
+    send,
+)
+from tests.contract.request_fields import (
+    ADDRESSES,
+    ATTACKED,
+    FILES,
+    INDEX,
+    LINK,
+    MEMBERS,
+    NOT_PATHS,
+    OPENS_TASKS,
+    RECORDS,
+    TASKS,
+)
+from tests.service import Client, Service
+
+FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]
+
+
+def test_the_service_serves_the_document_that_these_attacks_are_made_from(service: Service) -> None:
+    assert service.anonymous().http.get("/openapi.json").content == docs.render_document()
+
+
+@pytest.mark.parametrize("name", operations())
+def test_every_text_of_every_request_is_attacked_or_said_to_be_no_path(name: str) -> None:
+    told = ATTACKED.get(name, set()) | NOT_PATHS.get(name, set())
+    assert {field.name for field in fields(name)} == told
+    assert not ATTACKED.get(name, set()) & NOT_PATHS.get(name, set())
+
+
+def test_what_is_attacked_exists() -> None:
+    assert set(ATTACKED) | set(NOT_PATHS) <= set(operations())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_request_that_carries_an_attack_is_a_good_one(fresh: Scene, name: str) -> None:
+    fresh.reset("/archive/" in name)
+    answer = check_answer(send(fresh.user, name, FILES[name][1]))
+    assert (answer["code"], answer["message"]) == (
+        (500, "not implement") if name == "POST /api/fs/other" else (200, answer["message"])
+    )
+
+
+@pytest.mark.parametrize(("name", "text"), FILE_FIELDS)
+def test_no_text_in_a_file_route_leads_out_of_the_base_path(fresh: Scene, name: str, text: str) -> None:
+    packed = "/archive/" in name
+    fresh.reset(packed)
+    before, mine = fresh.scan_outside(), fresh.scan_own()
+    for attack in fresh.list_texts():
+        request = attack if name.startswith("PUT ") else replace_text(FILES[name][1], text, attack)
+        answer = send(fresh.user, name, request)
+        found = check_answer(answer)
+        fresh.check_unseen(attack, answer)
+        if found["code"] == 200:
+            if name in OPENS_TASKS:
+                fresh.settle()
+            fresh.reset(packed)
+        else:
+            assert fresh.scan_own().keys() == mine.keys(), (attack, found)
+    assert fresh.scan_outside() == before
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_text_in_a_task_route_is_anybody_s_task(fresh: Scene, name: str) -> None:
+    method, _, route = name.partition(" ")
+    for text in (*UPWARDS, *BARE, "x" * 21, "x" * 5000):
+        for kind, id in ((text, "x" * 21), ("copy", text)):
+            path = route.replace("{kind}", quote(kind.encode("utf-8", "surrogateescape"), safe=""))
+            tid = quote(id.encode("utf-8", "surrogateescape"))
+            body = json.dumps([id], ensure_ascii=False).encode("utf-8", "surrogateescape")
+            answer = fresh.user.http.request(method, f"{path}?tid={tid}", content=body if "_some" in route else b"")
+            found = check_answer(answer)
+            fresh.check_unseen(text, answer)
+            if found["code"] == 200:
+                assert kind == "copy" and found["data"] in (None, [], {id: "task not found"}), (text, found)
+
+
+SEPARATED = ("a/b", "a\\b", "/x", "\\x", "../x", "..", ".", "sub/x", "sub\\x", "x/", "x\\", "../ab/x")
+
+
+@pytest.mark.parametrize("new", SEPARATED)
+def test_a_new_name_is_one_name(fresh: Scene, new: str) -> None:
+    before, mine = fresh.scan_outside(), fresh.scan_own()
+    renaming = [{"src_name": "g.txt", "new_name": "fine.txt"}, {"src_name": "f.txt", "new_name": new}]
+    escaped = new.replace("$", "$$")
+    for verb, body in (
+        ("rename", {"path": "/f.txt", "name": new, "overwrite": True}),
+        ("batch_rename", {"src_dir": "/", "rename_objects": renaming}),
+        ("regex_rename", {"src_dir": "/", "src_name_regex": r"^(f\.txt)$", "new_name_regex": escaped}),
+    ):
+        assert fresh.user.post(f"/api/fs/{verb}", **body)["code"] in (400, 403), verb
+    for template in ("$1/$2", "$1\\$2", "${1}/../../$2", "/$1"):
+        body = {"src_dir": "/", "src_name_regex": r"^(f)\.(txt)$", "new_name_regex": template}
+        assert fresh.user.post("/api/fs/regex_rename", **body)["code"] in (400, 403), template
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+
+
+@pytest.mark.parametrize("where", ["GET /api/fs/list", "POST /api/fs/list", "PUT /api/fs/put"])
+def test_bytes_that_are_no_text_are_refused(fresh: Scene, where: str) -> None:
+    mine = fresh.scan_own()
+    for bad in ("\udcc0\udcae", "\udcff", "\udced\udca0\udc80"):
+        request = f"/{bad}" if where.startswith("PUT ") else {"path": f"/{bad}"}
+        assert check_answer(send(fresh.user, where, request))["code"] != 200
+    assert fresh.scan_own() == mine
+
+
+@pytest.mark.parametrize("header", ["%", "%zz", "%2", "..%2Fab%2Fnotes.txt", "%2e%2e/ab/notes.txt", "%5c..%5cab%5cx"])
+def test_a_file_path_header_is_decoded_once_and_then_checked(fresh: Scene, header: str) -> None:
+    before, mine = fresh.scan_outside(), fresh.scan_own()
+    for route in ("put", "form"):
+        files = {"file": ("f", b"new")}
+        answer = fresh.user.http.put(f"/api/fs/{route}", headers={"file-path": header}, files=files)
+        assert check_answer(answer)["code"] in (400, 403)
+    assert (fresh.scan_outside(), fresh.scan_own()) == (before, mine)
+
+
+@pytest.mark.parametrize("text", ["%2e%2e%2fx", "%252e%252e", "a%2fb", "a+b"])
+def test_an_escaped_escape_is_part_of_the_name(fresh: Scene, text: str) -> None:
+    before = fresh.scan_outside()
+    assert fresh.user.put(f"/{text}", b"new")["code"] == 200
+    assert (fresh.disk / text).read_bytes() == b"new"
+    assert fresh.user.bytes(f"/{text}").content == b"new"
+    assert check_answer(send(fresh.user, "GET /api/fs/get", {"path": f"/{text}"}))["data"]["name"] == text
+    assert fresh.scan_outside() == before
+
+
+def test_the_file_name_of_a_form_part_decides_nothing(fresh: Scene) -> None:
+    before = fresh.scan_outside()
+    files = {"file": ("../../ab/notes.txt", b"new")}
+    check_answer(fresh.user.http.put("/api/fs/form", headers={"file-path": "/new.txt"}, files=files))
+    assert (fresh.disk / "new.txt").read_bytes() == b"new"
+    assert fresh.scan_outside() == before
+
+
+def _request(service: Service, method: str, target: str) -> tuple[int, bytes]:
+    """A request whose target is sent exactly as it is."""
+    connection = http.client.HTTPConnection(urlsplit(service.address).netloc, timeout=10)
+    try:
+        connection.putrequest(method, target, skip_accept_encoding=True)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_signature_opens_its_own_file_only_however_the_path_is_written(
+    service: Service, fresh: Scene, name: str
+) -> None:
+    method, _, route = name.partition(" ")
+    url = urlsplit(fresh.user.ok("/api/fs/get", path="/f.txt")["raw_url"])
+    start = route.removesuffix("/{path}") + fresh.base
+    own = (200, b"" if method == "HEAD" else b"mine: f.txt")
+    assert _request(service, method, f"{start}/f.txt?{url.query}") == own
+    for text in fresh.list_texts():
+        tail = quote(text.encode("utf-8", "surrogateescape"))
+        for target in (f"{start}/{tail}", f"{start}{tail}", f"{start}/f.txt/{tail}", f"{start[:2]}{tail}"):
+            status, body = _request(service, method, f"{target}?{url.query}")
+            assert status in (400, 401, 403, 404) or (status, body) == own, (target, status, body[:200])
+            assert fresh.secret.encode() not in body
+    for written in (
+        "/../ab/notes.txt",
+        "/%2e%2e/ab/notes.txt",
+        "b/notes.txt",
+        "/..;/ab/notes.txt",
+        "/..%5cab%5cnotes.txt",
+    ):
+        status, body = _request(service, method, f"{start}{written}?{url.query}")
+        assert status in (400, 401, 403, 404), (written, status)
+        assert fresh.secret.encode() not in body
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_signature_of_an_archive_opens_its_own_members_only(service: Service, fresh: Scene, name: str) -> None:
+    fresh.reset(packed=True)
+    method, _, route = name.partition(" ")
+    meta = fresh.user.ok("/api/fs/archive/meta", path="/x.zip")
+    start = route.removesuffix("/{path}") + fresh.base
+    own = (200, b"" if method == "HEAD" else b"packed: f.txt")
+    sign = f"sign={quote(meta['sign'])}"
+    assert _request(service, method, f"{start}/x.zip?inner=f.txt&{sign}") == own
+    plain = urlsplit(fresh.user.ok("/api/fs/get", path="/x.zip")["raw_url"])
+    assert _request(service, method, f"{start}/x.zip?inner=f.txt&{plain.query}")[0] == 401
+    assert _request(service, method, f"{plain.path}?{sign}")[0] == 401
+    for text in fresh.list_texts():
+        tail = quote(text.encode("utf-8", "surrogateescape"), safe="")
+        targets = [f"{start}/{tail}?inner=f.txt", f"{start}/x.zip/{tail}?inner=f.txt", f"{start}/x.zip?inner={tail}"]
+        for target in targets:
+            status, body = _request(service, method, f"{target}&{sign}")
+            assert status in (400, 401, 403, 404) or (status, body) == own, (target, status, body[:200])
+            assert fresh.secret.encode() not in body
+
+
+def _records(admin: Client, kind: str) -> dict[int, str]:
+    key = {"meta": "path", "storage": "mount_path", "user": "base_path"}[kind]
+    return {row["id"]: row[key] for row in admin.get(f"/api/admin/{kind}/list")["data"]["content"]}
+
+
+def _record(kind: str, scene: Scene, folder: Path) -> dict[str, Any]:
+    """A good record below the scene's own folder."""
+    if kind == "meta":
+        return {"path": f"{scene.root}/{uuid4().hex}", "readme": "x"}
+    if kind == "user":
+        return {"username": f"{scene.id}-{uuid4().hex}", "password": "", "base_path": "/", "permission": 0}
+    addition = json.dumps({"root_folder_path": str(folder)})
+    return {"mount_path": f"{scene.root}/{uuid4().hex}", "driver": "Local", "addition": addition}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_path_in_a_record_is_kept_clean_or_refused(scene: Scene, admin: Client, tmp_path: Path, name: str) -> None:
+    kind, verb = name.split("/")[-2:]
+    (wanted,) = RECORDS[name]
+    files, known = scan(scene.files), _records(admin, kind)
+    if verb == "update":
+        admin.ok(f"/api/admin/{kind}/create", **_record(kind, scene, tmp_path))
+    (own,) = set(_records(admin, kind)) - set(known) or {0}
+    kept = set()
+    try:
+        for text in [f"{up}ab" for up in UPWARDS] + [
+            "\0",
+            "a/b",
+            "a\\b",
+            "/..",
+            "x/..",
+            "..",
+            f"{scene.root}/../../ab",
+        ]:
+            request = replace_text(_record(kind, scene, tmp_path) | {"id": own}, wanted, text)
+            done = check_answer(send(admin, name, request))["code"] == 200
+            if own and done:
+                kept.add(_records(admin, kind)[own])
+        rows = _records(admin, kind)
+        kept |= {path for id, path in rows.items() if id not in known and id != own}
+        assert {id: rows[id] for id in known} == known
+    finally:
+        for id in set(_records(admin, kind)) - set(known):
+            admin.ok(f"/api/admin/{kind}/delete", params={"id": id})
+    assert "/ab" in kept
+    for path in kept:
+        assert path.startswith("/")
+        assert not {"..", ".", ""} & set(path[1:].split("/")), path
+        assert not {"\\", "\0"} & set(path), path
+    assert scan(scene.files) == files
+
+
+@pytest.mark.parametrize("name", [*RECORDS, *LINK, *INDEX])
+def test_only_an_administrator_names_paths_of_the_whole_tree(scene: Scene, tmp_path: Path, name: str) -> None:
+    kind = name.split("/")[-2]
+    request = {"path": "/f.txt"} if kind == "fs" else _record(kind, scene, tmp_path)
+    assert check_answer(send(scene.user, name, request))["code"] == 403
+
+
+@pytest.mark.parametrize("path", ["..", "/../etc", "/a/../../b", "\\..\\etc", "a\0b"])
+def test_an_update_of_the_index_names_folders_of_the_tree(admin: Client, path: str) -> None:
+    assert admin.post("/api/admin/index/update", paths=["/files", path])["code"] in (400, 403)
+
+
+def test_a_direct_link_stays_in_the_tree(scene: Scene, admin: Client) -> None:
+    for text in scene.list_texts():
+        answer = check_answer(send(admin, "POST /api/fs/link", {"path": text}))
+        if answer["code"] == 200:
+            target = urlsplit(answer["data"]["url"])
+            _, body = _request(scene.service, "GET", f"{target.path}?{target.query}")
+            assert scene.secret.encode() not in body or text.endswith("ab/notes.txt")
+            assert ".." not in target.path.split("/")
+
+
+@pytest.mark.parametrize(
+    ("driver", "option"),
+    [("Alias", "paths"), ("UrlTree", "url_structure")],
+)
+def test_paths_in_the_options_of_a_storage_do_not_climb(scene: Scene, admin: Client, driver: str, option: str) -> None:
+    for text in (f"../{scene.id}", f"x:{scene.root}/team/a/../ab", "a:\n  ../b:https://example.invalid/x"):
+        path = f"{scene.root}/{uuid4().hex}"
+        body = {"mount_path": path, "driver": driver, "addition": json.dumps({option: text})}
+        check_answer(send(admin, "POST /api/admin/storage/create", body))
+        answer = check_answer(send(admin, "POST /api/fs/list", {"path": path}))
+        assert scene.secret not in json.dumps(answer)
+        if answer["code"] == 200:
+            assert all("/" not in entry["name"] and entry["name"] != ".." for entry in answer["data"]["content"]), (
+                answer
+            )
+        (id,) = (id for id, where in _records(admin, "storage").items() if where == path)
+        admin.ok("/api/admin/storage/delete", params={"id": id})
+
+
+def test_a_rule_or_a_storage_of_a_folder_is_not_one_of_its_namesakes(
+    scene: Scene, admin: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "inside.txt").write_text("x")
+    everyone = f"{scene.root}/team"
+    with add_rule(admin, scene.base, hide="notes", h_sub=True, write_users=[10**9], write_users_sub=True):
+        assert "notes.txt" in admin.names(f"{everyone}/ab")
+        admin.ok("/api/fs/mkdir", path=f"{everyone}/ab/new")
+        assert admin.post("/api/fs/mkdir", path=f"{everyone}/a/new")["code"] == 403
+    admin.ok("/api/fs/remove", dir=f"{everyone}/ab", names=["new"])
+    with mount(admin, f"{everyone}/m", root_folder_path=str(tmp_path)):
+        (scene.disk.parent / "mb").mkdir(exist_ok=True)
+        assert admin.names(f"{everyone}/m") == ["inside.txt"]
+        assert admin.names(f"{everyone}/mb") == []
+
+
+def test_a_password_of_a_folder_does_not_open_its_namesake(scene: Scene, admin: Client) -> None:
+    ids = [10**9]
+    reader = scene.make_user(uuid4().hex, f"{scene.root}/team", 0)
+    with add_rule(admin, f"{scene.root}/team/a", password="one", p_sub=True, read_users=[]):
+        with add_rule(admin, f"{scene.root}/team/ab", password="two", p_sub=True, read_users=ids):
+            assert reader.post("/api/fs/list", path="/a", password="one")["code"] == 200
+            for password in ("one", "two"):
+                assert reader.post("/api/fs/list", path="/ab", password=password)["code"] == 403
+        assert reader.post("/api/fs/list", path="/a")["code"] == 403
+        assert reader.post("/api/fs/list", path="/b")["code"] == 200
+
+
+NFC, NFD = (unicodedata.normalize(form, "näme") for form in ("NFC", "NFD"))
+
+
+def test_two_normal_forms_of_a_name_are_two_files(fresh: Scene) -> None:
+    for name in (NFC, NFD):
+        assert fresh.user.put(f"/{name}", name.encode())["code"] == 200
+    assert {NFC, NFD} <= set(fresh.user.names("/"))
+    for name in (NFC, NFD):
+        assert fresh.user.bytes(f"/{name}").content == name.encode()
+    fresh.user.ok("/api/fs/remove", dir="/", names=[NFC])
+    assert fresh.user.bytes(f"/{NFD}").content == NFD.encode()
+    assert fresh.user.post("/api/fs/get", path=f"/{NFC}")["code"] != 200
+
+
+def test_a_rule_holds_for_the_form_it_names_and_the_bytes_that_are_used(fresh: Scene, admin: Client) -> None:
+    for name in (NFC, NFD):
+        (fresh.disk / name).mkdir()
+        (fresh.disk / name / "x.txt").write_text(name)
+    with add_rule(admin, f"{fresh.base}/{NFC}", password="word", p_sub=True):
+        assert fresh.user.post("/api/fs/list", path=f"/{NFC}")["code"] == 403
+        assert fresh.user.post("/api/fs/get", path=f"/{NFC}/x.txt")["code"] == 403
+        assert fresh.user.bytes(f"/{NFD}/x.txt").text == NFD
+
+
+def test_users_of_two_forms_of_one_home_do_not_meet(fresh: Scene) -> None:
+    clients = [fresh.make_user(f"{uuid4().hex}", f"{fresh.base}/{name}") for name in (NFC, NFD)]
+    for client, name in zip(clients, (NFC, NFD), strict=True):
+        assert client.put("/own.txt", name.encode())["code"] == 200
+    for client, name in zip(clients, (NFC, NFD), strict=True):
+        assert client.names("/") == ["own.txt"]
+        assert client.bytes("/own.txt").content == name.encode()
+
+
+@pytest.mark.parametrize("text", ["／", "．．／ab", "∕", "..⁄ab", "＼", "..\u2215ab", "‥/ab", "․․/ab"])
+def test_letters_that_look_like_slashes_and_dots_are_letters(fresh: Scene, text: str) -> None:
+    before = fresh.scan_outside()
+    assert fresh.user.post("/api/fs/mkdir", path=f"/{text}/deep")["code"] == 200
+    assert (fresh.disk / text / "deep").is_dir()
+    assert fresh.user.names(f"/{text}") == ["deep"]
+    assert fresh.scan_outside() == before
+
+
+def test_another_case_is_another_name(fresh: Scene, admin: Client) -> None:
+    assert fresh.user.put("/F.TXT", b"loud")["code"] == 200
+    assert (fresh.disk / "f.txt").read_text() == "mine: f.txt"
+    assert fresh.user.post("/api/fs/rename", path="/g.txt", name="G.txt")["code"] == 200
+    assert {"F.TXT", "f.txt", "G.txt"} <= set(fresh.user.names("/"))
+    upper = fresh.make_user(uuid4().hex, f"{fresh.root}/team/A", EVERYTHING)
+    assert upper.put("/f.txt", b"upper")["code"] == 200
+    assert (fresh.disk / "f.txt").read_text() == "mine: f.txt"
+    upper.ok("/api/fs/remove", dir="/", names=["f.txt"])
+
+
+def test_every_kind_of_place_is_attacked() -> None:
+    places = {field.where for name in ATTACKED for field in fields(name) if field.name in ATTACKED[name]}
+    assert places == {"body", "query", "header", "path"}
+    assert Field("body", "rename_objects[].new_name") in fields("POST /api/fs/batch_rename")

@@ -1,0 +1,100 @@
+"""The lock-out against its abuse: a victim is not locked out of where they work, a storm of sign-ins stops nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+from argon2 import PasswordHasher
+
+from functions.api.auth.app import app
+from mangrove import runtime
+from mangrove.identity import lockout, passwords
+from mangrove.identity.passwords import Hasher
+from mangrove.records import users
+from tests.service import Client, Service
+
+STORM = 70  # sign-ins at the same time, each from an address of its own
+HOME, ABROAD = "192.0.2.1", "198.51.100.1"
+
+
+def sign_in(password: str, *sources: str) -> list[int]:
+    """The codes of sign-ins as `ann`, one after the other, as a function or the service answers them."""
+
+    async def send() -> list[int]:
+        codes = []
+        for source in sources:
+            transport = httpx.ASGITransport(app, client=(source, 1234))
+            async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+                body = {"username": "ann", "password": password}
+                codes.append((await client.post("/api/auth/login", json=body)).json()["code"])
+        return codes
+
+    return asyncio.run(send())
+
+
+@pytest.fixture
+def ann(records: None) -> None:
+    """An account; passwords are hashed fast, since hundreds are tried."""
+    hasher = Hasher()
+    hasher.argon2 = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    runtime.put(Hasher, hasher)
+    users.create(username="ann", password_hash=passwords.hash_password("secret"))
+
+
+def test_wrong_sign_ins_from_many_addresses_do_not_lock_the_victim_out_of_a_known_place(
+    ann: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lockout, "MAX_OF_ACCOUNT", 20)
+    assert sign_in("secret", HOME) == [200]
+    codes = sign_in("wrong", *(f"10.0.0.{number}" for number in range(21)))
+    assert codes == [401] * 20 + [429], "what strangers may try is bounded over all addresses"
+    assert sign_in("secret", ABROAD) == [429]
+    assert sign_in("secret", HOME) == [200]
+    assert sign_in("wrong", *[HOME] * 6) == [401] * 5 + [429], "the known place has its own bound"
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_attacker(ann: None) -> None:
+    codes = sign_in("wrong", *(f"2001:db8::{number:x}" for number in range(1, 8)))
+    assert codes == [401] * 5 + [429] * 2
+    assert sign_in("secret", "2001:db8:0:1::1") == [200]
+
+
+@contextmanager
+def storm(address: str) -> Iterator[list[socket.socket]]:
+    """Connections on each of which an answer to a wrong sign-in is awaited."""
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    assert host and port
+    with ExitStack() as stack:
+        connections = []
+        for number in range(STORM):
+            source = (f"127.77.{number // 200}.{number % 200 + 1}", 0)
+            connections.append(stack.enter_context(socket.create_connection((host, port), 60, source)))
+        for connection in connections:
+            body = json.dumps({"username": uuid4().hex, "password": "wrong"})
+            head = f"POST /api/auth/login HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {len(body)}"
+            connection.sendall(f"{head}\r\n\r\n{body}".encode())
+        yield connections
+
+
+def read_code(connection: socket.socket) -> int:
+    """The code of the envelope that comes."""
+    with connection.makefile("rb") as answer:
+        found: int = json.loads(answer.read().partition(b"\r\n\r\n")[2])["code"]
+    return found
+
+
+def test_a_storm_of_sign_ins_lets_the_administrator_work(service: Service, admin: Client) -> None:
+    with storm(service.address) as connections:
+        assert admin.get("/api/admin/user/list")["code"] == 200
+        answered = select.select(connections, [], [], 0)[0]
+        assert len(answered) < STORM / 4, "the administrator's requests waited for the storm"
+        assert {read_code(connection) for connection in connections} == {401}

@@ -1,0 +1,59 @@
+"""Very many tasks of one user: nobody else waits until they are done."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.contract.attacks.scene import Scene
+from tests.service import Client
+
+MANY = 400
+SECONDS = 60.0
+
+
+@pytest.fixture
+def target(fresh: Scene, tmp_path: Path) -> Iterator[Path]:
+    """What `/…/t` in the user's own folder shows: another storage, so that a copy to it is a task."""
+    id = fresh.admin.ok(
+        "/api/admin/storage/create",
+        mount_path=f"{fresh.base}/t",
+        driver="Local",
+        addition=json.dumps({"root_folder_path": str(tmp_path)}),
+    )["id"]
+    (fresh.disk / "many").mkdir()
+    for number in range(MANY):
+        (fresh.disk / "many" / f"m{number}").write_bytes(b"m")
+    yield tmp_path
+    for kind in ("undone", "done"):
+        rows = fresh.user.get(f"/api/task/copy/{kind}", per_page=0)["data"]
+        fresh.user.http.post("/api/task/copy/delete_some", json=[row["id"] for row in rows])
+    fresh.settle()
+    fresh.admin.ok("/api/admin/storage/delete", params={"id": id})
+
+
+def copy_many(client: Client) -> None:
+    client.ok("/api/fs/copy", src_dir="/many", dst_dir="/t", names=[f"m{number}" for number in range(MANY)])
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + SECONDS
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_copy_of_one_byte_does_not_wait_for_hundreds_of_tasks_of_another_user(fresh: Scene, target: Path) -> None:
+    other = fresh.make_user(uuid4().hex, fresh.base)
+    (fresh.disk / "one").write_bytes(b"1")
+    copy_many(fresh.user)
+    begun = len(list(target.iterdir()))
+    other.ok("/api/fs/copy", src_dir="/", dst_dir="/t", names=["one"])
+    wait_for(target / "one")
+    assert len(list(target.iterdir())) - begun < MANY // 4
+    assert len(list(target.iterdir())) < MANY

@@ -1,0 +1,106 @@
+"""What the functions do for the index of names: built, updated, damaged, lost, dropped, looked at regularly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mangrove.tasks import index_parts, indexing
+from tests import lambdas
+from tests.contract.scenarios import Person
+
+STORAGE = 1  # the one that a deployment begins with
+MANIFEST = f"{STORAGE}/manifest.json"
+TASK = indexing.make_task_id(STORAGE)
+
+
+def run_all(admin: Person) -> None:
+    switch(admin, "none")
+    switch(admin, "database")
+    assert find(admin, "letters") > 0
+    lose_index(admin)
+    build_a_large_one(admin)
+    look_regularly(admin)
+    change_storages(admin)
+    assert find(admin, "letters") > 0
+
+
+def switch(admin: Person, engine: str) -> None:
+    rows = [{"key": "search_index", "value": engine}, {"key": "auto_update_index", "value": "true"}]
+    admin.raw("settings/save", {"body": json.dumps(rows)})
+    admin.cloud.run_executions()
+
+
+def find(admin: Person, words: str) -> int:
+    """How many names of the first storage have these words."""
+    body = {"parent": "/files", "keywords": words, "scope": 0, "page": 1, "per_page": 10, "password": ""}
+    total: int = admin.gets("search/search", **body)["total"]
+    return total
+
+
+def lose_index(admin: Person) -> None:
+    """Its manifest is damaged, or gone; a search, or the next run, has it built anew."""
+    cloud, store, bucket = admin.cloud, admin.cloud.client("s3"), admin.cloud.refs["Index"]
+    store.put_object(Bucket=bucket, Key=MANIFEST, Body=b"{}")
+    assert find(admin, "letters") == 0
+    cloud.run_executions()
+    assert find(admin, "letters") > 0
+    store.put_object(Bucket=bucket, Key=MANIFEST, Body=b"{}")
+    admin.gets("search/build")
+    cloud.run_executions()
+    admin.gets("search/update", paths=["/files"], max_depth=3)
+    cloud.run_executions()
+    admin.gets("search/update", paths=["/files"], max_depth=3)
+    cloud.get_function("IndexPlan")({"tid": TASK})
+    store.delete_object(Bucket=bucket, Key=MANIFEST)
+    with pytest.raises(lambdas.FunctionError, match="the index to be updated is gone"):
+        cloud.get_function("IndexWalk")({"tid": TASK})
+    cloud.run_executions()
+    assert "the index to be updated is gone" in admin.gets("search/progress")["error"]
+    admin.gets("search/build")
+    cloud.run_executions()
+    assert admin.gets("search/progress")["error"] == ""
+
+
+def build_a_large_one(admin: Person) -> None:
+    """So many folders wait that several workers read them."""
+    cloud, store, bucket = admin.cloud, admin.cloud.client("s3"), admin.cloud.refs["Files"]
+    keys = [f"many/{number}/x" for number in range(index_parts.LEAST_WAITING)]
+    for key in keys:
+        store.put_object(Bucket=bucket, Key=key, Body=b"")
+    admin.gets("search/build")
+    cloud.run_executions()
+    assert find(admin, "many") == 1 and find(admin, "x") >= len(keys)
+    for key in keys:
+        store.delete_object(Bucket=bucket, Key=key)
+    admin.gets("search/build")
+    cloud.run_executions()
+
+
+def look_regularly(admin: Person) -> None:
+    """A storage without a task gets one; old marks are folded in."""
+    cloud, records = admin.cloud, admin.cloud.client("dynamodb")
+    records.delete_item(TableName=f"{lambdas.STACK}-tasks", Key={"id": {"S": TASK}})
+    cloud.get_function("ReindexFunction")({})
+    cloud.run_executions()
+    marks, key = f"{lambdas.STACK}-index_marks", {"storage": {"N": str(STORAGE)}, "folder": {"S": "x"}}
+    mark = {"path": {"S": "/"}, "deep": {"BOOL": False}, "noted": {"N": "1"}, "version": {"S": "x"}}
+    records.put_item(TableName=marks, Item=key | mark)
+    cloud.get_function("ReindexFunction")({})
+    assert not admin.gets("search/progress")["is_done"]
+    cloud.run_executions()
+
+
+def change_storages(admin: Person) -> None:
+    """A storage is unmounted before its run has begun."""
+    addition = json.dumps({"num_file": 1, "num_folder": 1})
+    id = admin.gets("storages/create", mount_path="/indexed", driver="Virtual", addition=addition)["id"]
+    admin.gets("storages/disable", f"id={id}")
+    admin.gets("storages/delete", f"id={id}")
+    admin.cloud.run_executions()
+
+
+def stall(admin: Person) -> None:
+    """Open a run of the first storage."""
+    admin.gets("search/update", paths=["/files"], max_depth=1)

@@ -1,0 +1,83 @@
+"""The records engine stalls, with tasks under way and queued: none fails, and none is forgotten."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import pytest
+
+from tests import engine as engines
+from tests.e2e.processes import find_engine, holds_within
+from tests.service import Client, Service, run_service
+
+TASKS = 40
+STALL_SECONDS = float(os.environ.get("STALL_SECONDS", "45"))  # longer than all attempts of one call
+END_SECONDS = 120.0
+
+
+@contextmanager
+def run_engine_elsewhere(folder: Path) -> Iterator[tuple[str, int]]:
+    """An engine that nobody watches; its address and pid."""
+    host = "127.77.7.7"
+    with closing(create_server((host, 0))) as probe:
+        port = probe.getsockname()[1]
+    options = ["--host", host, "--port", str(port), "--db-path", str(folder / "elsewhere.db")]
+    with subprocess.Popen([engines.BINARY, "serve", *options], stdout=subprocess.DEVNULL) as child:
+        try:
+            engines.wait_for_port(host, port)
+            yield f"http://{host}:{port}", child.pid
+        finally:
+            child.kill()
+
+
+def open_tasks(client: Client) -> None:
+    for number in range(TASKS):
+        assert client.put(f"/files/{number}", f"{number}".encode(), as_task="true")["code"] == 200
+
+
+def list_tasks(client: Client, which: str) -> list[dict[str, Any]]:
+    answer = client.get(f"/api/task/upload/{which}", per_page=0)
+    found: list[dict[str, Any]] = answer["data"] or [] if answer["code"] == 200 else []
+    return found
+
+
+def check_all_succeed(service: Service, client: Client) -> None:
+    assert holds_within(END_SECONDS, lambda: len(list_tasks(client, "done")) == TASKS)
+    assert {(task["state"], task["error"]) for task in list_tasks(client, "done")} == {("succeeded", "")}
+    assert sorted(path.name for path in (service.data / "files").iterdir()) == sorted(map(str, range(TASKS)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("home", ["own", "elsewhere"])
+@pytest.mark.parametrize("when", ["at work", "at the start"])
+def test_a_stall_of_the_engine_fails_no_task_and_forgets_none(tmp_path: Path, home: str, when: str) -> None:
+    with run_engine_elsewhere(tmp_path) as (address, pid):
+        environment = {"MANGROVE_DYNAMODB_ENDPOINT": address} if home == "elsewhere" else {}
+        with run_service(tmp_path / "data", **environment) as service:
+            client = service.client()
+            open_tasks(client)
+            if when == "at work":
+                stall(service, pid, home)
+                check_all_succeed(service, client)
+                return
+            service.kill()
+        with run_service(tmp_path / "data", **environment) as again:
+            stall(again, pid, home)
+            check_all_succeed(again, Client(again.address, client.token))
+
+
+def stall(service: Service, elsewhere: int, home: str) -> None:
+    """Stop the engine for a while; the service's own is started again by it before that ends."""
+    pid = find_engine(service) if home == "own" else elsewhere
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(STALL_SECONDS)  # what is tested is that this time passes
+    if home == "elsewhere":
+        os.kill(pid, signal.SIGCONT)

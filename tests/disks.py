@@ -1,0 +1,40 @@
+"""Real file systems beside the disk: one in memory, and small ones that are soon full."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+MEMORY = "/dev/shm"
+
+
+@contextmanager
+def other_file_system(folder: Path) -> Iterator[Path]:
+    """A new folder on another file system than `folder`; the test is skipped where there is none."""
+    if not os.access(MEMORY, os.W_OK) or os.stat(MEMORY).st_dev == folder.stat().st_dev:
+        pytest.skip(f"{MEMORY} is no file system beside that of {folder}")
+    made = Path(tempfile.mkdtemp(dir=MEMORY, prefix="mangrove-test-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+@contextmanager
+def mount_small(folder: Path, size: str) -> Iterator[Path]:
+    """A new file system at a new folder, `size` as for mount(8); the test is skipped where none may be mounted."""
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if made.returncode:
+        pytest.skip("a small file system needs the right to mount one")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

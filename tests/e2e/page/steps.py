@@ -1,0 +1,37 @@
+"""What journeys through the page have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.service import ADMIN_PASSWORD
+
+
+def sign_in(page: Any, path: str = "/") -> None:
+    """Open an address of the page as the administrator."""
+    page.goto(path)
+    fill_sign_in(page)
+    page.get_by_role("grid").wait_for()
+
+
+def fill_sign_in(page: Any, username: str = "admin", password: str = ADMIN_PASSWORD) -> None:
+    """Sign in on the form that is shown."""
+    page.get_by_label("User name").fill(username)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def select_row(page: Any, name: str) -> None:
+    """Go to an entry by typing its name."""
+    page.get_by_role("grid").focus()
+    page.keyboard.type(name)
+    page.locator("[role=row][aria-selected=true]", has_text=name).wait_for()
+
+
+def find_violations(page: Any, axe: Path) -> list[str]:
+    """What axe-core has to say against the page as it is shown now."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe.read_text())  # not a script element: the policy of the page would refuse one
+    found = page.evaluate("axe.run()")
+    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]

@@ -1,0 +1,343 @@
+"""SMB where something is wrong: who signs in, what is asked for, the server and the way to it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from smbprotocol.exceptions import SharingViolation
+
+from mangrove.drivers import connections, threads
+from mangrove.drivers.base import Driver, DriverContext
+from mangrove.drivers.smb.driver import SMB
+from mangrove.drivers.smb.messages import Access, Sharing
+from mangrove.drivers.smb.options import SMBOptions
+from mangrove.paths import TreePath
+from mangrove.problems import Forbidden, NotFound, StorageProblem, Unreachable
+from tests.contract.drivers.actions import content, fails, names, put
+from tests.contract.drivers.test_suite import start_driver
+from tests.servers import free_port, smb
+
+P = TreePath
+pytestmark = [pytest.mark.xdist_group("samba"), pytest.mark.skipif(not smb.CAN_RUN, reason=smb.REASON)]
+AGAIN_SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def samba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[smb.Samba]:
+    with smb.samba(tmp_path_factory.mktemp("samba")) as server:
+        yield server
+
+
+@pytest.fixture
+def root(samba: smb.Samba) -> Path:
+    folder = samba.folder / uuid4().hex
+    folder.mkdir()
+    return folder
+
+
+def make_driver(options: dict[str, object]) -> SMB:
+    return SMB(SMBOptions.model_validate(options), DriverContext())
+
+
+async def until_it_works(call: Callable[[], Awaitable[object]]) -> None:
+    end = time.monotonic() + AGAIN_SECONDS
+    while True:
+        try:
+            await call()
+            return
+        except Unreachable:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "text"),
+    [
+        ({"password": "wrong"}, Forbidden, "password"),
+        ({"password": ""}, Forbidden, ""),
+        ({"username": "nobody-here"}, Forbidden, "password"),
+        ({"share_name": "nosuch"}, StorageProblem, "share"),
+        ({"root_folder_path": "/no/such"}, StorageProblem, "/no/such not exists"),
+        ({"address": "127.0.0.1:{free}"}, Unreachable, "refuses the connection"),
+        ({"address": "no-such-host.invalid"}, Unreachable, "no connection"),
+    ],
+)
+def test_what_is_wrong_is_said_at_the_start(
+    samba: smb.Samba, wrong: dict[str, str], kind: type[StorageProblem], text: str
+) -> None:
+    async def started() -> None:
+        options = {key: value.format(free=free_port()) for key, value in wrong.items()}
+        driver = make_driver(samba.options() | options)
+        with pytest.raises(kind) as raised:
+            await driver.start()
+        assert text in str(raised.value)
+        assert smb.PASSWORD not in str(raised.value)
+        await driver.stop()
+
+    asyncio.run(started())
+
+
+def test_a_wrong_password_is_refused_beside_a_storage_with_the_right_one(samba: smb.Samba, root: Path) -> None:
+    async def used() -> None:
+        good = await start_driver("SMB", samba.options(root.name))
+        bad = make_driver(samba.options(root.name, password="wrong"))
+        await fails(bad.start(), Forbidden)
+        await fails(bad.stat(P("/")), Forbidden)
+        await put(good, "/f")
+        assert await names(good, "/") == ["f"]
+        await good.stop()
+        await bad.stop()
+
+    asyncio.run(used())
+
+
+def test_a_domain_may_stand_before_the_user(samba: smb.Samba, root: Path) -> None:
+    async def used() -> None:
+        driver = await start_driver("SMB", samba.options(root.name, username="WORKGROUP\\root"))
+        assert await names(driver, "/") == []
+        await driver.stop()
+
+    asyncio.run(used())
+
+
+def test_a_share_that_is_read_only_is_read(samba: smb.Samba, root: Path) -> None:
+    (root / "f").write_bytes(b"f")
+
+    async def used() -> None:
+        driver = await start_driver("SMB", samba.options(root.name, share_name="readonly"))
+        assert await names(driver, "/") == ["f"]
+        assert await content(driver, "/f") == b"f"
+        assert (await driver.get_space()).total > 0  # type: ignore[attr-defined]
+        for change in (
+            put(driver, "/g"),
+            driver.makedirs(P("/d")),  # type: ignore[attr-defined]
+            driver.rename(P("/f"), P("/g")),  # type: ignore[attr-defined]
+            driver.remove(P("/f")),  # type: ignore[attr-defined]
+        ):
+            await fails(change, Forbidden)
+        await driver.stop()
+
+    asyncio.run(used())
+    assert [path.name for path in root.iterdir()] == ["f"]
+
+
+def test_a_server_that_is_down_at_the_start_is_used_when_it_is_back(tmp_path: Path) -> None:
+    async def used(server: smb.Samba) -> None:
+        server.kill()
+        driver = make_driver(server.options())
+        await fails(driver.start(), Unreachable)
+        await asyncio.to_thread(server.start)
+        await until_it_works(lambda: driver.stat(P("/")))
+        await driver.stop()
+
+    with smb.samba(tmp_path) as server:
+        asyncio.run(used(server))
+
+
+def test_what_a_dying_server_was_asked_fails_and_a_read_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    written = bytes(range(256)) * 40_000
+
+    async def used(server: smb.Samba) -> None:
+        (server.folder / "f").write_bytes(written)
+        for number in range(3000):
+            (server.folder / f"{number}").touch()
+        driver = await start_driver("SMB", server.options())
+        listing, reading = aiter(driver.list(P("/"))), aiter(await driver.read(P("/f")))
+        await anext(listing)
+        first = await anext(reading)
+        server.kill()
+        with pytest.raises(Unreachable):
+            while True:
+                await anext(listing)
+        await fails(driver.stat(P("/f")), Unreachable)
+        await fails(put(driver, "/g"), Unreachable)
+        await asyncio.to_thread(server.start)
+        await until_it_works(lambda: driver.stat(P("/f")))
+        assert first + b"".join([block async for block in reading]) == written
+        await driver.stop()
+
+    with smb.samba(tmp_path) as server:
+        asyncio.run(used(server))
+
+
+def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:
+    async def used(server: smb.Samba) -> None:
+        (server.folder / "f").write_bytes(b"a" * 3_000_000)
+        driver = await start_driver("SMB", server.options())
+        reading = aiter(await driver.read(P("/f")))
+        await anext(reading)
+        server.kill()
+        (server.folder / "f").unlink()
+        (server.folder / "f").write_bytes(b"b" * 3_000_000)
+        await asyncio.to_thread(server.start)
+        await until_it_works(lambda: driver.stat(P("/f")))
+        with pytest.raises(StorageProblem):
+            await anext(reading)
+        await driver.stop()
+
+    with smb.samba(tmp_path) as server:
+        asyncio.run(used(server))
+
+
+async def measure_stalls(stop: asyncio.Event) -> float:
+    """The longest time in seconds that the event loop did not run."""
+    longest, last = 0.0, time.monotonic()
+    while not stop.is_set():
+        await asyncio.sleep(0.01)
+        now = time.monotonic()
+        longest, last = max(longest, now - last - 0.01), now
+    return longest
+
+
+def test_a_hung_server_fails_its_own_storage_only_and_is_used_again(
+    samba: smb.Samba, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in {"CHECK": 0.2, "PROBE_AFTER": 0.6, "PROBE": 1.2}.items():
+        monkeypatch.setattr(threads, f"{name}_SECONDS", seconds)
+    monkeypatch.setattr(threads, "SECONDS", 2.5)
+
+    async def used(server: smb.Samba) -> None:
+        hung = await start_driver("SMB", server.options())
+        other = await start_driver("SMB", samba.options())
+        await put(hung, "/f")
+        server.signal(signal.SIGSTOP)
+        try:
+            stop = asyncio.Event()
+            watching = asyncio.create_task(measure_stalls(stop))
+            began = time.monotonic()
+            calls = [asyncio.create_task(hung.stat(P("/f"))) for _ in range(20)]
+            for _ in range(20):
+                await other.stat(P("/"))
+            assert not any(call.done() for call in calls)
+            assert {type(one) for one in await asyncio.gather(*calls, return_exceptions=True)} == {Unreachable}
+            assert time.monotonic() - began < 30
+            again = time.monotonic()
+            await fails(hung.stat(P("/f")), Unreachable)
+            assert time.monotonic() - again < 5
+            stop.set()
+            assert await watching < 2
+        finally:
+            server.signal(signal.SIGCONT)
+        await until_it_works(lambda: hung.stat(P("/f")))
+        assert await content(hung, "/f") == b"x"
+        await hung.stop()
+        await other.stop()
+
+    with smb.samba(tmp_path) as server:
+        asyncio.run(used(server))
+
+
+async def check_unreachable(driver: Driver) -> None:
+    await fails(driver.start(), Unreachable)
+    await driver.stop()
+
+
+def test_what_answers_something_else_is_unreachable(samba: smb.Samba) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        async def used() -> None:
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                writer.write(b"220 this is another protocol entirely\r\n" * 9)
+                await reader.read()
+                writer.close()
+
+            server = await asyncio.start_server(answer, sock=listener)
+            await check_unreachable(make_driver(samba.options(address=f"127.0.0.1:{listener.getsockname()[1]}")))
+            server.close()
+
+        asyncio.run(used())
+
+
+async def check_use(options: dict[str, object]) -> None:
+    driver = await start_driver("SMB", options)
+    written = bytes(range(256)) * 10_000
+    await put(driver, "/f", written)
+    assert await content(driver, "/f") == written
+    assert "f" in await names(driver, "/")
+    await driver.stop()
+
+
+def test_a_share_that_wants_encryption_gets_it(tmp_path: Path) -> None:
+    with smb.samba(tmp_path, shares={"secret": "server smb encrypt = required"}) as server:
+        asyncio.run(check_use(server.options(share_name="secret")))
+
+
+def test_the_oldest_version_that_is_spoken_serves(tmp_path: Path) -> None:
+    with smb.samba(tmp_path, "server max protocol = SMB2_10") as server:
+        asyncio.run(check_use(server.options()))
+
+
+def test_what_never_answers_is_unreachable(samba: smb.Samba, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "OPEN_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        driver = make_driver(samba.options(address=f"127.0.0.1:{listener.getsockname()[1]}"))
+        asyncio.run(check_unreachable(driver))
+
+
+def test_who_pauses_holds_no_connection(samba: smb.Samba, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
+    written = bytes(range(256)) * 10_000
+    (root / "f").write_bytes(written)
+
+    async def used() -> None:
+        driver = make_driver(samba.options(root.name))
+        readers = [aiter(await driver.read(P("/f"))) for _ in range(20)]
+        firsts = [await anext(reader) for reader in readers]
+
+        async def see_it_closed() -> None:
+            if driver._pool.size:
+                raise Unreachable
+
+        await until_it_works(see_it_closed)
+        for first, reader in zip(firsts, readers, strict=True):
+            assert first + b"".join([block async for block in reader]) == written
+        await driver.stop()
+
+    asyncio.run(used())
+
+
+def test_what_is_read_in_part_or_not_at_all_is_closed(samba: smb.Samba, root: Path) -> None:
+    (root / "f").write_bytes(b"x" * 3_000_000)
+
+    async def used() -> None:
+        driver = make_driver(samba.options(root.name))
+        await driver.read(P("/f"))
+        reader = aiter(await driver.read(P("/f")))
+        await anext(reader)
+        del reader
+        gc.collect()
+        share = await driver._pool._slots[0].opening
+
+        async def have_it_alone() -> None:
+            try:
+                share.close_handle(share.open(f"{root.name}\\f", Access.DELETE, sharing=Sharing.NONE))
+            except SharingViolation:
+                raise Unreachable from None
+
+        await until_it_works(have_it_alone)
+        await driver.stop()
+
+    asyncio.run(used())
+
+
+def test_names_that_no_server_holds_are_refused_by_name(samba: smb.Samba, root: Path) -> None:
+    async def used() -> None:
+        driver = await start_driver("SMB", samba.options(root.name))
+        for name in ("a?", "a:b", "*", "a|b", "<", ">", 'say "hi"', "dot.", "space ", "nul.txt", "n" * 256):
+            with pytest.raises(StorageProblem) as raised:
+                await put(driver, f"/{name}")
+            assert name in str(raised.value)
+            await fails(driver.makedirs(P(f"/{name}/d")), StorageProblem)  # type: ignore[attr-defined]
+            await fails(driver.stat(P(f"/{name}")), NotFound)
+        assert await names(driver, "/") == []
+        await driver.stop()
+
+    asyncio.run(used())

@@ -1,0 +1,232 @@
+"""What an FTP server may do to a storage: lie, stall, die, answer what is no FTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mangrove.drivers import base
+from mangrove.drivers.base import Entry
+from mangrove.drivers.ftp import connection
+from mangrove.drivers.ftp.driver import FTP
+from mangrove.paths import TreePath
+from mangrove.problems import Changed, Forbidden, NotFound, StorageProblem, Unreachable
+from tests.unit.drivers.ftp.server import FakeServer, Session, fake_ftp
+
+P = TreePath
+
+
+def use(server: FakeServer, work: Callable[[FTP], Awaitable[Any]], **more: Any) -> None:
+    async def used() -> None:
+        async with fake_ftp(server, **more) as driver:
+            await work(driver)
+
+    asyncio.run(used())
+
+
+async def read(driver: FTP, path: str = "/f", offset: int = 0, length: int | None = None) -> bytes:
+    return b"".join([block async for block in await driver.read(P(path), offset, length)])
+
+
+def test_data_comes_from_the_host_of_the_control_connection_whatever_the_server_says() -> None:
+    server = FakeServer(data={"RETR": b"12345"})
+
+    async def lie(session: Session) -> bytes:
+        port = await server.open_passive()
+        return b"227 there (198,51,100,7,%d,%d)" % divmod(port, 256)
+
+    server.replies |= {"EPSV": b"500 what?", "PASV": lie}
+
+    async def work(driver: FTP) -> None:
+        assert await read(driver) == b"12345"
+
+    use(server, work)
+
+
+def test_an_offset_is_sent_right_before_the_transfer() -> None:
+    server = FakeServer(data={"RETR": b"45"})
+
+    async def work(driver: FTP) -> None:
+        assert await read(driver, offset=3) == b"45"
+
+    use(server, work)
+    assert server.log[server.log.index("REST 3") + 1] == "RETR /f"
+
+
+@pytest.mark.parametrize("name", ["a\rDELE b", "a\nDELE b", "a\xffb"])
+def test_a_name_cannot_hold_a_command(name: str) -> None:
+    server = FakeServer()
+
+    async def work(driver: FTP) -> None:
+        for verb in (driver.stat, driver.remove, driver.makedirs):
+            with pytest.raises(StorageProblem, match="cannot send a name"):
+                await verb(P(f"/{name}"))
+
+    use(server, work, encoding="latin-1")
+    assert server.log == []
+
+
+def test_a_name_that_the_charset_cannot_hold_is_refused_by_name() -> None:
+    async def work(driver: FTP) -> None:
+        with pytest.raises(StorageProblem, match="日本"):
+            await driver.stat(P("/日本"))
+
+    use(FakeServer(), work, encoding="windows-1252")
+
+
+def test_a_file_that_ends_early_is_no_file() -> None:
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Unreachable):
+            await read(driver)
+
+    for after in (b"226 done", b"426 broken"):
+        use(FakeServer(data={"RETR": b"123"}, after=after), work)
+
+
+def test_a_server_that_dies_in_a_listing_gives_no_listing() -> None:
+    server = FakeServer()
+
+    async def die(session: Session) -> None:
+        session.control.write(b"150 coming\r\n")
+        await server.send(b"type=file;size=1; a\r\ntype=fi")
+
+    server.replies["MLSD"] = die
+
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Unreachable):
+            await base.list_all(driver, P("/"))
+
+    use(server, work)
+
+
+def test_what_cannot_be_a_name_is_left_out_of_a_listing() -> None:
+    lines = [
+        b"type=cdir; .", b"type=pdir; ..", b"type=dir; .", b"type=file;size=1; ../up", b"type=file; a\\b", b"noise",
+        b"", b"type=file;size=1; \xff\xfe", b"type=file;size=2; .mangrove-1.part",
+        b"Type=File;Size=3;Modify=20260102030405; b",
+        b"type=OS.unix=chr-1/2; device", b"type=file;size=9; \x00", b"type=dir; d ",
+    ]  # fmt: skip
+
+    async def work(driver: FTP) -> None:
+        found = await base.list_all(driver, P("/"))
+        assert found == [Entry("b", 3, 1767323045.0, False), Entry("d ", 0, 0.0, True)]
+
+    use(FakeServer(data={"MLSD": b"\r\n".join(lines)}), work)
+
+
+def test_a_link_is_what_it_leads_to_or_is_left_out() -> None:
+    server = FakeServer(
+        data={"MLSD": b"type=OS.unix=slink:/x; to file\ntype=OS.unix=slink:; to folder\ntype=OS.unix=symlink; gone\n"}
+    )
+
+    async def enter(session: Session) -> bytes:
+        return b"250 ok" if server.log[-1].endswith("to folder") else b"550 no"
+
+    async def measure(session: Session) -> bytes:
+        return b"213 7" if server.log[-1].endswith("to file") else b"550 no"
+
+    server.replies |= {"CWD": enter, "SIZE": measure}
+
+    async def work(driver: FTP) -> None:
+        found = await base.list_all(driver, P("/"))
+        assert {entry.name: (entry.is_dir, entry.size, entry.is_link) for entry in found} == {
+            "to file": (False, 7, True), "to folder": (True, 0, True),
+        }  # fmt: skip
+
+    use(server, work)
+
+
+def test_what_is_removed_as_a_file_is_not_looked_into() -> None:
+    """A link to a folder, which some servers show as a folder."""
+    server = FakeServer()
+
+    async def work(driver: FTP) -> None:
+        await driver.remove(P("/link"))
+
+    use(server, work)
+    assert [line for line in server.log if line[:4] in ("DELE", "RMD ", "MLSD")] == ["DELE /link"]
+
+
+@pytest.mark.parametrize(
+    "reply", [b"229 no port", b"229 (|||99999999|)", b"garbage", b"999", b"229-(|||1|)\r\n" * 2000]
+)
+def test_what_is_no_ftp_is_said_to_be_none(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REPLY_SECONDS", 0.3)
+
+    async def work(driver: FTP) -> None:
+        with pytest.raises(StorageProblem):
+            await base.list_all(driver, P("/"))
+
+    use(FakeServer(replies={"EPSV": reply}), work)
+
+
+def test_a_server_that_stalls_is_unreachable_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "DATA_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "SETTLE_SECONDS", 0.1)
+
+    async def stall(session: Session) -> bytes:
+        await asyncio.sleep(1)
+        return b"250 late"
+
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Unreachable, match="in time"):
+            await driver.stat(P("/f"))
+        server.replies.clear()
+        assert (await driver.stat(P("/f"))).size == 5  # on another connection: the late answer is nobody's
+
+    server = FakeServer(replies={"MLST": stall})
+    use(server, work)
+    assert server.opened == 2
+
+
+def test_a_password_in_an_answer_is_not_shown() -> None:
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Forbidden) as caught:
+            await driver.start()
+        assert "pass word" not in str(caught.value)
+
+    use(FakeServer(replies={"PASS": b"530 no such password: pass word"}), work)
+
+
+def test_a_file_that_changed_between_is_not_read() -> None:
+    async def work(driver: FTP) -> None:
+        shown = await driver.stat(P("/f"))
+        with pytest.raises(Changed):
+            await driver.read(P("/f"), 0, None, shown._replace(size=6))
+
+    use(FakeServer(data={"RETR": b"12345"}), work)
+
+
+def test_a_server_that_takes_no_more_connections_is_waited_for() -> None:
+    server = FakeServer(data={"MLSD": b""}, replies={"CWD": b"550 no"})
+
+    async def work(driver: FTP) -> None:
+        await driver.stat(P("/f"))
+        server.greeting = b"421 too many"
+        async with driver._commands.use():
+            waiting = asyncio.create_task(driver.stat(P("/f")))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        assert (await waiting).size == 5
+
+    use(server, work)
+
+
+def test_no_connection_at_all_is_said_at_once() -> None:
+    async def work(driver: FTP) -> None:
+        with pytest.raises(Unreachable, match="no further connection"):
+            await driver.start()
+
+    use(FakeServer(greeting=b"421 too many"), work)
+
+
+def test_a_root_that_is_not_there_is_said_at_the_start() -> None:
+    async def work(driver: FTP) -> None:
+        with pytest.raises(NotFound):
+            await driver.start()
+
+    use(FakeServer(replies={"MLST": b"550 no", "CWD": b"550 no"}), work, root_folder_path="/none")

@@ -1,0 +1,95 @@
+"""What the options of an S3 storage change in what the server is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from mangrove.drivers.base import list_all
+from mangrove.drivers.s3.driver import S3
+from mangrove.drivers.s3.options import S3Options
+from mangrove.drivers.s3.pages import Page
+from mangrove.tree.listing import Listings
+from mangrove.tree.mounts import Located
+from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
+from tests.unit.tree.builders import mount
+
+BUCKET = {"bucket": "bucket", "endpoint": "", "access_key_id": "AKIDX", "secret_access_key": "y"}
+
+
+def sign(**more: Any) -> str:
+    async def link(driver: S3) -> str:
+        return (await driver.link(P("/a.txt"))).url
+
+    url: str = run_on_driver(S3Options.model_validate({"sign_url_expire": 0} | BUCKET | more), link)
+    return url
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ({}, "https://bucket.s3.amazonaws.com/a.txt"),
+        ({"region": "eu-west-1", "force_path_style": True}, "https://s3.eu-west-1.amazonaws.com/bucket/a.txt"),
+        ({"endpoint": "http://s3.test:9000", "force_path_style": True}, "http://s3.test:9000/bucket/a.txt"),
+        ({"bucket": "other"}, "https://other.s3.amazonaws.com/a.txt"),
+        ({"root_folder_path": "/in/it"}, "https://bucket.s3.amazonaws.com/in/it/a.txt"),
+    ],
+)
+def test_where_an_object_is(options: dict[str, Any], address: str) -> None:
+    assert sign(**options).partition("?")[0] == address
+
+
+def test_who_asks() -> None:
+    found = parse_qs(urlsplit(sign(region="eu-west-1", session_token="a token", access_key_id="AKIDZ")).query)
+    assert found["X-Amz-Credential"][0].split("/")[0::2] == ["AKIDZ", "eu-west-1", "aws4_request"]
+    assert found["X-Amz-Security-Token"] == ["a token"]
+    other = parse_qs(urlsplit(sign(region="eu-west-1", secret_access_key="z")).query)
+    assert "X-Amz-Security-Token" not in other
+    assert other["X-Amz-Signature"] != found["X-Amz-Signature"]
+
+
+def test_what_keeps_an_empty_folder(bucket: Bucket) -> None:
+    async def make(driver: S3) -> None:
+        await driver.makedirs(P("/d"))
+        assert await list_all(driver, P("/d")) == []
+
+    run_on_driver(bucket.options(placeholder=".keep"), make)
+    assert bucket.keys() == ["d/.keep"]
+
+
+@pytest.mark.parametrize(("minutes", "requests"), [(0, 3), (30, 1)])
+def test_a_listing_is_kept_as_long_as_the_storage_says(bucket: Bucket, minutes: int, requests: int) -> None:
+    async def look(driver: S3) -> int:
+        asked, listings = 0, Listings()
+        list_page = driver.call.list_page
+
+        async def count(prefix: str, start: str) -> Page:
+            nonlocal asked
+            asked += 1
+            return await list_page(prefix, start)
+
+        driver.call.list_page = count  # type: ignore[method-assign]
+        located = Located(driver, P("/"), mount(driver="S3", cache_expiration=minutes))
+        for _ in range(3):
+            assert len((await listings.get(located)).entries) == 1
+        return asked
+
+    bucket.put("a.txt")
+    assert run_on_driver(bucket.options(), look) == requests
+
+
+def test_the_name_under_which_it_asks(bucket: Bucket) -> None:
+    seen: list[str] = []
+
+    async def ask(driver: S3) -> None:
+        driver.client.meta.events.register(
+            "before-send.s3", lambda request, **_: seen.append(request.headers["User-Agent"].decode())
+        )
+        await driver.stat(P("/a.txt"))
+        assert [entry.name for entry in await list_all(driver, P("/"))] == ["a.txt"]
+
+    bucket.put("a.txt")
+    run_on_driver(bucket.options(user_agent="a reader/1.0"), ask)
+    assert seen and all(text.startswith("a reader/1.0") for text in seen)

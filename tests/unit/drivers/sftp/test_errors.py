@@ -1,0 +1,59 @@
+"""Errors of asyncssh as problems of the storage."""
+
+from __future__ import annotations
+
+import asyncssh
+import pytest
+
+from mangrove.drivers.sftp.errors import Failure, translate_errors
+from mangrove.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (asyncssh.SFTPNoSuchFile("x"), NotFound, "object not found"),
+        (asyncssh.SFTPNoSuchPath("x"), NotFound, "object not found"),
+        (asyncssh.SFTPPermissionDenied("x"), Forbidden, "permission denied"),
+        (asyncssh.SFTPFileAlreadyExists("x"), Exists, "file exists"),
+        (asyncssh.SFTPNotADirectory("x"), NotAFolder, "not a folder"),
+        (asyncssh.SFTPFileIsADirectory("x"), NotAFile, "not a file"),
+        (asyncssh.SFTPOpUnsupported("x"), NotSupported, "not implement"),
+        (asyncssh.SFTPConnectionLost("x"), Unreachable, "lost"),
+        (asyncssh.SFTPNoConnection("x"), Unreachable, "lost"),
+        (asyncssh.SFTPNoSpaceOnFilesystem("x"), StorageProblem, "no space"),
+        (asyncssh.SFTPBadMessage("x"), StorageProblem, "/d/name"),
+        (asyncssh.SFTPFailure("Failure"), Failure, "/d/name: Failure"),
+        (asyncssh.SFTPError(99, "odd"), Failure, "odd"),
+        (asyncssh.PermissionDenied("x"), Forbidden, "refuses the username"),
+        (asyncssh.KeyExchangeFailed("no cipher"), StorageProblem, "no cipher"),
+        (asyncssh.ChannelOpenError(1, "x"), StorageProblem, "offers no SFTP"),
+        (asyncssh.ProtocolError("x"), StorageProblem, "no SSH server"),
+        (asyncssh.ConnectionLost("x"), Unreachable, "does not answer"),
+        (ConnectionRefusedError(), Unreachable, "does not answer"),
+        (TimeoutError(), Unreachable, "does not answer"),
+        (UnicodeError("label too long"), StorageProblem, "name"),
+    ],
+)
+def test_an_error_becomes_a_problem(error: Exception, kind: type[StorageProblem], text: str) -> None:
+    with pytest.raises(StorageProblem) as raised, translate_errors("/d/name"):
+        raise error
+    assert type(raised.value) is kind
+    assert text in raised.value.message
+    assert raised.value.__cause__ is error
+
+
+def test_problems_and_faults_pass() -> None:
+    for error in (NotFound(), KeyError("x")):
+        with pytest.raises(type(error)) as raised, translate_errors():
+            raise error
+        assert raised.value is error

@@ -1,0 +1,47 @@
+"""Names on an SMB server."""
+
+from __future__ import annotations
+
+import pytest
+
+from mangrove.drivers.smb.names import Root, is_possible
+from mangrove.paths import TreePath
+from mangrove.problems import NotFound, StorageProblem
+
+P = TreePath
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "a.b", ".hidden", " a", "日本", "con fusion", "console", "com10", "n" * 255, "🌳" * 127]
+)
+def test_what_a_server_holds(name: str) -> None:
+    assert is_possible(name)
+    assert Root(P("/top")).make(P(f"/d/{name}")) == f"top\\d\\{name}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a?", "*", "a:b", '"', "<", ">", "|", "a.", "a ", "CON", "con.txt", "Lpt1 .x", "n" * 256, "🌳" * 128, "\x01"],
+)
+def test_what_no_server_holds(name: str) -> None:
+    root = Root(P("/"))
+    assert not is_possible(name)
+    with pytest.raises(StorageProblem) as raised:
+        root.make(P(f"/{name}/f"))
+    assert repr(name) in str(raised.value)
+    with pytest.raises(NotFound):
+        root.find(P(f"/{name}/f"))
+
+
+def test_a_root_is_written_in_many_ways() -> None:
+    for text in (".", "/", "", "./"):
+        root = Root(P(text))
+        assert (root.find(P("/")), root.find(P("/a/b")), root.depth) == ("", "a\\b", 0)
+    for text in ("a/b", "/a/b/", "a\\b", "./a/b"):
+        root = Root(P(text))
+        assert (root.find(P("/")), root.find(P("/c")), root.depth) == ("a\\b", "a\\b\\c", 2)
+
+
+def test_unfinished_files_are_not_found() -> None:
+    with pytest.raises(NotFound):
+        Root(P("/")).find(P("/d/.mangrove-12.part"))

@@ -1,0 +1,212 @@
+"""Records that another program wrote are refused, whatever it wrote; sealed text opens in its place alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+
+from mangrove import runtime
+from mangrove.problems import Problem
+from mangrove.records import integrity, metas, settings, sshkeys, storages, tasks, users
+from mangrove.records.base import Protected, Record, RecordMissing
+from mangrove.records.integrity import Refusals
+from mangrove.records.tasks import NewTask, TaskView
+
+pytestmark = pytest.mark.usefixtures("records")
+NOW = datetime.now(UTC)
+VIEW = TaskView("t1", "name", "ann", 0, 0, "", 0.0, None, None, 0, "")
+Item = dict[str, Any]
+
+
+class Table:
+    """A table as any program sees it."""
+
+    def __init__(self, endpoint: str, kind: str) -> None:
+        self._client = boto3.client("dynamodb", endpoint_url=endpoint)
+        self._table = {"TableName": f"mangrove-{kind}"}
+
+    def read(self) -> list[Item]:
+        items: list[Item] = self._client.scan(**self._table)["Items"]
+        return sorted(items, key=str)
+
+    def write(self, item: Item) -> None:
+        self._client.put_item(**self._table, Item=item)
+
+
+@pytest.fixture
+def open_table(engine: str) -> Callable[[str], Table]:
+    return lambda kind: Table(engine, kind)
+
+
+def make_storage(path: str) -> None:
+    storages.create(mount_path=path, driver="Local", addition='{"root_folder_path": "/a"}', modified=NOW)
+
+
+def make_key(user_id: int) -> None:
+    sshkeys.create(user_id=user_id, title="t", name=f"{user_id}#t", text="x", fingerprint="f", added=NOW, last_used=NOW)
+
+
+MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "users": (lambda: users.create(username="ann", password_hash="h", role=0), users.all),
+    "metas": (lambda: metas.create(path="/a", password="p", read_users=[1]), metas.all),
+    "settings": (lambda: settings.save({"token": "t"}), settings.all),
+    "storages": (lambda: make_storage("/s"), storages.all),
+    "sshkeys": (lambda: make_key(1), sshkeys.all),
+}
+
+
+def change(value: dict[str, Any]) -> dict[str, Any]:
+    """Another value of the same type."""
+    ((kind, one),) = value.items()
+    if kind == "BOOL":
+        return {kind: not one}
+    return {kind: one[:-1] + bytes([one[-1] ^ 1]) if kind == "B" else {"N": "77", "S": f"{one}x"}[kind]}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_record_in_which_any_attribute_was_changed_removed_or_added_is_refused(
+    open_table: Callable[[str], Table], kind: str
+) -> None:
+    make, read_all = MAKERS[kind]
+    make()
+    table, before = open_table(kind), read_all()
+    (item,) = table.read()
+    forged = [item | {name: change(value)} for name, value in item.items() if name not in ("id", "key")]
+    forged += [{one: value for one, value in item.items() if one != name} for name in item if name not in ("id", "key")]
+    forged += [item | {"new": {"S": ""}}, item | {"mac": {"S": "x"}}, item | {"mac": {"B": b""}}]
+    for one in forged:
+        table.write(one)
+        found = read_all()
+        assert not found or (kind == "metas" and found[0].read_users == metas.NOBODY), one
+    table.write(item)
+    assert read_all() == before
+
+
+def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
+    open_table: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = (users.create(username=name, password_hash="h") for name in ("ann", "bob"))
+    table = open_table("users")
+    (first,) = (item for item in table.read() if item["id"] == {"N": str(ann.id)})
+    named: list[object] = []
+    monkeypatch.setattr(integrity, "log_warning", lambda message, **facts: named.append(facts))
+    table.write(first | {"role": {"N": "2"}})
+    for _ in range(2):
+        assert users.all() == [bob]
+        assert users.get_many([ann.id, bob.id]) == {bob.id: bob}
+        with pytest.raises(RecordMissing):
+            users.get(ann.id)
+        with pytest.raises(RecordMissing):
+            users.change(ann.id, permission=1)
+    assert integrity.has_refused("users")
+    assert named == [{"table": "users", "key": str(ann.id)}]
+    table.write(first)
+    assert users.all() == [ann, bob]
+    assert not integrity.has_refused("users")
+
+
+@pytest.mark.parametrize("kind", ["users", "storages"])
+def test_a_whole_record_does_not_count_under_another_key_or_in_another_table(
+    open_table: Callable[[str], Table], kind: str
+) -> None:
+    make, read_all = MAKERS[kind]
+    make()
+    table, before = open_table(kind), read_all()
+    (item,) = table.read()
+    table.write(item | {"id": {"N": "5"}})
+    open_table("metas").write(item)
+    assert read_all() == before
+    assert metas.all() == []
+
+
+def test_a_refused_rule_locks_its_folder_until_an_administrator_saves_it(open_table: Callable[[str], Table]) -> None:
+    rule = metas.create(path="/a", password="p", readme="r")
+    table = open_table("metas")
+    (item,) = table.read()
+    table.write(item | {"path": {"S": "/else"}, "password": {"B": b""}})
+    (locked,) = metas.all()
+    assert (locked.path, locked.read_users, locked.read_users_sub) == ("/a", metas.NOBODY, True)
+    assert (locked.write_users, locked.write_users_sub) == (metas.NOBODY, True)
+    saved = metas.change(rule.id, read_users=None, write_users=None, password="q")
+    assert metas.all() == [saved]
+    assert (saved.path, saved.password, integrity.has_refused("metas")) == ("/a", "q", False)
+
+
+@pytest.mark.parametrize("item", [
+    {"id": {"N": "9"}, "path": {"S": "/"}},
+    {"id": {"N": "9"}, "path": {"S": "/"}, "sealed_path": {"B": b"short"}, "version": {"N": "1"}},
+    {"id": {"N": "9"}, "path": {"S": "/"}, "sealed_path": {"S": "/"}, "version": {"N": "1"}},
+])  # fmt: skip
+def test_a_rule_that_another_program_made_locks_nothing(open_table: Callable[[str], Table], item: Item) -> None:
+    rule = metas.create(path="/a")
+    open_table("metas").write(item)
+    assert metas.all() == [rule]
+
+
+def test_a_rule_locks_no_other_folder_by_the_seal_of_another(open_table: Callable[[str], Table]) -> None:
+    metas.create(path="/a")
+    table = open_table("metas")
+    (item,) = table.read()
+    table.write(item | {"id": {"N": "9"}})
+    assert [rule.path for rule in metas.all()] == ["/a"]
+
+
+@pytest.mark.parametrize("name", ["facts", "owner", "kind", "id"])
+def test_what_a_task_is_for_opens_in_its_record_beside_its_owner_and_kind_alone(
+    open_table: Callable[[str], Table], name: str
+) -> None:
+    task = tasks.create(NewTask("copy", 7, VIEW, {"from": "/a"}))
+    assert tasks.acquire_lease(task.id, "me", 60).spec == {"from": "/a"}
+    table = open_table("tasks")
+    (item,) = table.read()
+    table.write(item | {name: {"S": "t2"} if name == "id" else change(item[name])})
+    with pytest.raises(Problem, match="sealed with another key, or elsewhere"):
+        tasks.get("t2" if name == "id" else task.id)
+
+
+def test_a_protected_record_is_neither_updated_nor_refreshed_in_parts() -> None:
+    user = users.UserRecord.get(users.create(username="ann", password_hash="h").id)
+    for work in (
+        lambda: user.update(actions=[users.UserRecord.role.set(2)]),
+        lambda: user.get_update_kwargs_from_instance(actions=[users.UserRecord.role.set(2)]),
+        user.refresh,
+    ):
+        with pytest.raises(TypeError):
+            work()
+
+
+def test_numbers_that_the_engine_might_write_in_another_way_are_not_saved() -> None:
+    for number in (1.0, 1e30, True):
+        with pytest.raises(TypeError, match="order is no whole number"):
+            storages.create(mount_path="/a", driver="Local", modified=NOW, order=number)
+    for number in (-5, 0, 10**20):
+        make_storage(f"/{number}")
+        id = storages.all()[0].id
+        storages.change(id, order=number)
+        assert storages.get(id).order == number
+
+
+def test_sealed_text_is_never_written_open() -> None:
+    record = tasks.TaskRecord("t1")
+    with pytest.raises(Exception, match=r"(?i)clear|bytes"):  # whatever the engine's client says
+        record.update(actions=[tasks.TaskRecord.spec.set("in clear")])
+
+
+def test_what_grants_something_is_protected() -> None:
+    def list_models(base: type[Record]) -> set[str]:
+        return {name for one in base.__subclasses__() for name in {one.__name__, *list_models(one)}}
+
+    protected = {"UserRecord", "MetaRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "SchemaVersion"}
+    assert list_models(Protected) == protected | {"Versioned"}
+
+
+def test_refused_names_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integrity, "MAX_NAMED", 3)
+    for number in range(10):
+        integrity.refuse("users", str(number))
+    assert len(runtime.get(Refusals)._refused) <= 3
+    assert integrity.has_refused("users")

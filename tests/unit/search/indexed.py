@@ -1,0 +1,177 @@
+"""Storages with names in the index, and what a search should answer of them, said in plain Python."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from mangrove import runtime
+from mangrove.paths import TreePath
+from mangrove.search.database import Database
+from mangrove.search.names import encode_name, make_legible
+from mangrove.search.query import Filters, Hit, Place
+from mangrove.search.segments import Manifest, Segments
+from mangrove.search.words import fold
+
+NAMES = "folder UINTEGER, name VARCHAR, folded VARCHAR, is_dir BOOLEAN, size BIGINT, modified DOUBLE"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name in a folder, inside its storage."""
+
+    path: str
+    name: str
+    is_dir: bool = False
+    size: int | None = 1
+    modified: float = 1.0
+
+    @property
+    def folded(self) -> str:
+        return make_legible(fold(self.name))
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        name, folded = encode_name(self.name), self.folded
+        return None if folded == name else name, folded, self.is_dir, self.size, self.modified
+
+
+class NotingDatabase(Database):
+    """Keeps the statements that were run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.statements: list[str] = []
+
+    async def run(self, statement: str, parameters: Sequence[Any] = (), *, seconds: float = 2.0) -> list[Any]:
+        self.statements.append(statement)
+        return await super().run(statement, parameters, seconds=max(seconds, 30))
+
+
+@dataclass
+class Storage:
+    """One storage: what the index says of it, what was read again, what does not count."""
+
+    id: int
+    mount: str = "/"
+    indexed: list[Row] = field(default_factory=list)
+    fresh: list[Row] = field(default_factory=list)
+    masked: list[tuple[str, bool]] = field(default_factory=list)
+    others: tuple[str, ...] = ()
+
+    def select(self) -> list[Row]:
+        """The rows that count."""
+        rows = [row for row in self.indexed if not any(_is_masked(row.path, *mask) for mask in self.masked)]
+        return [row for row in rows + self.fresh if not self._is_elsewhere(row)]
+
+    def _is_elsewhere(self, row: Row) -> bool:
+        path = row.path.rstrip("/") + "/" + row.name
+        return any(path == other or f"{row.path}/".startswith(f"{other}/") for other in self.others)
+
+    def make_place(self, segments: Segments | None, root: str = "/") -> Place:
+        others = tuple(TreePath(other) for other in self.others)
+        return Place(self.id, segments, TreePath(self.mount), TreePath(root), others)
+
+
+def _is_masked(path: str, mask: str, deep: bool) -> bool:
+    return path == mask or (deep and path.startswith(mask.rstrip("/") + "/"))
+
+
+class Index:
+    """Segments and tables for some storages, in the present runtime."""
+
+    def __init__(self, folder: Path, storages: Sequence[Storage]) -> None:
+        self.storages = storages
+        self.database = NotingDatabase(folder)
+        runtime.put(Database, self.database)
+        self._folder = folder
+        self._segments = {one.id: self._write(one) if one.indexed else None for one in storages}
+        asyncio.run(self.database.change([one for storage in storages for one in _lay_over(storage)], seconds=30))
+
+    def _write(self, storage: Storage) -> Segments:
+        """Two files of names, with row groups as small as they get."""
+        paths = sorted({row.path for row in storage.indexed}, key=lambda path: (path.count("/"), path))
+        rows = [(paths.index(row.path), *row.columns) for row in storage.indexed]
+        rows.sort(key=lambda row: row[0])
+        half = len(rows) // 2
+        names = [self._copy(f"{storage.id}-{n}", NAMES, part) for n, part in enumerate((rows[:half], rows[half:]))]
+        folders = self._copy(f"{storage.id}", "id UINTEGER, path VARCHAR", list(enumerate(map(encode_name, paths))))
+        manifest = Manifest(names=[], folders=[], count=len(rows), folder_count=len(paths), began=0, finished="")
+        return Segments(storage.id, manifest, tuple(names), (folders,))
+
+    def _copy(self, name: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> Path:
+        file = self._folder / f"{name}.parquet"
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE TABLE written ({columns})")
+            if rows:
+                connection.execute(*_insert("written", rows))
+            connection.execute("COPY written TO ? (FORMAT parquet, ROW_GROUP_SIZE 2048)", [str(file)])
+        return file
+
+    def make_places(self, roots: dict[int, str] | None = None) -> list[Place]:
+        """All storages, or those with a root here."""
+        chosen = roots if roots is not None else {one.id: "/" for one in self.storages}
+        return [one.make_place(self._segments[one.id], chosen[one.id]) for one in self.storages if one.id in chosen]
+
+    def find(
+        self, places: Sequence[Place], filters: Filters, sees: Callable[[Hit], bool] = lambda hit: True
+    ) -> list[Hit]:
+        """All hits, in order."""
+        roots = {place.storage_id: place.root for place in places}
+        found = [
+            (row, hit)
+            for one in self.storages
+            if one.id in roots
+            for row in one.select()
+            if is_below(row.path, roots[one.id]) and passes(row, filters)
+            if sees(hit := make_hit(one, row))
+        ]
+        found.sort(
+            key=lambda pair: (filters.keywords.rank(pair[0].folded), pair[0].folded, pair[1].parent, pair[1].name)
+        )
+        return [hit for _, hit in found]
+
+
+def _lay_over(storage: Storage) -> list[tuple[str, list[Any]]]:
+    fresh = [(storage.id, encode_name(row.path), *row.columns) for row in storage.fresh]
+    masked = [(storage.id, encode_name(path), deep) for path, deep in storage.masked]
+    return [_insert(table, rows) for table, rows in (("fresh_names", fresh), ("masked", masked)) if rows]
+
+
+def _insert(table: str, rows: Sequence[tuple[Any, ...]]) -> tuple[str, list[Any]]:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return f"INSERT INTO {table} SELECT {', '.join('unnest(?)' for _ in columns)}", columns
+
+
+def make_hit(storage: Storage, row: Row) -> Hit:
+    path = storage.mount.rstrip("/") + row.path
+    return Hit(TreePath(path), row.name, row.is_dir, row.size, row.modified)
+
+
+def is_below(path: str, root: str) -> bool:
+    return root == "/" or path == root or path.startswith(f"{root}/")
+
+
+def passes(row: Row, filters: Filters) -> bool:
+    """What the filters say, and the keywords by their own `matches`."""
+    is_sized = filters.min_size is not None or filters.max_size is not None
+    is_timed = filters.since is not None or filters.until is not None
+    refusals = (
+        filters.scope == 1 and not row.is_dir,
+        filters.scope > 1 and row.is_dir,
+        (is_sized or filters.extensions) and row.is_dir,
+        is_sized and row.size is None,
+        filters.min_size is not None and (row.size or 0) < filters.min_size,
+        filters.max_size is not None and (row.size or 0) > filters.max_size,
+        is_timed and row.modified == 0,
+        filters.since is not None and row.modified < filters.since,
+        filters.until is not None and row.modified > filters.until,
+        filters.extensions and not re.search(rf"\.({'|'.join(map(re.escape, filters.extensions))})\Z", row.folded),
+    )
+    return not any(refusals) and filters.keywords.matches(row.folded)

@@ -1,0 +1,80 @@
+"""A tree whose storages have an index, and the searches of one user in it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+from mangrove import runtime
+from mangrove.drivers.base import list_all
+from mangrove.paths import TreePath
+from mangrove.records import index_marks
+from mangrove.search import words
+from mangrove.search.database import Database
+from mangrove.search.find import Found, find
+from mangrove.search.query import Filters
+from mangrove.search.segments import Manifest, SegmentStore
+from mangrove.search.writing import FolderWriter, SegmentWriter, finish
+from mangrove.tree import mounts
+from mangrove.tree.journal import Journal
+from mangrove.tree.mounts import Mount
+from tests.unit.tree.environment import TreeEnv
+
+_numbers = count()
+
+
+class SearchEnv:
+    """`tree`: its storages, rules and user."""
+
+    def __init__(self, tree: TreeEnv) -> None:
+        self.tree = tree
+        tree.set(search_index="database", auto_update_index="true")
+
+    def close(self) -> None:
+        runtime.get(Database).close()
+
+    def index(self, *mount_paths: str) -> None:
+        """Write the index of these storages, of all if none is named, as the machine does when nobody changes anything
+        meanwhile."""
+        for mount in self.tree.run(mounts.ready()).mounts:
+            if not mount_paths or mount.path in mount_paths:
+                self.tree.run(_write_index(mount))
+                index_marks.delete_of(mount.storage.id)
+        runtime.put(Journal, Journal())  # nothing is known to be marked
+
+    def search(
+        self, keywords: str, parent: str = "/", start: int = 0, count: int = 1000, password: str = "", **filters: Any
+    ) -> Found:
+        access = self.tree.access(parent, password=password)
+        return self.tree.run(find(access, Filters(words.parse(keywords), **filters), start, count))
+
+    def find(self, keywords: str, parent: str = "/", **options: Any) -> list[str]:
+        """The tree paths of what is found, in order; the total is their number."""
+        found = self.search(keywords, parent, **options)
+        assert found.total == len(found.hits)
+        return [str(hit.parent / hit.name) for hit in found.hits]
+
+
+async def _write_index(mount: Mount) -> None:
+    store, driver = runtime.get(SegmentStore), await mount.get_driver()
+    folder, number = store.make_work_folder(mount.storage.id), next(_numbers)
+    names, folders = SegmentWriter(folder, f"names-{number}"), FolderWriter(folder, f"folders-{number}")
+    waiting = [TreePath("/")]
+    for id, path in enumerate(waiting):  # which grows
+        entries = await list_all(driver, path)
+        folders.add([(id, path)])
+        names.add(id, entries)
+        waiting += [path / entry.name for entry in entries if entry.is_dir]
+    files = await finish(names, folders)
+    for file in files:
+        await store.store(mount.storage.id, file)
+    made = Manifest(
+        names=[files[0].name],
+        folders=[files[1].name],
+        count=names.count,
+        folder_count=folders.count,
+        began=0.0,
+        finished=datetime.now(UTC).isoformat(),
+    )
+    await store.commit(mount.storage.id, made)

@@ -1,0 +1,99 @@
+"""Which names a hide line may match, as the database says it, compared with what the line itself says."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from mangrove.patterns import InvalidPattern, compile_pattern
+from mangrove.search.database import Database
+from mangrove.search.hits import Doubts
+from mangrove.search.statements import find_doubtful
+
+PIECES = (
+    "a", "b", "B", "Z", "k", "s", "ß", "É", "é", "文", "😀", "\u212a", "\u017f", "e\u0301", " ", "\n", "\t", "'", "%",
+    ".", "*", "+?", "|", "^", "$", "(", ")", "[ab]", "[^a]", "[a-z]", "[À-ÿ]", "[[:alpha:]]", "{2}", "{1,3}", "_",
+    r"\w", r"\W", r"\d", r"\b", r"\B", r"\s", r"\pL", r"\p{Greek}", r"\P{Lu}", r"\C", r"\z", r"\A", r"\Qa.", r"\E",
+    "(?i)", "(?s)", "(?m)", "(?-i)", "(?U)", "(?si:", "(?P<n>", "(?:", r"\.", r"\x41", r"\x{6587}", r"\\",
+)  # fmt: skip
+LETTERS = [
+    *"abBZkKsS.*' %_\\\n\t-7",
+    "\u212a",
+    "\u017f",
+    "ß",
+    "ẞ",
+    "É",
+    "é",
+    "e\u0301",
+    "文",
+    "😀",
+    "Σ",
+    "ς",
+    "ῼ",
+    "\U00010d50",
+]
+
+
+def make_names(dice: random.Random, count: int) -> list[str]:
+    return ["".join(dice.choices(LETTERS, k=dice.randint(0, 6))) for _ in range(count)]
+
+
+async def select(database: Database, doubts: Doubts, names: Sequence[str]) -> set[str]:
+    found = find_doubtful(doubts)
+    rows = "SELECT name FROM (SELECT unnest(?::VARCHAR[]) AS name, FALSE AS is_dir)"
+    return {name for (name,) in await database.run(f"{rows} WHERE {found.text}", (list(names), *found.parameters))}
+
+
+def test_no_name_is_missed_that_a_line_matches(tmp_path: Path) -> None:
+    dice, database = random.Random(4), Database(tmp_path)
+
+    async def check() -> int:
+        checked = 0
+        for _ in range(1500):
+            line = "".join(dice.choices(PIECES, k=dice.randint(1, 5)))
+            try:
+                pattern = compile_pattern(line)
+            except InvalidPattern:
+                continue
+            names = make_names(dice, 40)
+            matched, doubts = {name for name in names if pattern.search(name)}, Doubts((line,), False)
+            accepts = find_doubtful(doubts)
+            assert await database.accepts(f"SELECT {accepts.text} FROM (SELECT 'x' AS name)", accepts.parameters), line
+            found = await select(database, doubts, names)
+            assert matched <= found, (line, matched - found)
+            assert {name for name in found if name.isascii()} <= matched, (line, found - matched)
+            checked += 1
+        return checked
+
+    try:
+        assert asyncio.run(check()) > 500
+    finally:
+        database.close()
+
+
+def test_names_that_are_stored_otherwise_and_folders_are_in_doubt_whatever_they_are_called(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    try:
+        assert asyncio.run(select(database, Doubts(("b", "c"), False), ["a", "b", "c", "\x1adc80"])) == {
+            "b",
+            "c",
+            "\x1adc80",
+        }
+        assert asyncio.run(select(database, Doubts((), False), ["a"])) == set()
+        assert find_doubtful(Doubts((), True)).text.endswith("OR is_dir)")
+    finally:
+        database.close()
+
+
+def test_what_is_no_pattern_for_the_database_is_not_asked_for(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    try:
+        for line in ("(", "[z-a]", r"\p{Nosuch}"):
+            doubtful = find_doubtful(Doubts((line,), False))
+            assert not asyncio.run(
+                database.accepts(f"SELECT {doubtful.text} FROM (SELECT 'x' AS name)", doubtful.parameters)
+            )
+    finally:
+        database.close()

@@ -1,0 +1,34 @@
+"""What a caller finds who lists a folder, and every folder that the listing shows, as deep as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import orjson
+
+from mangrove.problems import Problem
+from mangrove.tree import browse
+from mangrove.tree.access import PathAccess
+from mangrove.tree.browse import Slice
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shown:
+    """One row of a listing."""
+
+    parent: str
+    name: str
+    is_dir: bool
+
+
+async def walk(access: PathAccess) -> set[Shown]:
+    """All rows of all listings; a folder that cannot be listed has none."""
+    try:
+        listing = await browse.list_folder(access, Slice(), False, "")
+    except Problem:
+        return set()
+    rows = orjson.loads(orjson.dumps(listing["content"]))
+    found = {Shown(str(access.path), row["name"], row["is_dir"]) for row in rows}
+    below = [access.with_path(access.path / row["name"]) for row in rows if row["is_dir"]]
+    return found.union(*await asyncio.gather(*map(walk, below)))

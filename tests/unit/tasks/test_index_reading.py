@@ -1,0 +1,104 @@
+"""The folders of a walk, listed one or many with a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.folder_batches import FolderBatch, ListsFolders
+from mangrove.paths import TreePath
+from mangrove.problems import Forbidden
+from mangrove.tasks.index_reading import AT_ONCE, FolderReader
+
+PATHS = [TreePath(f"/{number}") for number in range(20)]
+
+
+class Single:
+    """A storage that lists one folder with a call, each of two names; the seventh one is closed."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+        self._running = 0
+        self.most = 0  # calls at once
+
+    async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        self._running += 1
+        self.most = max(self.most, self._running)
+        await asyncio.sleep(self._seconds)
+        self._running -= 1
+        if path == "/7":
+            raise Forbidden
+        yield [Entry(f"{path} first", 0, 0.0, False)]
+        yield [Entry(f"{path} second", 0, 0.0, False)]
+
+
+class Many(Single):
+    """The same for many folders with a call."""
+
+    async def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
+        self._running += 1
+        self.most = max(self.most, self._running)
+        for number, path in enumerate(paths):
+            await asyncio.sleep(self._seconds)
+            problem = Forbidden() if path == "/7" else None
+            yield [FolderBatch(number, [] if problem else [Entry(f"{path} {which}", 0, 0.0, False)], problem)
+                   for which in (["first"] if problem else ["first", "second"])]  # fmt: skip
+        self._running -= 1
+
+
+async def read(reader: FolderReader, paths: Sequence[TreePath] = PATHS) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+
+    async def take(batch: Sequence[FolderBatch]) -> None:
+        for one in batch:
+            found.setdefault(one.number, []).extend(entry.name for entry in one.entries)
+            if one.problem is not None:
+                found[one.number].append(one.problem.message)
+
+    await reader.read(paths, take)
+    return found
+
+
+def make_reader(storage: Single) -> FolderReader:
+    return FolderReader(cast(Driver, storage))
+
+
+WANTED = {number: [f"/{number} first", f"/{number} second"] for number in range(20)} | {7: [Forbidden().message]}
+
+
+@pytest.mark.parametrize("kind", [Single, Many])
+def test_what_is_in_each_folder_is_handed_over(kind: type[Single]) -> None:
+    assert isinstance(kind(), ListsFolders) is (kind is Many)
+    for seconds in (0.0, 0.001):
+        reader = make_reader(kind(seconds))
+        for _ in range(2):
+            assert asyncio.run(read(reader)) == WANTED
+        assert asyncio.run(read(reader, [])) == {}
+
+
+def test_some_calls_are_under_way_at_once_where_each_is_for_one_folder() -> None:
+    storage = Single(0.001)
+    asyncio.run(read(make_reader(storage)))
+    assert storage.most == AT_ONCE
+
+
+def test_one_call_for_many_folders_is_under_way_at_once_until_the_storage_is_found_slow() -> None:
+    storage = Many(0.001)
+    reader = make_reader(storage)
+    asyncio.run(read(reader))
+    assert storage.most == 1
+    asyncio.run(read(reader))
+    assert storage.most > 4
+
+
+def test_what_takes_the_entries_may_end_it() -> None:
+    async def take(batch: Sequence[FolderBatch]) -> Any:
+        raise batch[0].problem or Forbidden("no more")
+
+    for storage in (Single(), Many()):
+        with pytest.raises(Forbidden):
+            asyncio.run(make_reader(storage).read(PATHS, take))

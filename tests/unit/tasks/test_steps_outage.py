@@ -1,0 +1,178 @@
+"""Slices of work while the records do not answer: nothing fails, and nothing that was done is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mangrove.problems import RecordsUnavailable, StorageProblem
+from mangrove.records import tasks
+from mangrove.records.base import RecordMissing, RecordRefused
+from mangrove.records.tasks import Task
+from mangrove.tasks import leases, queue, steps
+from mangrove.tasks.kinds import State
+from mangrove.tasks.queue import Opening
+from mangrove.tasks.specs import PartialFile, Spec, TransferSpec
+from tests.task_env import RecordingStarter
+from tests.unit.local.test_runner import wait
+from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_slice, settle
+
+BEAT = 0.02
+
+
+@pytest.fixture
+def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+    """A task that no worker holds."""
+    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
+    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+
+
+@pytest.fixture
+def outage(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
+    """Lets so many writes of progress fail; how many are left to fail."""
+    keep = tasks.save
+
+    def begin(count: int) -> list[int]:
+        left = [count]
+
+        def save(*args: Any, **changes: Any) -> Task:
+            left[0] -= 1
+            if left[0] >= 0:
+                raise RecordsUnavailable
+            return keep(*args, **changes)
+
+        monkeypatch.setattr(tasks, "save", save)
+        return left
+
+    return begin
+
+
+async def count(run: CountRun) -> bool:
+    """Work in which the cursor goes on by one."""
+    run.cursor.at += 1
+    return True
+
+
+def test_heartbeats_that_fail_do_not_end_the_work(task: Task, outage: Callable[[int], list[int]]) -> None:
+    left = outage(3)
+
+    async def work(run: CountRun) -> bool:
+        await asyncio.to_thread(wait, lambda: left[0] < 0)
+        return await count(run)
+
+    assert run_slice(task, work) is True
+
+
+def test_work_ends_when_nothing_was_renewed_for_the_time_of_a_lease(
+    task: Task, outage: Callable[[int], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LEASE_SECONDS", BEAT * 4)
+    outage(1000)
+
+    async def work(run: CountRun) -> bool:
+        await asyncio.sleep(20)
+        return False
+
+    with pytest.raises(RecordsUnavailable):
+        run_slice(task, work)
+
+
+def test_what_a_short_slice_left_to_be_written_is_there_for_the_next_one_whatever_happens_to_it(
+    task: Task, outage: Callable[[int], list[int]]
+) -> None:
+    for _ in range(3):
+        assert run_slice(task, count) is True
+    assert read(task) == task  # not a write yet
+    left = outage(1)
+    with pytest.raises(RecordsUnavailable):
+        run_slice(task, fail_with(StorageProblem("no")))
+    assert left == [0]
+    with pytest.raises(ZeroDivisionError):
+        run_slice(task, fail_with(ZeroDivisionError()))
+    assert run_slice(task, count) is True
+    with pytest.raises(StorageProblem):
+        run_slice(task, fail_with(StorageProblem("no")))
+    assert read_at(task) == 4
+
+
+def test_what_is_left_to_be_written_is_written_by_settling_also_at_the_second_try(
+    task: Task, outage: Callable[[int], list[int]]
+) -> None:
+    assert run_slice(task, count) is True
+    outage(1)
+    with pytest.raises(RecordsUnavailable):
+        settle(task)
+    settle(task)
+    assert (read_at(task), read(task).done, read(task).view.state) == (1, True, State.SUCCEEDED)
+
+
+@pytest.mark.parametrize("name", ["RecordsUnavailable", "Busy"])
+def test_a_task_that_could_not_be_worked_on_is_not_settled_but_left_for_later(task: Task, name: str) -> None:
+    async def clean(run: CountRun, state: State) -> None:
+        raise AssertionError
+
+    assert asyncio.run(steps.settle(task.id, {"Error": name}, SCHEMA, clean)) is True
+    assert read(task) == task
+
+
+@pytest.mark.parametrize("change", [tasks.delete, None])
+def test_a_superseded_execution_leaves_the_task_for_later_only_while_there_is_one(task: Task, change: Any) -> None:
+    async def clean(run: CountRun, state: State) -> None:
+        raise AssertionError
+
+    if change is not None:
+        change(task.id)
+    assert asyncio.run(steps.settle(task.id, {"Error": "Superseded"}, SCHEMA, clean)) is (change is None)
+
+
+def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_one(task: Task) -> None:
+    seen: list[tuple[State, bool]] = []
+
+    async def clean(run: CountRun, state: State) -> None:
+        seen.append((state, run.task.removed))
+        if not run.task.removed:
+            tasks.mark_removed(task)
+
+    assert run_slice(task, do_nothing) is False
+    asyncio.run(steps.settle(task.id, {}, SCHEMA, clean))
+    assert seen == [(State.SUCCEEDED, False), (State.CANCELED, True)]
+    with pytest.raises(RecordMissing):
+        read(task)
+
+
+def test_a_task_whose_record_grows_too_large_ends_with_that_reason_and_is_not_tried_for_ever(task: Task) -> None:
+    async def grow(run: CountRun) -> bool:
+        run.cursor.at += 1
+        run.cursor.partial = PartialFile(path="x" * 500_000, key="", length=1)
+        await run.save()
+        raise AssertionError
+
+    with pytest.raises(RecordRefused) as refused:
+        run_slice(task, grow)
+    assert read(task).view.error == refused.value.message == "the record is too large or not well-formed"
+    settle(task, "RecordRefused")
+    assert (read(task).done, read(task).view.state, read_at(task)) == (True, State.FAILED, 0)
+    assert read(task).view.error == refused.value.message
+
+
+def test_a_short_slice_that_left_what_is_too_large_to_be_written_is_settled_at_the_second_try(task: Task) -> None:
+    async def grow(run: CountRun) -> bool:
+        run.cursor.partial = PartialFile(path="x" * 500_000, key="", length=1)
+        return True
+
+    assert run_slice(task, grow) is True
+    with pytest.raises(RecordRefused):
+        settle(task)
+    settle(task)
+    assert (read(task).done, read(task).view.state) == (True, State.FAILED)
+    assert read(task).view.error == RecordRefused.text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_task_that_is_too_large_is_refused_when_it_is_opened(task: Task, count: int) -> None:
+    spec = TransferSpec(source="/" + "x" * 500_000, target_dir="/", name="", overwrite=False)
+    with pytest.raises(RecordRefused):
+        queue.open_many("copy", OWNER.user, [Opening("too large", spec)] * count)

@@ -1,0 +1,77 @@
+"""Work in slices gives what the same work at once gives, and lets others have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Generator
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from mangrove.slices import SLICE, in_slices, run_in_slices, sort_in_slices
+
+
+def choose_numbers(count: int, values: int) -> list[int]:
+    chance = random.Random(count)
+    return [chance.randrange(values) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, SLICE, SLICE + 1, 10 * SLICE])
+@pytest.mark.parametrize("values", [1, 2, 100, 1 << 40])
+@pytest.mark.parametrize("key", [None, lambda number: -number, lambda number: number // 10])
+def test_sorting_in_slices_is_sorting(count: int, values: int, key: Callable[[int], int] | None) -> None:
+    numbers = choose_numbers(count, values)
+    assert list(chain.from_iterable(sort_in_slices(numbers, key))) == sorted(numbers, key=key)
+
+
+def test_no_part_of_a_sort_is_long() -> None:
+    parts = list(sort_in_slices(choose_numbers(30 * SLICE, 1 << 40)))
+    assert max(map(len, parts)) < 4 * SLICE
+
+
+def test_equal_things_keep_their_order_while_they_are_sorted() -> None:
+    numbers = choose_numbers(5 * SLICE, 7)
+    order = list(chain.from_iterable(sort_in_slices(range(len(numbers)), numbers.__getitem__)))
+    assert order == sorted(range(len(numbers)), key=numbers.__getitem__)
+
+
+def count_slowly(rounds: int) -> Generator[None, None, int]:
+    for _ in range(rounds):
+        time.sleep(0.001)
+        yield
+    return rounds
+
+
+def test_others_have_their_turn_while_work_goes_on() -> None:
+    async def go() -> None:
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        other = asyncio.create_task(take_turns())
+        assert await run_in_slices(count_slowly(50)) == 50
+        assert turns > 10
+        turns = 0
+        async for _ in in_slices(range(20)):
+            time.sleep(0.001)  # noqa: ASYNC251 - what takes this long here is work
+        assert turns > 3
+        other.cancel()
+
+    asyncio.run(go())
+
+
+def test_an_error_in_the_work_is_raised() -> None:
+    def fail() -> Generator[None, None, Any]:
+        time.sleep(0.01)
+        yield
+        raise LookupError("here")
+
+    with pytest.raises(LookupError, match="here"):
+        asyncio.run(run_in_slices(fail()))

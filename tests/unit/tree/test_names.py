@@ -1,0 +1,319 @@
+"""A name has one holder, in this process and in all others, and is free again when its holder is dead."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mangrove.drivers.base import Upload
+from mangrove.paths import TreePath
+from mangrove.problems import Exists, InUse, NotFound, RecordsUnavailable
+from mangrove.records import base, holds
+from mangrove.records.counters import Counter
+from mangrove.tree import names
+from mangrove.tree.mounts import Located
+from mangrove.tree.names import hold_name
+from tests.unit.tree import builders
+from tests.unit.tree.checking_driver import CheckingDriver
+from tests.unit.tree.environment import TreeEnv
+
+pytestmark = pytest.mark.usefixtures("records")
+HOLDER = """
+import asyncio
+from mangrove.tree import names
+from tests.unit.tree.test_names import locate
+
+async def main():
+    async with names.hold_name(locate("/x")):
+        print("held", flush=True)
+        await asyncio.sleep(600)
+
+names.RENEW_SECONDS = 0.3
+asyncio.run(main())
+"""
+COUNTER = """
+import asyncio, sys
+from pathlib import Path
+from mangrove.tree.names import hold_name
+from tests.unit.tree.test_names import locate
+
+async def count(path):
+    async with hold_name(locate("/x")):
+        number = int(path.read_text())
+        await asyncio.sleep(0.01)
+        path.write_text(str(number + 1))
+
+async def main():
+    for _ in range(5):
+        await asyncio.gather(*(count(Path(sys.argv[1])) for _ in range(3)))
+
+asyncio.run(main())
+"""
+
+
+class SameFolders(CheckingDriver):
+    """Tells which folder a path is, whatever its mount."""
+
+    async def identify(self, path: TreePath) -> set[str]:
+        if path == "/none":
+            raise NotFound
+        return {f"folder:{path}"}
+
+
+def locate(path: str, driver: CheckingDriver | None = None, mount_path: str = "/") -> Located:
+    return Located(driver or CheckingDriver(), TreePath(path), builders.mount(mount_path))
+
+
+def list_holds() -> list[str]:
+    return [counter.key for counter in Counter.scan() if counter.key.startswith("hold#")]
+
+
+@contextmanager
+def start_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def try_to_hold(located: Located) -> None:
+    async with hold_name(located):
+        pass
+
+
+def test_a_name_has_one_holder_at_a_time_and_is_free_afterwards() -> None:
+    async def work() -> None:
+        holders: list[int] = []
+
+        async def hold(number: int) -> None:
+            async with hold_name(locate("/x")):
+                holders.append(number)
+                await asyncio.sleep(0.005)
+                assert holders[-1] == number
+                assert len(await asyncio.to_thread(list_holds)) == 1
+
+        await asyncio.gather(*(hold(number) for number in range(10)))
+        assert sorted(holders) == list(range(10))
+        assert list_holds() == []
+
+    asyncio.run(work())
+
+
+def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("count") / "count"
+    file.write_text("0")
+    with start_process(COUNTER, str(file)) as one, start_process(COUNTER, str(file)) as other:
+        assert (one.wait(120), other.wait(120)) == (0, 0)
+    assert file.read_text() == "30"
+
+
+def test_a_name_is_kept_while_its_holder_lives_and_free_when_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "TAKEOVER_SECONDS", 4.0)
+    monkeypatch.setattr(names, "WAIT_SECONDS", 6.0)
+    with start_process(HOLDER) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        with pytest.raises(InUse):
+            asyncio.run(try_to_hold(locate("/x")))
+        process.kill()
+        process.wait()
+        monkeypatch.setattr(names, "WAIT_SECONDS", 60.0)
+        asyncio.run(try_to_hold(locate("/x")))
+    assert list_holds() == []
+
+
+def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "WAIT_SECONDS", 0.2)
+
+    async def work() -> None:
+        async with hold_name(locate("/x")):
+            with pytest.raises(InUse, match="in use by another request"):
+                await try_to_hold(locate("/x"))
+            await try_to_hold(locate("/y"))
+        await try_to_hold(locate("/x"))
+
+    asyncio.run(work())
+
+
+def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "RENEW_SECONDS", 0.05)
+
+    async def work() -> None:
+        with pytest.raises(RecordsUnavailable, match="could not be held"):
+            async with hold_name(locate("/x")):
+                for counter in list(Counter.scan()):
+                    counter.delete()
+                await asyncio.sleep(60)
+
+    asyncio.run(work())
+
+
+def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(names, "HOLD_SECONDS", 0.5)
+
+    def fail(name: str, holder: str) -> None:
+        raise RecordsUnavailable
+
+    async def work() -> None:
+        with pytest.raises(RecordsUnavailable):
+            async with hold_name(locate("/x")):
+                monkeypatch.setattr(holds, "renew", fail)
+                await asyncio.sleep(60)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("failure", [ValueError, TimeoutError, asyncio.CancelledError])
+def test_what_ends_the_work_goes_on_and_the_name_is_free(failure: type[BaseException]) -> None:
+    async def work() -> None:
+        with pytest.raises(failure):
+            async with hold_name(locate("/x")):
+                raise failure
+
+    asyncio.run(work())
+    assert list_holds() == []
+
+
+def test_a_request_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        async with hold_name(locate("/x")):
+            waiting = [asyncio.create_task(try_to_hold(locate("/x"))) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+            assert all(task.cancelled() for task in waiting)
+        await try_to_hold(locate("/x"))
+
+    asyncio.run(work())
+    assert list_holds() == []
+
+
+def test_where_the_storage_refuses_by_itself_nothing_is_held_or_asked() -> None:
+    driver = CheckingDriver("/d", refuses=True)
+
+    async def work() -> None:
+        before = base.count_calls()
+        async with hold_name(locate("/d", driver), overwrite=False):
+            await try_to_hold(locate("/d", driver))
+        await names.makedirs(locate("/d/e/f", driver))
+        assert base.count_calls() == before
+
+    asyncio.run(work())
+    assert driver.files[TreePath("/d/e/f")] is None
+
+
+def test_a_name_that_something_has_is_refused_while_it_is_held() -> None:
+    async def work() -> None:
+        driver = CheckingDriver("/d")
+        with pytest.raises(Exists):
+            async with hold_name(locate("/d", driver), overwrite=False):
+                raise AssertionError("it was held")
+        async with hold_name(locate("/d", driver)):
+            pass
+
+    asyncio.run(work())
+
+
+def test_a_slow_sender_keeps_nobody_from_the_name_and_finds_it_taken_at_the_end() -> None:
+    async def work() -> None:
+        driver = CheckingDriver()
+        located = locate("/x", driver)
+
+        async def send_slowly() -> AsyncIterator[bytes]:
+            yield b"slow"
+            await names.write(located, send(b"fast"), Upload(4, 1.0, overwrite=False))
+            yield b"er"
+
+        with pytest.raises(Exists):
+            await names.write(located, send_slowly(), Upload(6, 1.0, overwrite=False))
+        assert driver.files[located.path] == b"fast"
+
+    asyncio.run(work())
+
+
+async def send(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def hold_both(one: Located, other: Located) -> None:
+    async with hold_name(one):
+        await try_to_hold(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (("/d/x", "/m"), ("/d/x", "/m"), True), (("/d/x", "/m"), ("/d/X", "/m"), True),
+        (("/d/\u00e9", "/m"), ("/d/e\u0301", "/m"), True), (("/d/x", "/m"), ("/d/y", "/m"), False),
+        (("/d/x", "/m"), ("/e/x", "/m"), False), (("/d/x", "/m"), ("/d/x", "/n"), False),
+        (("/d/x", "/m.balance"), ("/d/x", "/m.balance1"), True),
+    ],
+)  # fmt: skip
+def test_balanced_storages_and_spellings_that_may_be_one_share_a_name(
+    monkeypatch: pytest.MonkeyPatch, one: tuple[str, str], other: tuple[str, str], same: bool
+) -> None:
+    check_shared(monkeypatch, same, *(locate(path, mount_path=mount) for path, mount in (one, other)))
+
+
+@pytest.mark.parametrize(("path", "same"), [("/d/x", True), ("/none/x", False)])
+def test_a_file_that_is_reached_through_two_storages_has_one_name(
+    monkeypatch: pytest.MonkeyPatch, path: str, same: bool
+) -> None:
+    driver = SameFolders()
+    check_shared(monkeypatch, same, locate(path, driver, "/m"), locate(path, driver, "/n"))
+
+
+def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: Located) -> None:
+    monkeypatch.setattr(names, "WAIT_SECONDS", 0.2 if same else 60)
+    if same:
+        with pytest.raises(InUse):
+            asyncio.run(hold_both(*places))
+    else:
+        asyncio.run(hold_both(*places))
+
+
+def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() -> None:
+    async def hold(*places: Located) -> None:
+        async with hold_name(*places):
+            await asyncio.sleep(0.005)
+
+    async def work() -> None:
+        one, other = locate("/a"), locate("/b")
+        await asyncio.gather(*(hold(*ends) for _ in range(5) for ends in ((one, other), (other, one))))
+
+    asyncio.run(work())
+
+
+def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused() -> None:
+    async def work(verb: Callable[[Located], Awaitable[None]]) -> None:
+        driver = CheckingDriver()
+        await asyncio.gather(*(verb(locate(f"/a/b/{number}", driver)) for number in range(3)))
+        assert {path for path in driver.files if path.parent == "/a/b"} == {"/a/b/0", "/a/b/1", "/a/b/2"}
+        driver.files[TreePath("/file")] = b""
+        for path in ("/file", "/file/below/deeper"):
+            with pytest.raises(Exists):
+                await verb(locate(path, driver))
+
+    asyncio.run(work(names.makedirs))
+
+
+def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> None:
+    """A real storage, with whatever it can: eight bodies at once, one is stored."""
+    disk = tree.mount_disk()
+    located = tree.run(tree.access("/disk/x").locate())
+    contents = [bytes([number]) * 100_000 for number in range(8)]
+
+    async def race() -> list[object]:
+        writes = (names.write(located, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
+        return await asyncio.gather(*writes, return_exceptions=True)
+
+    ends = tree.run(race())
+    (winner,) = (index for index, end in enumerate(ends) if not isinstance(end, Exists))
+    assert (disk / "x").read_bytes() == contents[winner]

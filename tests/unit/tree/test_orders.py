@@ -1,0 +1,83 @@
+"""Orders that a request asks for: what is kept of them, and mount folders in their places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from mangrove.drivers.base import Entry
+from mangrove.slices import run_in_slices
+from mangrove.tree.columns import make_columns
+from mangrove.tree.folder import OTHER_ORDERS, CachedFolder, make_folder
+from mangrove.tree.orders import Order, cut_page, find_folder_place, sort_entries
+from tests.unit.tree.builders import mount
+
+ENTRIES = [
+    Entry("b10", 5, 30.0, False), Entry("dir2", 0, 10.0, True), Entry("b9", 7, 20.0, False),
+    Entry("Dir1", 0, 40.0, True),
+]  # fmt: skip
+
+
+def encode(entries: Sequence[Entry]) -> bytes:
+    return b",".join(entry.name.encode() for entry in entries)
+
+
+async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
+    return await make_folder(await run_in_slices(make_columns(entries)), mount(**fields), None, 1.0)
+
+
+def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:
+    async def go() -> None:
+        folder = await make(ENTRIES, order_by="name")
+        shown = await folder.get_view("key", None, encode, Order("size", True, "front"))
+        own = await folder.get_view("key", None, encode)
+        filtered = await folder.get_view("few", lambda entry: not entry.is_dir, encode, Order("modified"))
+        assert await shown.get_rows(0, 4) == b"dir2,Dir1,b9,b10"
+        assert await own.get_rows(0, 4) == b"Dir1,b9,b10,dir2"
+        assert await filtered.get_rows(0, 2) == b"b9,b10"
+        assert shown is await folder.get_view("key", None, encode, Order("size", True, "front"))
+        assert own is await folder.get_view("key", None, encode, Order("name"))
+
+    asyncio.run(go())
+
+
+def test_few_orders_are_kept_and_what_they_weigh_is_known() -> None:
+    async def go() -> None:
+        folder = await make([Entry(f"{number}", number, 0.0, False) for number in range(10_000)])
+        before = folder.weight
+        orders = [Order(by, descending) for by in ("name", "size", "modified") for descending in (False, True)]
+        views = [await folder.get_view("key", None, encode, order) for order in orders]
+        assert 40_000 * OTHER_ORDERS < folder.weight - before < 45_000 * OTHER_ORDERS
+        assert await folder.get_view("key", None, encode, orders[-1]) is views[-1]
+        assert await folder.get_view("key", None, encode, orders[0]) is not views[0]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("folders", ["front", "back", ""])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("by", ["name", "size", "modified"])
+def test_one_more_folder_has_the_place_that_sorting_gives_it(by: str, descending: bool, folders: str) -> None:
+    order = Order(by, descending, folders)
+    for one in (Entry("a", 0, 25.0, True), Entry("c3", 0, 10.0, True), Entry("z", 0, 99.0, True)):
+        entries = asyncio.run(sort_entries(ENTRIES, order))
+        wanted = asyncio.run(sort_entries([*ENTRIES, one], order))
+        assert find_folder_place(entries, order, one) == list(wanted).index(one), one
+
+
+@pytest.mark.parametrize("places", [[], [0], [3], [0, 0, 2], [1, 3, 3]])
+@pytest.mark.parametrize("count", [0, 3])
+def test_pages_of_merged_rows_are_slices_of_the_whole(places: list[int], count: int) -> None:
+    places = [min(place, count) for place in places]
+    whole: list[str] = []
+    for row in range(count + 1):
+        whole += [f"other {number}" for number, place in enumerate(places) if place == row]
+        whole += [f"row {row}"] * (row < count)
+    for start in range(len(whole) + 1):
+        for stop in range(start, len(whole) + 1):
+            found: list[str] = []
+            for piece in cut_page(start, stop, places):
+                found += [f"other {piece}"] if isinstance(piece, int) else [f"row {row}" for row in range(*piece)]
+            assert found == whole[start:stop], (start, stop)

@@ -1,0 +1,108 @@
+"""A download beside an overwrite: each answer is one whole version of the file, or is seen to be cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from mangrove.drivers.base import DriverContext, Entry
+from mangrove.drivers.local.driver import Local
+from mangrove.paths import TreePath
+from mangrove.problems import Changed
+from mangrove.web import serving
+from tests.unit.web.configs import LOCAL, configure
+
+PATH = TreePath("/file")
+OLD, NEW = b"old " * 100, b"a newer one " * 1000
+
+
+@pytest.fixture(autouse=True)
+def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, serving, LOCAL)
+
+
+class Replaced(Local):
+    """Local, whose file is replaced right before it is opened, as long as there are contents."""
+
+    contents: list[bytes]
+    checks = True
+
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        if self.contents:
+            place = Path(self.options.root_folder_path)
+            (place / "other").write_bytes(self.contents.pop(0))
+            (place / "other").rename(place / "file")
+        return await super().read(path, offset, length, if_match if self.checks else None)
+
+
+def ask(folder: Path, contents: list[bytes], checks: bool = True, **headers: str) -> httpx.Response:
+    """The answer for a file that is replaced by each of the contents while it is asked for."""
+    (folder / "file").write_bytes(OLD)
+
+    async def go() -> httpx.Response:
+        driver = Replaced(Local.Options(root_folder_path=str(folder)), DriverContext())
+        driver.contents, driver.checks = list(contents), checks
+        await driver.start()
+
+        async def stat(anew: bool) -> Entry:
+            entry = await driver.stat(PATH)
+            return entry if checks else entry._replace(etag="")
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await (await serving.serve_file(Request(scope, receive), driver, PATH, "f", stat))(scope, receive, send)
+
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mangrove") as client:
+            return await client.get("/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cut"),
+    [("", lambda content: content), ("bytes=2-9", lambda content: content[2:10]),
+     ("bytes=100-", lambda content: content[100:])],
+)  # fmt: skip
+def test_a_file_replaced_before_it_is_opened_is_answered_as_the_new_one(
+    tmp_path: Path, wanted: str, cut: Callable[[bytes], bytes]
+) -> None:
+    for contents in ([NEW], [NEW, OLD, b"x" * 200]):
+        answer = ask(tmp_path, contents, range=wanted)
+        assert answer.content == cut(contents[-1])
+        assert answer.headers["content-length"] == str(len(answer.content))
+        if wanted:
+            assert answer.headers["content-range"].endswith(f"/{len(contents[-1])}")
+
+
+def test_ranges_of_one_answer_are_of_one_version(tmp_path: Path) -> None:
+    answer = ask(tmp_path, [NEW], range="bytes=0-3,8-11")
+    assert answer.content.count(b"a ne") == 1
+    with pytest.raises(Changed):
+        ask(tmp_path, [OLD, OLD, OLD, OLD, NEW, NEW], range="bytes=0-3,8-11")
+
+
+def test_a_range_of_a_version_that_is_gone_is_answered_with_the_whole_new_one(tmp_path: Path) -> None:
+    old = ask(tmp_path, [])
+    answer = ask(tmp_path, [NEW], range="bytes=1-2", if_range=old.headers["etag"])
+    assert (answer.status_code, answer.content) == (200, NEW)
+
+
+def test_a_file_that_is_replaced_at_every_try_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Changed):
+        ask(tmp_path, [OLD, NEW] * serving.TRIES)
+
+
+@pytest.mark.parametrize("content", [NEW, OLD[:-1], b""])
+def test_where_the_storage_compares_nothing_a_body_of_another_length_is_broken_off(
+    tmp_path: Path, content: bytes
+) -> None:
+    with pytest.raises(Changed):
+        ask(tmp_path, [content], checks=False)
+    assert ask(tmp_path, [], checks=False).content == OLD
