@@ -62,7 +62,7 @@ PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx 
 .venv/tools: export DEBIAN_FRONTEND = noninteractive
 .venv/tools: export PATH := $(PATH):/usr/sbin
 .venv/tools: Makefile | .venv/bin/python
-	@for program in $(PROGRAMS); do command -v $$program || exit 1; done >/dev/null \
+	@type $(PROGRAMS) >/dev/null 2>&1 \
 	  || { test "$$(id -u)" = 0 && echo "installing for the tests: $(TOOLS) chromium" >&3 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) \
 	    && apt-get install -y -qq --no-install-recommends chromium; } \
 	  3>&1 >/dev/null 2>&1 </dev/null || echo "not all of $(PROGRAMS) are here: their tests are skipped"
