@@ -40,7 +40,7 @@ SETTINGS = Effects(
                 "webauthn_login_enabled share_preview share_archive_preview sso_login_enabled sso_auto_register "
                 "sso_compatibility_mode ldap_login_enabled s3_access_key_id s3_secret_access_key s3_buckets "
                 "ftp_public_host ftp_pasv_port_map ftp_mandatory_tls ftp_implicit_tls ftp_tls_private_key_path "
-                "ftp_tls_public_cert_path sftp_disable_password_login transmission_seedtime transmission_uri"
+                "ftp_tls_public_cert_path transmission_seedtime transmission_uri"
             ),
         },
         "contract/api/test_conformance.py": {
