@@ -122,6 +122,10 @@ SETTINGS = Effects(
             "test_web_addresses_go_to_our_own_fetcher_unless_the_setting_gives_them_to_aria2": "aria2_http",
             "test_the_settings_make_the_tool": "aria2_uri aria2_secret qbittorrent_url qbittorrent_seedtime",
         },
+        "protocol/doors/test_sftp_sign_in.py": {
+            "test_keys_alone_let_in_where_the_setting_says_so": "sftp_disable_password_login",
+            "test_what_is_said_in_public_and_what_is_no_address": "sftp_listen",
+        },
     },
     client=(
         "announcement pagination_type default_page_size allow_indexed allow_mounted main_color home_icon share_icon "
