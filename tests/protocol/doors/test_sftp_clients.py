@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import paramiko
 import pytest
 
+from tests import servers
 from tests.protocol.doors.people import Place, run
 
 pytestmark = [
@@ -118,3 +123,36 @@ def test_a_large_folder_is_read_in_pages_with_its_mounts(place: Place, ann: str)
     wide, root = asyncio.run(look())
     assert wide == {f"n{number}" for number in range(3000)}
     assert root == {"disk", "files"}
+
+
+def test_paramiko_reads_writes_and_asks_for_checksums(place: Place, ann: str) -> None:
+    content = os.urandom(700_000)
+    with servers.moto_s3() as endpoint, _connect_paramiko(place, ann) as client:
+        addition = servers.s3_options(endpoint, servers.make_bucket(endpoint))
+        place.admin.ok("/api/admin/storage/create", mount_path="/bucket", driver="S3", addition=json.dumps(addition))
+        with client.open("/bucket/in", "wb") as file:
+            file.set_pipelined(True)
+            file.write(content)
+        with client.open("/bucket/in", "rb") as file:
+            file.seek(300_000)
+            assert file.read(1000) == content[300_000:301_000]
+            assert file.check("md5") == hashlib.md5(content).digest()
+            with pytest.raises(OSError):
+                file.check("md5", 10, 20, 512)
+            with pytest.raises(OSError):
+                file.check("sha512")
+        with client.open("/bucket/in", "wb") as file, pytest.raises(OSError):
+            file.check("md5")
+        with pytest.raises(OSError):
+            client.utime("/bucket/in", (1, 1))  # a bucket keeps no such times
+        client.remove("/bucket/in")
+
+
+@contextmanager
+def _connect_paramiko(place: Place, name: str) -> Iterator[paramiko.SFTPClient]:
+    with paramiko.SSHClient() as ssh:
+        ssh.set_missing_host_key_policy(paramiko.AutoAddPolicy())
+        key = paramiko.Ed25519Key.from_private_key_file(str(place.write_key(name)))
+        ssh.connect("127.0.0.1", place.port, name, pkey=key, allow_agent=False, look_for_keys=False)
+        with ssh.open_sftp() as client:
+            yield client

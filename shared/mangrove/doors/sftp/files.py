@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -315,6 +315,27 @@ class TreeServer(SFTPServer):
     @_logged("")
     async def fstatvfs(self, file_obj: object) -> SFTPVFSAttrs:
         raise NotSupported
+
+    @_logged("CHECK-FILE")
+    async def find_hash(
+        self, file: object, algorithms: Sequence[str], start: int, length: int, block_size: int
+    ) -> tuple[str, bytes]:
+        """The first of the wanted checksums that the storage knows of a whole file, given by path or as it is open.
+
+        NotSupported where it knows none, or of a part.
+        """
+        if isinstance(file, bytes):
+            file = await self._open_to_read(file)
+        if not isinstance(file, OpenedFile):
+            raise BadRequest("no such file is open for reading")
+        size = file.entry.size
+        if start or (length and length != size) or (block_size and (size is None or block_size < size)):
+            raise NotSupported("only the checksum of a whole file is known")
+        known = await file.get_checksums()
+        for algorithm in algorithms:
+            if algorithm in known:
+                return algorithm, bytes.fromhex(known[algorithm])
+        raise NotSupported("the storage knows no such checksum of it")
 
     async def discard_all(self) -> None:
         """Let go of everything that is open; nothing that was being written appears."""

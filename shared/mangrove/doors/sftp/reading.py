@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-from mangrove.drivers.base import BLOCK, Entry
+from mangrove.drivers.base import BLOCK, Checksums, Entry
 from mangrove.tree.mounts import Located
 
+HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages have them in base64, which is shorter
 NEAR = 2 * BLOCK  # bytes that are rather read and dropped than skipped by another request to the storage
 
 
@@ -51,6 +52,14 @@ class OpenedFile:
             size -= len(piece)
             found.append(piece)
         return found[0] if len(found) == 1 else b"".join(found)
+
+    async def get_checksums(self) -> Mapping[str, str]:
+        """Algorithm → checksum in hex, as far as the storage knows them without reading the file."""
+        driver = self._located.driver
+        known = dict(self.entry.hashes or {})
+        if isinstance(driver, Checksums):
+            known |= await driver.get_checksums(self._located.path)
+        return {name: value for name, value in known.items() if len(value) == HEX_DIGITS.get(name)}
 
     async def close(self) -> None:
         """Free what the stream holds."""

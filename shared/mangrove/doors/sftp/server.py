@@ -9,17 +9,18 @@ import asyncio
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import asyncssh
 from asyncssh import SSHKey, SSHReader, SSHServerChannel, SSHServerConnection, SSHWriter
 from asyncssh.channel import SSHChannel
-from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer, SFTPServerHandler
+from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer
 from asyncssh.stream import SSHServerStreamSession
 
 from mangrove.doors import sessions
 from mangrove.doors.sessions import Door, Session
 from mangrove.doors.sftp.files import TreeServer
+from mangrove.doors.sftp.protocol import Handler
 from mangrove.identity.rights import Right
 from mangrove.problems import Problem, SecondFactorRequired
 from mangrove.records.sshkeys import SshKey
@@ -88,23 +89,6 @@ class SftpConnections:
             connection.abort()
 
 
-class _Handler(SFTPServerHandler):
-    """asyncssh's, without what the tree has not; a client that leaves does not close its files."""
-
-    _extensions: ClassVar[list[tuple[bytes, bytes]]] = [  # type: ignore[misc]  # it is one, not said to be
-        pair
-        for pair in SFTPServerHandler._extensions
-        if pair[0] not in (b"hardlink@openssh.com", b"copy-data", b"ranges@asyncssh.com", b"fstatvfs@openssh.com")
-    ]
-
-    async def _cleanup(self, exc: Exception | None) -> None:
-        if isinstance(self._server, TreeServer):
-            await self._server.discard_all()
-            self._file_handles.clear()
-            self._server.channel.exit(0)  # else OpenSSH's scp counts the session as failed
-        await super()._cleanup(exc)
-
-
 class _Session(SSHServerStreamSession[bytes]):
     """The channel of a client that asked for `sftp`."""
 
@@ -113,7 +97,7 @@ class _Session(SSHServerStreamSession[bytes]):
         server = self._init_sftp_server()
         assert isinstance(server, TreeServer)
         reader, writer = SSHReader(self, self._chan), SSHWriter(self, self._chan)
-        self._conn.create_task(_Handler(server, reader, writer, MIN_SFTP_VERSION).run(), reader.logger)
+        self._conn.create_task(Handler(server, reader, writer, MIN_SFTP_VERSION).run(), reader.logger)
 
 
 class SftpServer(asyncssh.SSHServer):
