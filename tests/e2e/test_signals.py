@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pytest
 import httpx
+import pytest
 
 from mangrove.local.__main__ import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
