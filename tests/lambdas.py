@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import queue
+import re
 import secrets
 import subprocess
 import sys
@@ -206,6 +207,8 @@ class Cloud:
             return self.refs.get(rest) or str(parameter["Default"])
         if kind == "Fn::If":
             return self._resolve(rest[2])
+        if kind == "Fn::Sub":
+            return re.sub(r"\$\{(\w+)}", lambda found: self.refs[found[1]], rest)
         assert kind == "Fn::FindInMap", value
         found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
         return found
@@ -360,7 +363,7 @@ def _create_resources(services: str) -> dict[str, str]:
         servers.make_client(service, services) for service in ("secretsmanager", "s3", "stepfunctions")
     )
     found = {
-        "AWS::StackName": STACK,
+        **{resource: f"{STACK}-{kind}" for resource, kind in template.read_kinds().items()},
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }
