@@ -294,7 +294,7 @@ class Cloud:
 
     def run_setup(self, **request: Any) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; its answer to CloudFormation."""
-        with _listen_as_cloudformation() as (url, answers):
+        with listen_as_cloudformation() as (url, answers):
             event = {"RequestType": "Create", "ResponseURL": url, "StackId": "s", "RequestId": "r"} | request
             self.get_function_in("functions/workers/setup")(event | {"LogicalResourceId": "Setup"})
             return answers.get(timeout=ANSWER_SECONDS)
@@ -306,7 +306,8 @@ class Cloud:
 
 
 @contextmanager
-def _listen_as_cloudformation() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+def listen_as_cloudformation() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+    """The address that a custom resource answers to, and its answers."""
     answers: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Listener(BaseHTTPRequestHandler):

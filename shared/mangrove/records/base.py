@@ -169,8 +169,9 @@ class Record(Model):
     @classmethod
     def get_kind(cls) -> str:
         """What the table keeps, by which its records are sealed."""
-        kind: str = cls.Meta.table_name.kind
-        return kind
+        name = cls.Meta.table_name
+        assert isinstance(name, TableName)
+        return name.kind
 
     @classmethod
     def get_key_name(cls) -> str:
