@@ -364,6 +364,7 @@ def _create_resources(services: str) -> dict[str, str]:
         servers.make_client(service, services) for service in ("secretsmanager", "s3", "stepfunctions")
     )
     found = {
+        "AWS::StackName": STACK,
         **{resource: f"{STACK}-{kind}" for resource, kind in template.read_kinds().items()},
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
