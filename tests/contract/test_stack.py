@@ -116,14 +116,15 @@ def test_no_role_may_more_than_it_names(stack: dict[str, Any]) -> None:
         assert "*" not in str(statement["Action"]), name
         if statement["Resource"] == "*" or "*" in statement["Resource"]:
             wide.add(name)
-    assert wide == {"DeliverLogs"}, "Step Functions wants these actions without a resource"
+    assert wide == {"DeliverLogs", "WriteTraces"}, "logs of machines and traces know no resources"
+    assert stack["Resources"]["WriteTraces"]["Condition"] == "HasTracing"
     attached = {
-        policy if isinstance(policy, str) else policy["Ref"]
+        policy if isinstance(policy, str) else policy.get("Ref") or policy["Fn::If"][1]["Ref"]
         for role in list_resources(stack, "AWS::IAM::Role").values()
         for policy in role["Properties"].get("ManagedPolicyArns", ())
     }
     assert {policy.rpartition("/")[2] for policy in attached} == {
-        "AWSLambdaBasicExecutionRole", "ReadConfiguration", "ReadUsers", "DeliverLogs",
+        "AWSLambdaBasicExecutionRole", "ReadConfiguration", "ReadUsers", "DeliverLogs", "WriteTraces",
     }  # fmt: skip
 
 
