@@ -31,10 +31,10 @@ def test_every_name_in_an_archive_is_fetched(service: Service, admin: Client, fo
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name in NAMES:
-            archive.writestr(name, name)
+            archive.writestr(f"in/{name}", name)
     path = f"{folder}/what?%41 #.zip"
     fixtures.disk(service, path).write_bytes(content.getvalue())
     found = admin.ok("/api/fs/archive/meta", path=path)
     for name in NAMES:
-        answer = admin.http.get(found["raw_url"], params={"inner": f"/{name}", "sign": found["sign"]})
+        answer = admin.http.get(found["raw_url"], params={"inner": f"/in/{name}", "sign": found["sign"]})
         assert (answer.status_code, answer.text) == (200, name), name
