@@ -127,7 +127,10 @@ async def _get_stored_page(
 
     passes = test if virtual else visibility.test
     key = visibility.key, frozenset(virtual)
-    found = await folder.read(key, passes, max(start - len(first), 0), max(stop - len(first), 0))
+    try:
+        found = await folder.read(key, passes, max(start - len(first), 0), max(stop - len(first), 0))
+    except StorageProblem as problem:
+        raise explain_folder_failure(access, problem) from problem
     mount_folders = MountFolders([(name, virtual[name]) for name in first], [0] * len(first))
     rows = await mount_folders.make_rows(access, range(len(first))[start:stop])
     encode = encoders.make_encoder(access, encoders.make_folder_signer(access), base)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.paths import TreePath
-from mangrove.problems import TooLarge
+from mangrove.problems import TooLarge, Unreachable
 from mangrove.tree import listing
 from mangrove.tree.browse import Slice
 from mangrove.tree.listing import listings
@@ -175,6 +175,19 @@ def test_one_file_and_those_of_its_name_never_list_their_folder(tree: TreeEnv, l
     assert lists.take() == 1
     assert get_object(tree, "/s3/many/0123.txt")["related"] is None
     assert lists.take() == 1
+
+
+def test_a_failure_further_down_is_worded_as_that_of_a_listing(tree: TreeEnv, filled: Bucket) -> None:
+    with proxied(filled.endpoint) as proxy:
+        Counter(proxy)
+        mount(tree, filled, proxy)
+        assert list_names(tree, "/s3/many", Slice(1, 24)) == ALL[:24]
+        proxy.before.append(lambda exchange: exchange.respond(503, "SlowDown"))
+        with pytest.raises(Unreachable, match="failed get objs: failed to list objs: the S3 server answers SlowDown"):
+            list_names(tree, "/s3/many", Slice(9, 24))
+        assert list_names(tree, "/s3/many", Slice(2, 24)) == ALL[24:48], "what is kept serves"
+        proxy.before.pop()
+        assert list_names(tree, "/s3/many", Slice(9, 24)) == ALL[192:216]
 
 
 def test_a_changed_folder_shows_everything_once(tree: TreeEnv, filled: Bucket, lists: Counter) -> None:
