@@ -20,7 +20,7 @@ from bench import table
 from bench.environment import Environment
 
 LINES = {  # the modules of measurements, in the order of the table
-    "service": ("answers", "folders", "transfers", "tasks", "starts"),
+    "service": ("answers", "folders", "buckets", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
     "doors": ("doors",),

@@ -17,10 +17,11 @@ COLD_ROUNDS, WARM_ROUNDS = 3, 100
 
 
 def _seconds(connection: Connection, path: str, page: int, total: int) -> float:
+    """Seconds of a page of a folder that has at least so many entries."""
     began = time.perf_counter()
     data = connection.post("/api/fs/list", path=path, page=page, per_page=PAGE)
     taken = time.perf_counter() - began
-    assert (len(data["content"]), data["total"]) == (PAGE, total)
+    assert len(data["content"]) == PAGE and data["total"] >= total
     return taken
 
 
@@ -57,9 +58,9 @@ def local_middle(env: Environment) -> float:
     return _warm(env, LOCAL_ENTRIES // PAGE // 2)
 
 
-@work("first page of 10,000 keys, S3, cold", "s", most=0.9, peer="1.1")
+@work("first page of 10,000 keys, S3, cold", "s", most=0.2, peer="1.1")
 def s3_cold(env: Environment) -> float:
-    return _cold(env, env.mount_s3(S3_KEYS), S3_KEYS)
+    return _cold(env, env.mount_s3(S3_KEYS), PAGE)
 
 
 class Pings:

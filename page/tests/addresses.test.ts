@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ancestors, baseName, join, parent } from '../src/api/paths'
+import { ancestors, baseName, join, makeFileAddress, parent } from '../src/api/paths'
 import { formatAddress, parseAddress } from '../src/state/router.svelte'
 
 describe('tree paths', () => {
@@ -18,6 +18,8 @@ describe('tree paths', () => {
   test('parts of a path', () => {
     expect(ancestors('/a/b')).toEqual(['/', '/a', '/a/b'])
     expect([parent('/a/b'), parent('/a'), parent('/')]).toEqual(['/a', '/', '/'])
+    expect(makeFileAddress('/p', '/a b/50%25.txt', { d: '1' })).toBe('/p/a%20b/50%2525.txt?d=1')
+    expect(makeFileAddress('/p', '/a?b', { d: '1' })).toBe('/p/a_b?d=1&path=%2Fa%3Fb')
     expect([join('/', 'a'), join('/a', 'b'), baseName('/a/b')]).toEqual(['/a', '/a/b', 'b'])
   })
 })

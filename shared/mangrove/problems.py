@@ -36,6 +36,7 @@ Problem                      500  the base: its message is fit for the user
 │   └── NotSupported         500  `not implement`
 │       ├── NotAFolder       500  `not a folder`
 │       └── NotAFile         500  `not a file`
+├── OutOfTime                500  a request was not done within the time that a function has; worth a retry
 ├── SearchTooSlow            500  a search was not done within its time
 ├── DamagedSegment           500  a file of the search index cannot be read [search.database]
 ├── UnreadableTask           500  a task's record is of a version that is not known here
@@ -135,6 +136,10 @@ class NotAvailable(Missing):
 
 class SearchUnavailable(Missing):
     text = "search not available"
+
+
+class OutOfTime(Problem):
+    text = "this takes longer than one request may: ask again, or for less at once"
 
 
 class SearchTooSlow(Problem):

@@ -62,6 +62,7 @@ SLOTS = {
     "mangrove.tree.mounts.Mounts": "the mount table and the drivers that run",
     "mangrove.tree.names.NameLocks": "who in this process changes a name where the storage cannot refuse a taken one",
     "mangrove.tree.rules.RulesCache": "the compiled rules of the present snapshot",
+    "mangrove.web.compression.CompressedAnswers": "answers that were compressed last, bounded in bytes",
     "mangrove.web.page.FrontEnd": "the page that people are shown, if any",
 }
 """Every slot, and what it holds."""

@@ -54,7 +54,9 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
     if not file.settings.forward_direct_link_params:
         return url
     ignored = file.settings.ignore_direct_link_params
-    forwarded = [(name, value) for name, value in request.query_params.multi_items() if name not in ignored]
+    forwarded = [
+        (name, value) for name, value in request.query_params.multi_items() if name not in ignored and name != "path"
+    ]
     return f"{url}{'&' if '?' in url else '?'}{urlencode(forwarded)}" if forwarded else url
 
 
@@ -81,6 +83,11 @@ async def _serve_thumbnail(file: Download, client_address: str) -> Response:
         return serve_image(*await driver.make_thumbnail(file.located.path))
 
 
+FullPath = Annotated[
+    str, Query(alias="path", description="The path, where that of the address cannot hold it: it has a question mark.")
+]
+
+
 @api.get("/d/{path:path}", response_class=Response, responses=FILE_RESPONSES)
 @api.route("HEAD", "/d/{path:path}", response_class=Response, summary="Download Head")
 async def download(
@@ -89,11 +96,12 @@ async def download(
     path: str,
     base_url: BaseUrl,
     client_address: ClientAddress,
+    full_path: FullPath = "",
     sign: str = "",
     type: str = "",
 ) -> Response:
     """The bytes of a file, or a redirect to where the storage hands them out."""
-    file = await authorize_download(path, sign)
+    file = await authorize_download(full_path or path, sign)
     if type == "thumb":
         return await _serve_thumbnail(file, client_address)
     link = None if file.must_proxy else await file.get_link()
@@ -106,10 +114,16 @@ async def download(
 @api.get("/p/{path:path}", response_class=Response, responses=FILE_RESPONSES)
 @api.route("HEAD", "/p/{path:path}", response_class=Response, summary="Proxy Head")
 async def proxy(
-    who: Anyone, request: Request, path: str, client_address: ClientAddress, sign: str = "", type: str = ""
+    who: Anyone,
+    request: Request,
+    path: str,
+    client_address: ClientAddress,
+    full_path: FullPath = "",
+    sign: str = "",
+    type: str = "",
 ) -> Response:
     """The bytes of a file through this service, where the storage allows that."""
-    file = await authorize_download(path, sign)
+    file = await authorize_download(full_path or path, sign)
     if type == "thumb":
         return await _serve_thumbnail(file, client_address)
     await file.require_proxy()
@@ -123,12 +137,13 @@ async def archive_member(
     request: Request,
     path: str,
     client_address: ClientAddress,
+    full_path: FullPath = "",
     inner: str = "",
     password: Annotated[str, Query(alias="pass")] = "",
     sign: str = "",
 ) -> Response:
     """The bytes of one file in an archive."""
-    file = await authorize_download(path, sign, Purpose.ARCHIVE)
+    file = await authorize_download(full_path or path, sign, Purpose.ARCHIVE)
     member = await archives.open_member(file, inner, password, find_source(client_address))
     return await serve_member(request, member, NO_STORE)
 

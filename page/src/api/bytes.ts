@@ -1,5 +1,5 @@
 import { caller } from './client'
-import { encodePath } from './paths'
+import { encodePath, makeFileAddress } from './paths'
 import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { Failure } from './schema'
 
@@ -13,7 +13,7 @@ export interface Source {
  *  own address has another origin. */
 export function findAddress(absolutePath: string, { raw_url, sign }: Source): string {
   if (new URL(raw_url, location.href).origin === location.origin) return raw_url
-  return `/p${encodePath(absolutePath)}?d=1${sign && `&sign=${encodeURIComponent(sign)}`}` // d: no redirect elsewhere
+  return makeFileAddress('/p', absolutePath, { d: '1', ...(sign && { sign }) }) // d: no redirect elsewhere
 }
 
 /** The first `most` bytes. Throws Problem. */

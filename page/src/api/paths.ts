@@ -23,6 +23,13 @@ export function encodePath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/')
 }
 
+/** The address of a file under one of the service's routes. One with a question mark is in the query: where the service
+ *  runs in the cloud a path is cut there. */
+export function makeFileAddress(route: string, path: string, query: Record<string, string>): string {
+  const parameters = new URLSearchParams(path.includes('?') ? { ...query, path } : query)
+  return `${route}${encodePath(path.replaceAll('?', '_'))}?${parameters}`
+}
+
 /** Undo `encodePath`. What is no valid encoding (a `%` typed by hand) stands for itself. */
 export function decodePath(text: string): string {
   const parts = text.split('/').filter(Boolean).map(decodePart)

@@ -89,7 +89,7 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
         "comment": "",
         "encrypted": False,
         "content": None,
-        "raw_url": f"{base}/ae{links.encode_path(access.path)}",
+        "raw_url": links.make_file_url(base, "/ae", access.path),
         "sign": links.make_signer(access.settings, access.caller.user.id, Purpose.ARCHIVE).sign(access.path)
         if must_sign
         else "",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
 
+from mangrove.config import config
 from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
+from mangrove.drivers.paging import ListsPages
 from mangrove.problems import (
     Denied,
     NotAFile,
@@ -18,19 +21,20 @@ from mangrove.problems import (
     Problem,
     StorageProblem,
     StorageUnavailable,
+    TooLarge,
 )
 from mangrove.records.storages import Storage
 from mangrove.slices import run_in_slices
-from mangrove.tree import links, objects
+from mangrove.tree import encoders, links, objects
 from mangrove.tree.access import PathAccess, locate, lookup
-from mangrove.tree.columns import Columns, Selection
-from mangrove.tree.folder import CachedFolder, Encode, View
-from mangrove.tree.links import Signer
-from mangrove.tree.listing import explain_list_failure, listings
+from mangrove.tree.columns import Columns, Selection, make_columns
+from mangrove.tree.folder import CachedFolder, View, encode_in_thread
+from mangrove.tree.listing import LARGEST_SORTED, explain_list_failure, listings
 from mangrove.tree.mount_folders import MountFolders, get_mount_details, make_mount_entry, place_folders
 from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.objects import Rows, encode_rows, join_rows
 from mangrove.tree.orders import Order, cut_page
+from mangrove.tree.paged_folder import PagedFolder
 
 Result = TypeVar("Result")
 
@@ -66,20 +70,21 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
     if refresh and not access.can_write():
         raise Denied("Refresh without permission")
     virtual = access.find_virtual_folders()
-    found = await read_folder(access, refresh, bool(virtual))
-    order, provider, is_writable = part.find_order(None), "unknown", False
-    view = View(Selection(Columns(), ()), lambda _: b"")
-    if found is not None:
+    found = await _open_folder(access, part, refresh, bool(virtual))
+    provider, is_writable = "unknown", False
+    if found is None:
+        nothing = View(Selection(Columns(), ()), lambda _: b"")
+        content, total = await _get_merged(access, nothing, virtual, part, part.find_order(None))
+    else:
         folder, located = found
-        order = part.find_order(located.mount.storage)
-        view = await _get_view(access, folder, located.mount, base, order)
         provider, is_writable = located.driver.name, isinstance(located.driver, MakesDirectories | StoresUrls | Writes)
-        virtual = exclude_names(virtual, folder)
-    mount_folders = await place_folders(virtual, view.visible, order)
-    total = len(view.visible) + len(mount_folders)
-    content = await _get_merged(access, view, mount_folders, part.indices(total))
-    if found is not None:
-        listings().update_weight(found[0])
+        if isinstance(folder, PagedFolder):
+            content, total = await _get_stored_page(access, folder, virtual, part, base)
+        else:
+            order = part.find_order(located.mount.storage)
+            view = await _get_view(access, folder, located.mount, base, order)
+            content, total = await _get_merged(access, view, exclude_names(virtual, folder), part, order)
+            listings().update_weight(folder)
     readme, header = access.judgement.texts
     return {
         "content": content,
@@ -92,12 +97,44 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
     }
 
 
+Content = tuple[orjson.Fragment | Rows, int]  # rows, and how many there are in all
+
+
 async def _get_merged(
-    access: PathAccess, view: View, mount_folders: MountFolders, part: tuple[int, int]
-) -> orjson.Fragment | Rows:
-    pieces = list(cut_page(*part, mount_folders.places))
+    access: PathAccess, view: View, virtual: dict[str, Mount], part: Slice, order: Order | None
+) -> Content:
+    """A page of what is visible and of the virtual folders, which are behind it where no order is asked for."""
+    mount_folders = await place_folders(virtual, view.visible, order)
+    total = len(view.visible) + len(mount_folders)
+    pieces = list(cut_page(*part.indices(total), mount_folders.places))
     rows = iter(await mount_folders.make_rows(access, [piece for piece in pieces if isinstance(piece, int)]))
-    return await get_content(view, *(next(rows) if isinstance(piece, int) else piece for piece in pieces))
+    content = await get_content(view, *(next(rows) if isinstance(piece, int) else piece for piece in pieces))
+    return content, total
+
+
+async def _get_stored_page(
+    access: PathAccess, folder: PagedFolder, virtual: dict[str, Mount], part: Slice, base: str
+) -> Content:
+    """A page of a folder in its storage's own order; TooLarge where another one is asked for, but by name upwards,
+    which is nearly the same. Virtual folders come first, and hide what has their names."""
+    if part.order_by and (part.order_by, part.order_direction == "desc") != ("name", False):
+        raise TooLarge(f"a folder of more than {LARGEST_SORTED} entries is listed by name only: leave out order_by")
+    visibility = access.make_visibility_filter()
+    first, (start, stop) = list(virtual), part.indices(sys.maxsize)
+
+    def test(entry: Entry) -> bool:
+        return entry.name not in virtual and visibility.passes(entry)
+
+    passes = test if virtual else visibility.test
+    key = visibility.key, frozenset(virtual)
+    try:
+        found = await folder.read(key, passes, max(start - len(first), 0), max(stop - len(first), 0))
+    except StorageProblem as problem:
+        raise explain_folder_failure(access, problem) from problem
+    mount_folders = MountFolders([(name, virtual[name]) for name in first], [0] * len(first))
+    rows = await mount_folders.make_rows(access, range(len(first))[start:stop])
+    encode = encoders.make_encoder(access, encoders.make_folder_signer(access), base)
+    return join_rows(*rows, await encode_in_thread(encode, found.entries)), found.total + len(first)
 
 
 async def get_content(view: View, *pieces: tuple[int, int] | bytes) -> orjson.Fragment | Rows:
@@ -122,11 +159,27 @@ def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, 
     return {name: mount for name, mount in virtual.items() if folder.find(name) is None}
 
 
-async def read_folder(access: PathAccess, refresh: bool, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
-    """The storage's listing; None where only virtual folders answer."""
+async def _open_folder(
+    access: PathAccess, part: Slice, refresh: bool, has_virtual: bool
+) -> tuple[CachedFolder | PagedFolder, Located] | None:
+    """The storage's listing, as much of it as a part needs; None where only virtual folders answer."""
+
+    async def read(located: Located) -> tuple[CachedFolder | PagedFolder, Located]:
+        order = part.find_order(located.mount.storage) or Order.of(located.mount.storage)
+        if 0 < part.per_page <= WHOLE_ROWS:
+            in_pages = not has_virtual and order.is_of_storage
+            return await listings().open(located, in_pages=in_pages, refresh=refresh), located
+        most = None if config().on_one_machine else LARGEST_SORTED  # more never pass a function
+        return await listings().get(located, refresh=refresh, most=most), located
+
+    return await _ask_storage(access, has_virtual, read)
+
+
+async def read_folder(access: PathAccess, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
+    """The storage's whole listing; None where only virtual folders answer."""
 
     async def read(located: Located) -> tuple[CachedFolder, Located]:
-        return await listings().get(located, refresh=refresh), located
+        return await listings().get(located), located
 
     return await _ask_storage(access, has_virtual, read)
 
@@ -170,44 +223,15 @@ async def _ask_storage(
 
 
 async def _get_view(access: PathAccess, folder: CachedFolder, mount: Mount, base: str, order: Order | None) -> View:
-    signer = _make_folder_signer(access)
+    signer = encoders.make_folder_signer(access)
     visibility = access.make_visibility_filter()
     thumbs = base if folder.has_thumbs else ""
     return await folder.get_view(
         (access.table.version, str(access.path), visibility.key, signer, thumbs),
         visibility.test,
-        _make_encoder(access, signer, base),
+        encoders.make_encoder(access, signer, base),
         order,
     )
-
-
-def _make_signer(access: PathAccess) -> Signer:
-    """What signs links for this caller."""
-    return links.make_signer(access.settings, access.caller.user.id)
-
-
-def _make_folder_signer(access: PathAccess) -> Signer | None:
-    """What signs the links in this folder; None where they carry no signature."""
-    return _make_signer(access) if access.signs_folder() else None
-
-
-def _make_encoder(access: PathAccess, signer: Signer | None, base: str | None) -> Encode:
-    """How rows of the folder are written: signed where there is a signer, with thumbnails where `base` is given."""
-    codes = access.settings.type_codes
-    prefix = "" if access.path == "/" else str(access.path)
-
-    def make_row(entry: Entry) -> dict[str, Any]:
-        path = f"{prefix}/{entry.name}"
-        sign = signer.sign(path) if signer is not None and not entry.is_dir else ""
-        return objects.make_row(codes, entry, sign, _make_thumb_url(path, entry, sign, base))
-
-    return lambda entries: encode_rows(map(make_row, entries))
-
-
-def _make_thumb_url(path: str, entry: Entry, sign: str, base: str | None) -> str:
-    if base is None or not entry.thumb or entry.is_dir:
-        return ""
-    return f"{base}/d{links.encode_path(path)}?type=thumb&sign={sign}"
 
 
 async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
@@ -230,12 +254,12 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         raise problem.with_prefix("failed to get obj") from problem
     codes = access.settings.type_codes
     must_sign = access.requires_signature()
-    sign = _make_signer(access).sign(access.path) if must_sign and not entry.is_dir else ""
+    sign = encoders.make_signer(access).sign(access.path) if must_sign and not entry.is_dir else ""
     record = objects.make_row(
         codes,
         entry._replace(name=access.path.name or "root"),
         sign,
-        _make_thumb_url(access.path, entry, sign, base),
+        encoders.make_thumb_url(access.path, entry, sign, base),
     )
     record |= tail | {"provider": entry.provider or located.driver.name}
     if not entry.is_dir:
@@ -265,19 +289,31 @@ async def _find_related(access: PathAccess) -> orjson.Fragment | Rows | None:
     if not parent.may_read():
         return None
     try:
-        folder = await parent.list_folder()
+        candidates = await _find_by_prefix(await parent.locate(), stem)
     except Problem:
         return None
     visibility = parent.make_visibility_filter()
     name = access.path.name
-    candidates = folder.find_by_prefix(stem)
     related = await run_in_slices(candidates.select(lambda other: other.name != name and visibility.passes(other)))
-    view = View(related, _make_encoder(parent, _make_folder_signer(parent), None))
+    view = View(related, encoders.make_encoder(parent, encoders.make_folder_signer(parent), None))
     return await get_content(view, (0, len(related))) if len(related) else None
 
 
+async def _find_by_prefix(folder: Located, prefix: str) -> Selection:
+    """The entries of a folder whose names start with `prefix`, by name. A storage that lists in pages is asked for
+    these alone, and for no more than one page of them."""
+    driver, kept = folder.driver, await listings().find_fresh(folder)
+    if kept is not None or not isinstance(driver, ListsPages):
+        return (kept or await listings().get(folder)).find_by_prefix(prefix)
+    page = await driver.list_page(folder.path, prefix=prefix)
+    columns = await run_in_slices(make_columns(page.entries))
+    return await run_in_slices(Selection(columns, range(len(columns))).sort_by_name())
+
+
 def _make_proxy_url(access: PathAccess, mount: Mount, base: str, must_sign: bool, route: str = "/p") -> str:
-    return links.make_proxy_url(mount, access.path, base, _make_signer(access).sign(access.path), must_sign, route)
+    return links.make_proxy_url(
+        mount, access.path, base, encoders.make_signer(access).sign(access.path), must_sign, route
+    )
 
 
 async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base: str, must_sign: bool) -> str:
@@ -298,7 +334,7 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
     """The sub-folders, as `{name, modified}`."""
     access.require_read()
     virtual = access.find_virtual_folders()
-    found = await read_folder(access, False, bool(virtual))
+    found = await read_folder(access, bool(virtual))
     if found is not None:
         virtual = exclude_names(virtual, found[0])
     last = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
@@ -317,14 +353,14 @@ async def get_link(access: PathAccess, base: str) -> Link:
     """The answer of `fs/link`: the driver's own link, or ours where it has none (for this file)."""
     located = await access.locate()
     driver = located.driver
-    ours = f"{links.encode_path(access.path)}?d&sign={_make_signer(access).sign(access.path)}"
+    query = f"d&sign={encoders.make_signer(access).sign(access.path)}"
     if driver.config.only_proxy or not isinstance(driver, Links):
-        return Link(f"{base}/p{ours}")
+        return Link(links.make_file_url(base, "/p", access.path, query))
     entry = await stat_file(located)
     try:
         found = await driver.link(located.path)
     except NotSupported:
-        return Link(f"{base}/d{ours}")
+        return Link(links.make_file_url(base, "/d", access.path, query))
     return Link(entry.url or found.url, found.headers, found.lifetime)
 
 

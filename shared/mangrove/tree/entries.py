@@ -26,7 +26,7 @@ async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
     """What the caller may see in a folder: its storage's entries, then the mounts that it has no entry for."""
     access.require_read()
     virtual = access.find_virtual_folders()
-    found = await browse.read_folder(access, False, bool(virtual))
+    found = await browse.read_folder(access, bool(virtual))
     if found is not None:
         folder = found[0]
         passes = access.make_visibility_filter().passes

@@ -63,6 +63,14 @@ class View:
         return self._encode(self.visible[start:stop])
 
 
+async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
+    """The rows of some entries, ROWS of them at once."""
+    thread = runtime.get(SliceThread)
+    return b",".join(
+        [await thread.run(encode, entries[start : start + ROWS]) for start in range(0, len(entries), ROWS)]
+    )
+
+
 class CachedFolder:
     """One listing, sorted in its storage's order; `by_name`: the same entries by name.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote
 
+from mangrove.config import config
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
 from mangrove.problems import Unauthorized
@@ -161,11 +162,21 @@ def encode_path(path: str) -> str:
     return quote(path, safe="/~!$&'()*+,;=:@-._")
 
 
+def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
+    """The address of a file under one of our routes; `query` is encoded.
+
+    An HTTP API cuts a path at a question mark, however it is encoded: there one that has any is in the query.
+    """
+    if "?" in path and not config().on_one_machine:
+        query = f"path={quote(path, safe='/')}" + (f"&{query}" if query else "")
+        path = path.replace("?", "_")
+    return f"{base}{route}{encode_path(path)}" + (f"?{query}" if query else "")
+
+
 def make_proxy_url(mount: Mount, path: TreePath, base: str, signature: str, must_sign: bool, route: str = "/p") -> str:
     """The address under which the service, or the storage's download proxy, serves the bytes, under `route`."""
     down = mount.storage.down_proxy_url.partition("\n")[0].strip()
     if down:
         query = "" if mount.storage.disable_proxy_sign else f"?sign={signature}"
         return f"{down}{encode_path(path)}{query}"
-    query = f"?sign={signature}" if must_sign else ""
-    return f"{base}{route}{encode_path(path)}{query}"
+    return make_file_url(base, route, path, f"sign={signature}" if must_sign else "")

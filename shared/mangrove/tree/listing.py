@@ -3,6 +3,8 @@
 A folder is kept for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
 not want a cache but can tell cheaply that a folder changed (`ChangeToken`), as long as its token is the same, and never
 longer than MAX_AGE_FACTOR times the time it took to read. Every write through this process drops what it touches.
+
+Of a storage that lists in pages (`ListsPages`) a folder of several is read page by page where that is enough.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
-from mangrove import runtime
+from mangrove import deadlines, runtime
 from mangrove.config import config
 from mangrove.drivers.base import ROOT, ChangeToken, Entry
+from mangrove.drivers.paging import ListsPages
 from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable
+from mangrove.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable, TooLarge
 from mangrove.records.storages import Storage
 from mangrove.slices import SLICE
 from mangrove.tree.columns import Columns
 from mangrove.tree.folder import CachedFolder, make_folder
 from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.paged_folder import MARKS_SECONDS, PagedFolder
 from mangrove.tree.places import Key, find_places
 from mangrove.tree.shared_reads import SharedReads
 
@@ -34,6 +38,8 @@ TOKEN_MAX_AGE = 30.0  # seconds that a listing is kept at most while its change 
 MAX_AGE_FACTOR = 20.0
 RACY_NS = 20_000_000  # a folder changed this shortly before it was read may have changed again unseen
 MAX_ENTRIES = 4096  # single entries kept, each for TOKEN_SECONDS
+MOST_PAGED = 32  # folders of which single pages are kept
+LARGEST_SORTED = 100_000  # entries of a folder that is read as a whole though its storage lists in pages
 
 
 class ListingObserver:
@@ -57,30 +63,76 @@ class Listings:
     def __init__(self, largest: int = LARGEST_CACHE) -> None:
         self._largest = largest
         self._folders: OrderedDict[Key, CachedFolder] = OrderedDict()
+        self._paged: OrderedDict[Key, PagedFolder] = OrderedDict()
         self._reads: SharedReads[CachedFolder] = SharedReads()
+        self._first_reads: SharedReads[CachedFolder | PagedFolder] = SharedReads()
         self._readings: set[_Reading] = set()
         self._entries: dict[Key, tuple[Mount, Entry, float]] = {}
         self._changes = 0
         self.weight = 0
 
-    async def get(self, located: Located, *, refresh: bool = False) -> CachedFolder:
+    async def get(self, located: Located, *, refresh: bool = False, most: int | None = None) -> CachedFolder:
         """The folder, from the cache while it is fresh; the driver's StorageProblem when it cannot be read.
 
         One read serves all that asked before it began; if it is kept, also those that asked while it went on.
-        With `refresh` nothing serves that began to be read before this call.
+        With `refresh` nothing serves that began to be read before this call. TooLarge when it has to be read and has
+        more than `most` entries.
         """
-        key = _make_key(located)
-        if not refresh:
-            folder = self._folders.get(key)
-            # asking whether it is fresh takes a while, in which it may have been dropped
-            if folder is not None and await _is_fresh(folder, located) and self._folders.get(key) is folder:
-                self._folders.move_to_end(key)
-                return folder
+        kept = None if refresh else await self.find_fresh(located)
+        if kept is not None:
+            return kept
         return await self._reads.get(
-            (located.mount, located.path),
-            partial(self._read, key, located),
+            (located.mount, located.path, most),
+            partial(self._read, located, most),
             lambda folder: folder.is_cached and not refresh,
         )
+
+    async def find_fresh(self, located: Located) -> CachedFolder | None:
+        """The folder as it is kept, while it is fresh."""
+        key = _make_key(located)
+        folder = self._folders.get(key)
+        # asking whether it is fresh takes a while, in which it may have been dropped
+        if folder is None or not await _is_fresh(folder, located) or self._folders.get(key) is not folder:
+            return None
+        self._folders.move_to_end(key)
+        return folder
+
+    async def open(self, located: Located, *, in_pages: bool, refresh: bool = False) -> CachedFolder | PagedFolder:
+        """The folder as `get` answers it, unless its storage lists it in several pages: then its pages, where these
+        are enough (`in_pages`) or it has more than LARGEST_SORTED entries."""
+        driver = located.driver
+        if not isinstance(driver, ListsPages):
+            return await self.get(located, refresh=refresh)
+        kept = None if refresh else await self.find_fresh(located)
+        if kept is not None:
+            return kept
+        paged = self._find_paged(located)
+        if paged is not None and refresh:
+            paged.forget_entries()
+        if not in_pages and (paged is None or not paged.is_large):
+            try:
+                return await self.get(located, refresh=refresh, most=LARGEST_SORTED)
+            except TooLarge:
+                folder = await self.open(located, in_pages=True)
+                if isinstance(folder, PagedFolder):
+                    folder.is_large = True
+                return folder
+        return paged or await self._first_reads.get(
+            (located.mount, located.path),
+            partial(self._read_first, located, driver),
+            lambda folder: folder.is_cached and not refresh,
+        )
+
+    def _find_paged(self, located: Located) -> PagedFolder | None:
+        key = _make_key(located)
+        paged = self._paged.get(key)
+        if paged is None:
+            return None
+        if paged.mount is not located.mount or time.monotonic() - paged.began_at > MARKS_SECONDS:
+            del self._paged[key]
+            return None
+        self._paged.move_to_end(key)
+        return paged
 
     async def stat(self, located: Located) -> Entry:
         """One entry as the driver describes it; asked at most every TOKEN_SECONDS."""
@@ -95,21 +147,46 @@ class Listings:
             self._entries[key] = (located.mount, entry, now)
         return entry
 
-    async def _read(self, key: Key, located: Located) -> CachedFolder:
-        reading = _Reading(key)
+    async def _read(self, located: Located, most: int | None) -> CachedFolder:
+        reading = _Reading(_make_key(located))
         self._readings.add(reading)
         try:
-            folder = await _read_folder(located)
+            folder = await _read_folder(located, most)
         finally:
             self._readings.discard(reading)
-        self._drop(key)
+        self._keep(reading, located, folder)
+        return folder
+
+    async def _read_first(self, located: Located, driver: ListsPages) -> CachedFolder | PagedFolder:
+        """The folder, of which there is nothing yet but the first page."""
+        reading = _Reading(_make_key(located))
+        self._readings.add(reading)
+        try:
+            page = await driver.list_page(located.path)
+            paged = PagedFolder(driver, located.path, located.mount, _get_max_age(located))
+            columns = await paged.start_with(page)
+            folder = None if page.next_start else await make_folder(columns, located.mount, None, TOKEN_MAX_AGE)
+        finally:
+            self._readings.discard(reading)
+        if folder is not None:
+            self._keep(reading, located, folder)
+            return folder
+        if reading.has_changed:
+            paged.forget_entries()
+        paged.is_cached = not reading.has_changed
+        self._paged[reading.key] = paged
+        if len(self._paged) > MOST_PAGED:
+            self._paged.popitem(last=False)
+        return paged
+
+    def _keep(self, reading: _Reading, located: Located, folder: CachedFolder) -> None:
+        self._drop(reading.key)
         if _get_max_age(located) > 0 and len(folder.entries) and not reading.has_changed:
-            self._folders[key] = folder
+            self._folders[reading.key] = folder
             folder.is_cached = True
             self.update_weight(folder)
         if not reading.has_changed:
             runtime.get(ListingObserver).note(located, folder)
-        return folder
 
     def update_weight(self, folder: CachedFolder) -> None:
         """Account for what `folder` weighs now and drop the oldest while all weigh too much."""
@@ -140,6 +217,8 @@ class Listings:
         self._note_change(keys.__contains__)
         for key in keys:
             self._drop(key)
+            if key in self._paged:
+                self._paged[key].forget_entries()
 
     def forget_below(self, storage_id: int, path: TreePath = ROOT) -> None:
         """Drop the folder `path` and everything below it, wherever they are shown."""
@@ -151,34 +230,40 @@ class Listings:
         self._note_change(is_below)
         for key in [key for key in self._folders if is_below(key)]:
             self._drop(key)
+        for key in [key for key in self._paged if is_below(key)]:
+            del self._paged[key]
 
     def clear(self) -> None:
         """Drop every folder."""
         self._note_change(lambda _: True)
         for key in list(self._folders):
             self._drop(key)
+        self._paged.clear()
 
 
-async def _read_folder(located: Located) -> CachedFolder:
+async def _read_folder(located: Located, most: int | None) -> CachedFolder:
     driver = located.driver
     began = time.monotonic()
     before = time.time_ns()
     token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
-    columns = await collect_entries(driver.list(located.path))
+    columns = await collect_entries(driver.list(located.path), most)
     if token is not None and before - token < RACY_NS:
         token = None
     max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began)))
     return await make_folder(columns, located.mount, token, max_age)
 
 
-async def collect_entries(batches: AsyncIterator[Sequence[Entry]]) -> Columns:
-    """All entries of a listing."""
+async def collect_entries(batches: AsyncIterator[Sequence[Entry]], most: int | None = None) -> Columns:
+    """All entries of a listing; TooLarge when they are more than `most`."""
     columns = Columns()
     async for batch in batches:
+        deadlines.check()
         for start in range(0, len(batch), SLICE):
             if start:
                 await asyncio.sleep(0)
             columns.extend(batch[start : start + SLICE])
+        if most is not None and len(columns) > most:
+            raise TooLarge(f"this folder has more than {most} entries: ask for pages of it with per_page")
     columns.freeze()
     return columns
 

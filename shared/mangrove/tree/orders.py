@@ -37,6 +37,11 @@ class Order:
         """The storage's own."""
         return cls(storage.order_by, storage.order_direction == "desc", storage.extract_folder)
 
+    @property
+    def is_of_storage(self) -> bool:
+        """Whether it is the one in which entries came."""
+        return not self.by and self.folders not in ("front", "back")
+
     def make_key(self, entry: Entry) -> Any:
         """What entries are compared by."""
         if self.by == "name":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from typing import Annotated, Any, Generic, Literal, TypeVar
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -20,9 +23,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mangrove import __version__, problems, runtime
+from mangrove import __version__, deadlines, problems, runtime
 from mangrove.config import config
-from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, Problem
+from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, OutOfTime, Problem
 from mangrove.shares import Shares
 from mangrove.site.masking import mask_private
 from mangrove.telemetry import log_detail, log_event, log_exception
@@ -109,6 +112,7 @@ class Api:
         self.app.router.route_class = GatedRoute
         self.app.router.redirect_slashes = False
         self.group = group
+        self.app.add_middleware(DeadlineMiddleware)
         self.app.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         self.app.add_middleware(RequestMiddleware)
         self.app.add_exception_handler(Problem, handle_problem)
@@ -167,6 +171,7 @@ class Api:
         return self.route("PUT", path, data_model, **rest)
 
 
+ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that it was not enough
 FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
 ABSENT = {
     "/api/admin/scan/": "scan",
@@ -218,6 +223,8 @@ class RequestMiddleware:
                 problem = Problem(f"internal error, request id {request_id}")
                 reply = make_failure(problem, dialect=state.get("dialect", Dialect.DOCUMENT))
                 await reply(scope, receive, send_and_note_status)
+            elif not config().on_one_machine:
+                raise  # nothing was sent yet: the adapter makes it a failure, where half an answer would be its own
         finally:
             milliseconds = round((time.perf_counter() - began) * 1000, 1)
             code = {"code": state["envelope_code"]} if "envelope_code" in state else {}
@@ -225,6 +232,34 @@ class RequestMiddleware:
                 is_polling = status == state.get("envelope_code", 200) == 200 and POLLED.fullmatch(path)
                 log = log_detail if is_polling else log_event
                 log("request", method=scope["method"], path=path, status=status, **code, ms=milliseconds)
+
+
+class DeadlineMiddleware:
+    """Answers OutOfTime when a function's time is over before an answer began."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        remaining = deadlines.get_remaining()
+        if remaining == math.inf:
+            await self.app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_and_note_begin(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            async with asyncio.timeout(remaining) as limit:
+                await self.app(scope, receive, send_and_note_begin)
+        except TimeoutError:
+            if has_begun or not limit.expired():
+                raise
+            reply = await handle_problem(Request(scope), OutOfTime())
+            await reply(scope, receive, send)
 
 
 async def handle_problem(request: Request, problem: Exception) -> Response:
@@ -272,6 +307,21 @@ def make_lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:
     """
 
     def handler(event: Any, context: Any) -> Any:
-        return Mangum(app, lifespan="off")(event, context)
+        with deadlines.limit(_get_seconds(context)):
+            return Mangum(app, lifespan="off")(_quote_path(event), context)
 
     return handler
+
+
+def _get_seconds(context: Any) -> float:
+    """How long the function may work for a request, so that there is time left to answer."""
+    get_milliseconds = getattr(context, "get_remaining_time_in_millis", None)
+    return math.inf if get_milliseconds is None else get_milliseconds() / 1000 - ANSWER_SECONDS
+
+
+def _quote_path(event: Any) -> Any:
+    """The event with its path percent-encoded. An HTTP API delivers it decoded, and the adapter decodes it again."""
+    match event:
+        case {"requestContext": {"http": {"path": str(path)} as http} as about}:
+            return event | {"requestContext": about | {"http": http | {"path": quote(path)}}}
+    return event

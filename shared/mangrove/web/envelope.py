@@ -1,4 +1,5 @@
-"""The answer of every JSON endpoint: `{"code", "message", "data"}`, as bytes, always with HTTP status 200.
+"""The answer of every JSON endpoint: `{"code", "message", "data"}`, as bytes, always with HTTP status 200; compressed
+where it is worth it and the client takes that.
 
 A failure has `problem`, too, the word of its class (`mangrove.problems`), but not for existing clients, which never
 saw it.
@@ -14,8 +15,10 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mangrove.problems import Problem
+from mangrove.config import config
+from mangrove.problems import Problem, TooLarge
 from mangrove.tree.objects import Rows
+from mangrove.web import compression
 from mangrove.web.dialects import Dialect
 
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
@@ -35,15 +38,53 @@ class Reply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _note_code(scope, self.code)
+        is_compressed = len(self.body) >= compression.LEAST and compression.takes_gzip(scope)
+        if is_compressed:
+            self.body = await compression.compress(bytes(self.body))
+            _note_encoding(self)
+            self.headers["content-length"] = str(len(self.body))
+        if not config().on_one_machine:
+            size = compression.measure(bytes(self.body), is_compressed)
+            if size > compression.LARGEST_FUNCTION_ANSWER:
+                await _refuse(scope, receive, send)
+                return
         await super().__call__(scope, receive, send)
 
 
 class _StreamedReply(StreamingResponse):
-    """An envelope that says success, and is written while its rows are encoded."""
+    """An envelope that says success, and is written while its rows are encoded; a function collects it first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _note_code(scope, 200)
-        await super().__call__(scope, receive, send)
+        is_compressed = compression.takes_gzip(scope)
+        pieces: Any = self.body_iterator
+        if is_compressed:
+            pieces = self.body_iterator = compression.compress_pieces(pieces)
+            _note_encoding(self)
+        if config().on_one_machine:
+            await super().__call__(scope, receive, send)
+            return
+        body, size = bytearray(), 0
+        async with aclosing(pieces):
+            async for piece in pieces:
+                body += piece
+                size += compression.measure(piece, is_compressed)
+                if size > compression.LARGEST_FUNCTION_ANSWER:
+                    await _refuse(scope, receive, send)
+                    return
+        await Response(bytes(body), headers=dict(self.headers))(scope, receive, send)
+
+
+def _note_encoding(reply: Response) -> None:
+    reply.headers["content-encoding"] = "gzip"
+    reply.headers.add_vary_header("Accept-Encoding")
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer that the answer is too large for a function."""
+    problem = TooLarge("the answer is too large: ask for less at once with per_page, and take it compressed")
+    dialect = scope["state"].get("dialect", Dialect.DOCUMENT)
+    await make_failure(problem, dialect=dialect)(scope, receive, send)
 
 
 def _note_code(scope: Scope, code: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from mangrove import runtime
+from mangrove import deadlines, runtime
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, ClientKey, Clients
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
@@ -108,16 +108,20 @@ class Api:
                 # a conditional completion has to begin anew, which is for the caller
                 if not pause or operation == "complete_multipart_upload" or not is_conflict(problem):
                     raise
+            deadlines.check(pause)
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    async def list_page(self, prefix: str, start: str) -> pages.Page:
-        """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time."""
+    async def list_page(self, prefix: str, start: str, names: str = "") -> pages.Page:
+        """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time.
+
+        `names`: what those behind `prefix` begin with.
+        """
         assert self._http is not None
         if self._http.is_closed:
             raise Unreachable("the storage was stopped meanwhile")
         v2 = self._options.list_object_version == "v2"
-        query = {"Bucket": self.bucket, "Prefix": prefix, "Delimiter": "/", "EncodingType": "url"}
+        query = {"Bucket": self.bucket, "Prefix": prefix + names, "Delimiter": "/", "EncodingType": "url"}
         if start:
             query["ContinuationToken" if v2 else "Marker"] = start
         sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)

@@ -10,6 +10,7 @@ from typing import Any
 
 from mangrove.concurrency import gather_bounded
 from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.paging import EntriesPage
 from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
 from mangrove.drivers.s3 import copy, pages
 from mangrove.drivers.s3.api import Api
@@ -100,27 +101,28 @@ class S3(Driver):
         return self._list(path)
 
     async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        prefix, exists, start = self._prefix(path), path == "/", ""
-        following: asyncio.Task[pages.Page] | None = asyncio.create_task(self.call.list_page(prefix, ""))
+        start = ""
+        following: asyncio.Task[EntriesPage] | None = asyncio.create_task(self.list_page(path))
         try:
             while following is not None:
                 page = await following
-                if start and page.next_start == start:
-                    raise Unreachable("the S3 server repeats a page of the listing")
                 start = page.next_start
-                following = (
-                    asyncio.create_task(self.call.list_page(prefix, page.next_start)) if page.next_start else None
-                )
-                exists = exists or bool(page.files or page.folders)
-                found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
-                yield found + [entry for entry in page.files if entry.name not in ("", self._placeholder)]
+                following = asyncio.create_task(self.list_page(path, start)) if start else None
+                yield page.entries
         finally:
             if following is not None:
                 following.cancel()
-        if not exists:
-            if await self._is_file(path):
-                raise NotAFolder
-            raise NotFound
+
+    async def list_page(self, path: TreePath, start: str = "", prefix: str = "") -> EntriesPage:
+        page = await self.call.list_page(self._prefix(path), start, prefix)
+        if start and page.next_start == start:
+            raise Unreachable("the S3 server repeats a page of the listing")
+        is_empty = not (start or prefix or page.files or page.folders or page.next_start)
+        if is_empty and path != "/":
+            raise NotAFolder if await self._is_file(path) else NotFound
+        found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
+        found += [entry for entry in page.files if entry.name not in ("", self._placeholder)]
+        return EntriesPage(found, page.next_start)
 
     async def _is_file(self, path: TreePath) -> bool:
         try:

@@ -65,10 +65,10 @@ def test_a_listing_is_kept_as_long_as_the_storage_says(bucket: Bucket, minutes: 
         asked, listings = 0, Listings()
         list_page = driver.call.list_page
 
-        async def count(prefix: str, start: str) -> Page:
+        async def count(prefix: str, start: str, names: str) -> Page:
             nonlocal asked
             asked += 1
-            return await list_page(prefix, start)
+            return await list_page(prefix, start, names)
 
         driver.call.list_page = count  # type: ignore[method-assign]
         located = Located(driver, P("/"), mount(driver="S3", cache_expiration=minutes))

@@ -1,5 +1,5 @@
 import { get } from '../../../api/files'
-import { encodePath, join } from '../../../api/paths'
+import { join, makeFileAddress } from '../../../api/paths'
 import { Problem } from '../../../api/problem'
 import { passwords } from '../../../state/passwords'
 import { session } from '../../../state/session.svelte'
@@ -23,6 +23,5 @@ export async function fetchFile(path: string, signal: AbortSignal): Promise<Resp
 
 function makeProxyAddress(path: string, sign: string): string {
   const base = session.user?.base_path ?? '/'
-  const query = new URLSearchParams({ d: '', ...(sign && { sign }) })
-  return `/p${encodePath(base === '/' ? path : join(base, path.slice(1)))}?${query}`
+  return makeFileAddress('/p', base === '/' ? path : join(base, path.slice(1)), { d: '', ...(sign && { sign }) })
 }

@@ -1,0 +1,148 @@
+"""Answers that are compressed, and those that no function can carry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from mangrove import runtime
+from mangrove.problems import TooLarge
+from mangrove.runtime import Runtime
+from mangrove.tree.objects import Rows
+from mangrove.web import compression, envelope
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.compression import CompressedAnswers, takes_gzip
+from mangrove.web.envelope import ok, stream
+from mangrove.web.gates import Anyone
+from tests.awkward_names import make_event
+from tests.unit.web.configs import CLOUD, LOCAL, configure
+
+ROW = {"name": "a name that is no longer than most", "sign": "c2lnbmF0dXJl"}
+
+
+def build(kind: str, rows: int, noise: int = 0) -> Any:
+    """An answer of so many rows, each with so much in it that cannot be compressed."""
+
+    def make_row(number: int) -> dict[str, Any]:
+        return ROW | {"number": number, "noise": base64.b64encode(os.urandom(noise)).decode()}
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, rows, 500):
+            yield json.dumps(list(map(make_row, range(start, min(start + 500, rows)))))[1:-1].encode()
+
+    if kind == "streamed":
+        return stream({"content": Rows(pieces())})
+    return ok({"content": list(map(make_row, range(rows)))})
+
+
+async def send(reply: Any, accept: str = "gzip") -> tuple[dict[str, str], bytes]:
+    """Headers and body as an ASGI server gets them."""
+    headers: dict[str, str] = {}
+    body = b""
+
+    async def note(message: Any) -> None:
+        nonlocal body
+        headers.update({name.decode(): value.decode() for name, value in message.get("headers", ())})
+        body += message.get("body", b"")
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "headers": [(b"accept-encoding", accept.encode())], "state": {}, "method": "GET"}
+    await reply(scope, receive, note)
+    return headers, body
+
+
+@pytest.mark.parametrize(
+    ("accept", "taken"),
+    [("gzip, deflate, br", True), ("br;q=1.0, gzip;q=0.8", True), ("*", True), ("GZIP", True), ("", False),
+     ("gzip;q=0", False), ("gzip; q=0.0, br", False), ("br", False), ("identity", False)],
+)  # fmt: skip
+def test_who_takes_gzip(accept: str, taken: bool) -> None:
+    assert takes_gzip({"type": "http", "headers": [(b"accept-encoding", accept.encode())]}) is taken
+
+
+@pytest.mark.parametrize("home", [LOCAL, CLOUD])
+@pytest.mark.parametrize("kind", ["whole", "streamed"])
+@pytest.mark.parametrize("rows", [100, 5000])
+def test_a_long_answer_is_compressed_for_who_takes_it(
+    monkeypatch: pytest.MonkeyPatch, home: Any, kind: str, rows: int
+) -> None:
+    configure(monkeypatch, envelope, home)
+    with runtime.use(Runtime()):
+        headers, body = asyncio.run(send(build(kind, rows)))
+        assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert headers.get("content-length", str(len(body))) == str(len(body))
+        plain_headers, plain = asyncio.run(send(build(kind, rows), "identity"))
+        assert "content-encoding" not in plain_headers
+        assert json.loads(gzip.decompress(body)) == json.loads(plain)
+        assert len(json.loads(plain)["data"]["content"]) == rows
+        assert len(body) < len(plain) / 4
+
+
+def test_a_short_answer_is_sent_as_it_is() -> None:
+    headers, body = asyncio.run(send(ok({"a": 1})))
+    assert "content-encoding" not in headers
+    assert json.loads(body)["data"] == {"a": 1}
+
+
+def test_an_answer_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LARGEST_CACHE", 30_000)
+
+    async def go() -> None:
+        answers, bodies = CompressedAnswers(), [os.urandom(12_000) * 5 for _ in range(3)]
+        first, *others = [await answers.compress(body) for body in bodies]
+        assert gzip.decompress(first) == bodies[0]
+        assert await answers.compress(bodies[2]) is others[1]
+        assert await answers.compress(bodies[0]) is not first, "it was dropped for others"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", ["whole", "streamed"])
+@pytest.mark.parametrize("accept", ["gzip", "identity"])
+def test_what_no_function_can_carry_is_refused_and_says_what_helps(
+    monkeypatch: pytest.MonkeyPatch, kind: str, accept: str
+) -> None:
+    configure(monkeypatch, envelope, CLOUD)
+    with runtime.use(Runtime()):
+        _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
+        found = json.loads(body)
+        assert (found["code"], found["problem"], found["data"]) == (413, TooLarge.__name__, None)
+        assert "per_page" in found["message"]
+        configure(monkeypatch, envelope, LOCAL)
+        _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
+        assert json.loads(gzip.decompress(body) if accept == "gzip" else body)["code"] == 200
+
+
+def test_a_function_answers_compressed_bytes_and_never_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, envelope, CLOUD)
+    api = Api("test")
+
+    @api.get("/api/rows")
+    async def rows(who: Anyone, request: Request) -> Any:
+        return build(request.query_params["kind"], int(request.query_params["rows"]))
+
+    handler = make_lambda_handler(api.app)
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())
+    try:
+        for kind in ("whole", "streamed"):
+            for accept in ("gzip", "identity"):
+                for wanted in (21_904, 65_000):
+                    url = f"https://here/api/rows?kind={kind}&rows={wanted}"
+                    answer = handler(make_event("GET", url, {"accept-encoding": accept}), None)
+                    assert len(json.dumps(answer, ensure_ascii=False).encode()) < 5_600_000
+                    body = gzip.decompress(base64.b64decode(answer["body"])) if accept == "gzip" else answer["body"]
+                    expected = 413 if (accept, wanted) == ("identity", 65_000) else 200
+                    assert json.loads(body)["code"] == expected
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

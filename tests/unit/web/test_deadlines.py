@@ -1,0 +1,128 @@
+"""Requests that take longer than their function has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from mangrove import deadlines
+from mangrove.drivers.base import Entry
+from mangrove.problems import OutOfTime
+from mangrove.tree.listing import collect_entries
+from mangrove.web import api
+from mangrove.web.api import ANSWER_SECONDS, Api, make_lambda_handler
+from mangrove.web.envelope import Reply, ok
+from mangrove.web.gates import Anyone
+from tests.awkward_names import make_event
+from tests.unit.web.configs import CLOUD, configure
+
+
+@dataclass
+class Context:
+    """What Lambda tells a function of its time."""
+
+    seconds: float
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self.seconds + ANSWER_SECONDS) * 1000)
+
+
+@pytest.fixture
+def loop() -> Iterator[None]:
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def make_handler() -> Any:
+    group = Api("test")
+
+    @group.get("/api/slow")
+    @group.get("/d/slow")
+    async def slow(who: Anyone, seconds: float) -> Reply:
+        await asyncio.sleep(seconds)
+        return ok(deadlines.get_remaining() < math.inf)
+
+    @group.get("/api/loop")
+    async def loop(who: Anyone) -> Reply:
+        while True:
+            time.sleep(0.01)  # noqa: ASYNC251
+            deadlines.check()
+
+    @group.get("/api/failing")
+    async def failing(who: Anyone) -> Reply:
+        raise TimeoutError("of something else")
+
+    @group.get("/d/begun")
+    async def begun(who: Anyone) -> StreamingResponse:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"a"
+            await asyncio.sleep(60)
+
+        return StreamingResponse(body())
+
+    return make_lambda_handler(group.app)
+
+
+def ask(path: str, seconds: float) -> dict[str, Any]:
+    answer: dict[str, Any] = make_handler()(
+        make_event("GET", f"https://here{path}", {"origin": "https://there"}), Context(seconds)
+    )
+    return answer
+
+
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize("path", ["/api/slow?seconds=60", "/api/loop", "/d/slow?seconds=60", "/d/begun"])
+def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    configure(monkeypatch, api, CLOUD)
+    began = time.monotonic()
+    answer = ask(path, 0.2)
+    assert time.monotonic() - began < ANSWER_SECONDS
+    if path.startswith("/api"):
+        found = json.loads(answer["body"])
+        assert (answer["statusCode"], found["code"], found["problem"]) == (200, 500, "OutOfTime")
+        assert answer["headers"]["access-control-allow-origin"] == "*"
+    else:
+        assert answer["statusCode"] == 500
+
+
+@pytest.mark.usefixtures("loop")
+def test_what_is_done_in_time_knows_how_much_it_has() -> None:
+    assert json.loads(ask("/api/slow?seconds=0", 5)["body"])["data"] is True
+    found = json.loads(ask("/api/failing", 5)["body"])
+    assert found["message"].startswith("internal error"), "a time of another kind"
+    assert (
+        json.loads(make_handler()(make_event("GET", "https://here/api/slow?seconds=0"), None)["body"])["data"] is False
+    )
+
+
+def test_a_limit_inside_another_is_never_longer() -> None:
+    assert deadlines.get_remaining() == math.inf
+    with deadlines.limit(5), deadlines.limit(50):
+        assert 4 < deadlines.get_remaining() <= 5
+        deadlines.check(4)
+        with pytest.raises(OutOfTime):
+            deadlines.check(6)
+    deadlines.check(1e9)
+
+
+def test_a_listing_ends_with_the_time() -> None:
+    async def pages() -> AsyncIterator[list[Entry]]:
+        while True:
+            await asyncio.sleep(0)
+            yield [Entry("a", 1, 0.0, False)]
+
+    async def go() -> None:
+        with deadlines.limit(0.05), pytest.raises(OutOfTime):
+            await collect_entries(pages())
+
+    asyncio.run(go())
