@@ -46,6 +46,7 @@ SLOTS = {
     "mangrove.search.visibility.Judges": "what those who searched last may see of the folders with hits",
     "mangrove.site.health.Health": "the checks of the health, and when each was last made",
     "mangrove.site.snapshot.SnapshotStore": "the configuration in memory",
+    "mangrove.site.users.KnownUsers": "users whom requests looked up last",
     "mangrove.site.throttle.Throttles": "the limits of speed, and which bytes wait for their time",
     "mangrove.slices.PatternThread": "the thread for patterns that anybody may give",
     "mangrove.slices.SliceThread": "the thread for work on very many things",
