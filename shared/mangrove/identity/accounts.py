@@ -38,8 +38,8 @@ class UserFields:
 def login(username: str, static_hash: str, otp_code: str, source: str, find: Callable[[str], User | None]) -> str:
     """A session token; Unauthorized, SecondFactorRequired or TooMany.
 
-    `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the first step of an ordinary
-    sign-in and does not count as a failure.
+    `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the
+    first step of an ordinary sign-in and does not count as a failure.
     """
     lockout.check(username, source)
     user = find(username)

@@ -11,6 +11,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove.problems import RecordsUnavailable
 from mangrove.records.base import Conflict, get_connection, transaction, translate_errors
+from mangrove.records.task_keys import Status, make_spread_key
 from mangrove.records.task_marks import get_marks
 from mangrove.records.tasks import (
     NewTask,
@@ -20,8 +21,8 @@ from mangrove.records.tasks import (
     make_new_task,
     make_record,
     make_reopening,
-    make_status_key,
     make_task,
+    note_new,
 )
 
 MOST = 100  # writes of one transaction, and reads of one batch: the limits of DynamoDB
@@ -42,7 +43,7 @@ def create(new: Sequence[NewTask]) -> list[Task]:
         for record in records:
             write.save(record, condition=is_free_or_same(record))
     for record in records:
-        get_marks().move(record.status_key, int(record.owner), record.ordered, 1)
+        note_new(record)
     return [make_new_task(one, record) for one, record in zip(new, records, strict=True)]
 
 
@@ -74,7 +75,8 @@ def delete_done(kind: str, ids: Sequence[str]) -> None:
     """Delete tasks of a kind that are done; those that were just reopened stay. At most MOST."""
 
     def delete(write: TransactWrite, id: str) -> None:
-        write.delete(TaskRecord(id), condition=TaskRecord.status_key == make_status_key(kind, True))
+        condition = TaskRecord.spread_key == make_spread_key(id, kind, Status.DONE)
+        write.delete(TaskRecord(id), condition=condition)
 
     _write_what_holds(ids, delete)
 

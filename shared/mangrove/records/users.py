@@ -182,7 +182,8 @@ def list_page(start: int, size: int | None) -> tuple[list[User], int]:
     total = count(NORMAL)[0] + len(others)
     passed, last = count(NORMAL, most=max(min(start, total) - len(others), 0))
     passed += bisect_right(others, last)
-    following = heapq.merge(others[bisect_right(others, last) :], iter_ids(NORMAL, last, min(size + len(others), MOST_AT_ONCE)))
+    normal = iter_ids(NORMAL, last, min(size + len(others), MOST_AT_ONCE))
+    following = heapq.merge(others[bisect_right(others, last) :], normal)
     users = get_many(list(islice(following, start - passed, start - passed + size)))
     return [users[id] for id in sorted(users)], total
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from mangrove import runtime
@@ -21,8 +21,9 @@ from mangrove.problems import Problem, RecordsUnavailable
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing, RecordRefused
 from mangrove.records.tasks import Task
+from mangrove.site import snapshot
 from mangrove.tasks import leases
-from mangrove.tasks.kinds import State
+from mangrove.tasks.kinds import KINDS, State
 from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
@@ -70,11 +71,12 @@ class Run(Generic[SpecT, CursorT]):
         if self.task.cancel:
             raise Cancelled
 
-    async def save_and_release(self, *, done: bool | None = None) -> None:
-        """Write `view` and `cursor` and give up the lease; `done` changes the task's status. RecordRefused, which the
+    async def save_and_release(self, **done: Any) -> None:
+        """Write `view` and `cursor` and give up the lease; `done` and `expires` as `records.save` has them.
+        RecordRefused, which the
         view says then, when the cursor is too large: the record keeps the one that it has."""
         try:
-            await self.update(0, view=self.view, cursor=self.cursor.dump(), done=done)
+            await self.update(0, view=self.view, cursor=self.cursor.dump(), **done)
         except RecordRefused as problem:
             self._unwritten, self.view.error = None, problem.message
             await self.update(0, view=self.view)
@@ -364,10 +366,16 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
     if state is State.SUCCEEDED:
         run.view.progress = 100.0
     try:
-        await run.save_and_release(done=True)
+        await run.save_and_release(done=True, expires=await _find_expiry(run.task))
         pass_checkpoint("settle.done")
     except Superseded:
         await _finish_removed(run, clean)
+
+
+async def _find_expiry(task: Task) -> datetime | None:
+    """When a task that is done now may go; None for one that stays as long as its storage."""
+    days = (await snapshot.fresh()).settings.task_retention_days
+    return datetime.now(UTC) + timedelta(days=days) if KINDS[task.kind].is_listed else None
 
 
 async def _finish_removed(run: Run[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> None:

@@ -93,8 +93,6 @@ def test_names_that_look_alike_do_not_stand_beside_each_other(name: str, other: 
     assert look_alike(name, other)
 
 
-@pytest.mark.parametrize(
-    ("name", "other"), [("anna", "ann"), ("a b", "ab"), ("Zo\u00eb", "Zoe"), ("user1", "user2")]
-)
+@pytest.mark.parametrize(("name", "other"), [("anna", "ann"), ("a b", "ab"), ("Zo\u00eb", "Zoe"), ("user1", "user2")])
 def test_other_names_do(name: str, other: str) -> None:
     assert not look_alike(name, other)
