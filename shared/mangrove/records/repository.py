@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
@@ -114,13 +114,14 @@ class Repository(Generic[Value]):
         try:
             self._transact(record, add)
         except Conflict as conflict:
-            others = any(conflict.failed[:-1]) and not conflict.failed[-1]  # the record is written after its names
+            # deletes come first in a transaction, and the record is written after its names
+            others = any(conflict.failed[:-1]) and not conflict.failed[-1]
             if others or not conflict.failed:
-                raise self._explain(conflict) from None
+                raise self._explain(conflict.failed[len(released) :]) from None
             raise
 
-    def _explain(self, conflict: Conflict) -> Problem:
-        """Why a record cannot have its names."""
+    def _explain(self, failed: Sequence[bool]) -> Problem:
+        """Why a record cannot have its names; `failed`: the claims that did."""
         return NameTaken(self.taken)
 
     @retry_on_conflict

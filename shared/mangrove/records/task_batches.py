@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.transactions import TransactWrite
 
 from mangrove.problems import RecordsUnavailable
 from mangrove.records.base import Conflict, get_connection, transaction, translate_errors
+from mangrove.records.crypto import SealBroken
+from mangrove.records.integrity import MAX_KEY_LETTERS
 from mangrove.records.task_keys import Status, make_spread_key
 from mangrove.records.task_marks import get_marks
 from mangrove.records.tasks import (
@@ -24,6 +26,7 @@ from mangrove.records.tasks import (
     make_task,
     note_new,
 )
+from mangrove.telemetry import log_warning
 
 MOST = 100  # writes of one transaction, and reads of one batch: the limits of DynamoDB
 Item = TypeVar("Item")
@@ -48,15 +51,24 @@ def create(new: Sequence[NewTask]) -> list[Task]:
 
 
 def read(ids: Sequence[str]) -> list[Task]:
-    """Those of the tasks that there are, in no order; at most MOST."""
+    """Those of the tasks that there are and can be read, in no order; at most MOST."""
     left, found = [{"id": id} for id in ids], list[Task]()
     while left:
         with translate_errors():
             answer = get_connection(TaskRecord).batch_get_item(TaskRecord.Meta.table_name, left, consistent_read=True)
         table = TaskRecord.Meta.table_name
-        found += [make_task(TaskRecord.from_raw_data(item)) for item in answer["Responses"].get(table, ())]
+        found += [task for item in answer["Responses"].get(table, ()) if (task := _make_readable(item)) is not None]
         left = [{"id": key["id"]["S"]} for key in answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", ())]
     return found
+
+
+def _make_readable(item: dict[str, Any]) -> Task | None:
+    """The task of a record; None for one that another program wrote: the others are not held up by it."""
+    try:
+        return make_task(TaskRecord.from_raw_data(item))
+    except SealBroken as problem:
+        log_warning("a task cannot be read", tid=item["id"]["S"][:MAX_KEY_LETTERS], reason=problem.message)
+        return None
 
 
 def remove_done(tasks: Sequence[Task]) -> list[Task]:

@@ -14,19 +14,22 @@ from typing import Any, NamedTuple
 
 import orjson
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.constants import BINARY, STRING
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
+from pynamodb.models import Model
 
 from mangrove.records.base import (
     Record,
     RecordMissing,
     TableMeta,
+    get_connection,
     table_name,
     translate_errors,
 )
-from mangrove.records.integrity import Sealed
+from mangrove.records.integrity import Clear, Sealed
 from mangrove.records.task_keys import (
     OWNER_INDEX,
     SPREAD_INDEX,
@@ -245,6 +248,17 @@ def get(id: str) -> Task:
             return make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
             raise RecordMissing from None
+
+
+def get_unreadable(id: str) -> Task:
+    """A task whose spec or cursor cannot be read, without them; RecordMissing."""
+    with translate_errors():
+        answer = get_connection(TaskRecord).get_item(TaskRecord.Meta.table_name, id, consistent_read=True)
+    item = answer.get("Item")
+    if item is None:
+        raise RecordMissing
+    blank = {"facts": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}}
+    return make_task(Model.from_raw_data.__func__(TaskRecord, item | blank))  # type: ignore[attr-defined]
 
 
 def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:

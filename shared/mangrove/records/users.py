@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,7 +16,6 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from mangrove.problems import BadRequest, Problem
 from mangrove.records import unique
 from mangrove.records.base import (
-    Conflict,
     RecordMissing,
     TableMeta,
     Versioned,
@@ -99,9 +98,9 @@ class UserRepository(ConfigurationRepository[User]):
         """The username, and what looks like it."""
         return [*super().make_names(record), *make_looks(record.username)]
 
-    def _explain(self, conflict: Conflict) -> Problem:
-        is_other_name = bool(conflict.failed) and not conflict.failed[0]
-        return BadRequest(LOOKS_TAKEN) if is_other_name else super()._explain(conflict)
+    def _explain(self, failed: Sequence[bool]) -> Problem:
+        is_other_name = bool(failed) and not failed[0]
+        return BadRequest(LOOKS_TAKEN) if is_other_name else super()._explain(failed)
 
 
 def make_looks(username: str) -> list[str]:

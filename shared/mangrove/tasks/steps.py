@@ -17,9 +17,10 @@ from mangrove import runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.config import config
-from mangrove.problems import Problem, RecordsUnavailable
+from mangrove.problems import Problem, RecordsUnavailable, UnreadableTask
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing, RecordRefused
+from mangrove.records.crypto import SealBroken
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
 from mangrove.tasks import leases
@@ -27,10 +28,11 @@ from mangrove.tasks.kinds import KINDS, State
 from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
-from mangrove.telemetry import log_exception
+from mangrove.telemetry import log_exception, log_warning
 
 KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
+MAX_ID, MAX_SHOWN = 256, 200  # letters
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
 
 Result = TypeVar("Result")
@@ -282,12 +284,13 @@ def make_worker(
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        id = read_task_id(event)
         try:
-            return run_in_loop(run_slice(event["tid"], get_seconds(context, slice), schema, work, describe))
+            return run_in_loop(run_slice(id, get_seconds(context, slice), schema, work, describe))
         except (Problem, CancelledError):  # the latter: the service ends
             raise
         except Exception:
-            log_exception("a worker failed", tid=event["tid"])
+            log_exception("a worker failed", tid=id)
             raise
 
     return handler
@@ -301,10 +304,24 @@ def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        more = run_in_loop(settle(event["tid"], event.get("failure") or {}, schema, clean))
-        return {"tid": event["tid"], "more": more}
+        try:
+            id = read_task_id(event)
+        except Superseded:
+            return {"tid": "", "more": False}
+        failure = event.get("failure")
+        more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
+        return {"tid": id, "more": more}
 
     return handler
+
+
+def read_task_id(event: Any) -> str:
+    """The id in what a worker is given; Superseded, as for a task that is gone, when there is none."""
+    id = event.get("tid") if isinstance(event, dict) else None
+    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID:
+        log_warning("a worker was started without a task", given=repr(event)[:MAX_SHOWN])
+        raise Superseded
+    return id
 
 
 async def settle(
@@ -324,6 +341,8 @@ async def settle(
         run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:
         return False
+    except (UnreadableTask, SealBroken) as problem:
+        return await asyncio.to_thread(_give_up, id, problem)
     try:
         await _settle(run, name, clean)
     except BaseException:
@@ -338,6 +357,23 @@ def _is_undone(id: str) -> bool:
         return not records.get(id).done
     except RecordMissing:
         return False
+
+
+def _give_up(id: str, problem: Problem) -> bool:
+    """End a task that cannot be read, and never will be; what was staged for it is swept."""
+    log_warning("a task cannot be read and is ended", tid=id, reason=problem.message)
+    try:
+        task = records.get_unreadable(id)
+        if task.removed:
+            records.delete(id)
+        elif not task.done:
+            failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
+            records.mark_done(task, failed)
+    except (RecordMissing, Conflict):
+        pass  # gone, or opened anew meanwhile
+    except SealBroken:
+        pass  # of the answer to what was written
+    return False
 
 
 async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, CursorT]) -> None:
