@@ -3,6 +3,7 @@
 `python -m bench drivers`: each driver on a real server, beside the library that it uses.
 `python -m bench search`: the index of names, as it is built and asked.
 `python -m bench page`: what a person sees, in Chromium.
+`python -m bench records`: 100,000 users and 1,000,000 tasks.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ LINES = {  # the modules of measurements, in the order of the table
     "service": ("answers", "folders", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
+    "records": ("records",),
 }
 
 
 def main() -> int:
     """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument("what", nargs="?", default="service", choices=("service", "drivers", "search", "page"))
+    parser.add_argument("what", nargs="?", default="service", choices=("drivers", *LINES))
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
     chosen = parser.parse_args()
     return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
@@ -54,7 +57,7 @@ def measure_service(chosen: argparse.Namespace) -> int:
     print(f"{table.describe_machine()}; large file {chosen.size_mib:,} MiB\n{table.format_head()}", flush=True)
     failed = False
     with TemporaryDirectory(prefix="mangrove-bench-") as folder, ExitStack() as stack:
-        env = Environment(Path(folder), stack, chosen.seconds, chosen.size_mib << 20)
+        env = Environment(Path(folder), stack, chosen.seconds, chosen.size_mib << 20, chosen.rows)
         for one in table.works:
             if chosen.only.lower() not in one.name.lower():
                 continue
