@@ -75,6 +75,7 @@ CACHES = {
 STATELESS = {
     "mangrove.records.repository.ConfigurationRepository": "the names of a table",
     "mangrove.records.repository.Repository": "the names of a table",
+    "mangrove.records.users.UserRepository": "the names of a table",
     "mangrove.web.api.Api": "the routes of an application; complete after the import",
 }
 """Classes of which a module may keep an object, and what that is."""

@@ -30,7 +30,7 @@ def key_all() -> None:
     unique.claim_all(_find_looks())
     for item in read_all(TaskRecord):
         if "spread" not in item:
-            _key_task(item)
+            key_task(item)
 
 
 def _find_looks() -> Iterator[tuple[str, int]]:
@@ -40,7 +40,8 @@ def _find_looks() -> Iterator[tuple[str, int]]:
                 yield name, int(item["id"]["N"])
 
 
-def _key_task(item: Item) -> None:
+def key_task(item: Item) -> None:
+    """Give a task of version 2 its keys, unless it changed meanwhile."""
     id, kind, owner, old = item["id"]["S"], item["kind"]["S"], int(item["owner"]["N"]), item["shelf"]["S"]
     status = find_status(old)
     if status is Status.DONE:

@@ -73,7 +73,7 @@ def test_an_upgrade_that_was_cut_is_finished_by_the_next(
     engine: str, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_version_2(engine)
-    key_task, left = keying._key_task, [5]
+    key_task, left = keying.key_task, [5]
 
     def key_some(item: Any) -> None:
         left[0] -= 1
@@ -81,7 +81,7 @@ def test_an_upgrade_that_was_cut_is_finished_by_the_next(
             raise KeyboardInterrupt
         key_task(item)
 
-    monkeypatch.setattr(keying, "_key_task", key_some)
+    monkeypatch.setattr(keying, "key_task", key_some)
     with pytest.raises(KeyboardInterrupt):
         keying.key_all()
     monkeypatch.undo()
@@ -96,7 +96,7 @@ def test_a_task_that_changed_during_the_upgrade_is_left_as_it_is_now(
     engine: str, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_version_2(engine)
-    key_task = keying._key_task
+    key_task = keying.key_task
 
     def change_first(item: Any) -> None:
         if item["id"]["S"] == "task 1":
@@ -105,7 +105,7 @@ def test_a_task_that_changed_during_the_upgrade_is_left_as_it_is_now(
             tasks.delete("task 5")
         key_task(item)
 
-    monkeypatch.setattr(keying, "_key_task", change_first)
+    monkeypatch.setattr(keying, "key_task", change_first)
     keying.key_all()
     assert tasks.get("task 1").done
     assert [row.id for row in task_lists.list_rows("copy", True)] == ["task 1", "task 4", "task 6", "task 7"]
