@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
@@ -12,6 +13,7 @@ from mangrove.problems import BadRequest
 from mangrove.records.base import Record, TableMeta, table_name, translate_errors
 
 MAX_KEY_BYTES = 2048
+MOST_AT_ONCE = 25  # writes of one batch: the limit of DynamoDB
 
 
 class Claim(Record):
@@ -59,6 +61,8 @@ def find_taken(names: Collection[str], owner: int) -> set[str]:
 
 def claim_all(claims: Iterable[tuple[str, int]]) -> None:
     """Give names to their owners, whoever has them."""
-    with translate_errors(), Claim.batch_write() as write:
-        for name, owner in claims:
-            write.save(Claim(name, owner=owner))
+    rest = iter(claims)
+    while some := dict(islice(rest, MOST_AT_ONCE)):  # one batch must not name a record twice
+        with translate_errors(), Claim.batch_write() as write:
+            for name, owner in some.items():
+                write.save(Claim(name, owner=owner))

@@ -69,6 +69,19 @@ def test_records_of_version_2_are_listed_as_before_and_nothing_else_of_them_chan
         users.create(username="Ann", password_hash="h")
 
 
+def test_users_who_looked_alike_before_stay_and_nobody_else_joins_them(engine: str) -> None:
+    for name in ("ann", "Ann"):
+        users.create(username=name, password_hash="h")
+        make_version_2(engine)
+    keying.key_all()
+    assert [user.username for user in users.all()] == ["ann", "Ann"]
+    with pytest.raises(BadRequest, match=users.LOOKS_TAKEN):
+        users.create(username="ANN", password_hash="h")
+    for user in users.all():
+        users.delete(user.id)
+    assert users.create(username="aNn", password_hash="h").id
+
+
 def test_an_upgrade_that_was_cut_is_finished_by_the_next(
     engine: str, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
