@@ -29,6 +29,7 @@ from mangrove.tasks.leases import get_held
 from mangrove.tasks.specs import Spec, TransferSpec
 
 NOT_FOUND = "task not found"
+SWEEP_SECONDS = 3600  # from one sweep to the next
 AT_ONCE = 2  # transactions under way for many tasks: one is prepared while the other one is written
 ID_LENGTH = 21
 CANCELED = "context canceled"
@@ -199,8 +200,8 @@ def _may_see(task: Task, kind: str, caller: Caller) -> bool:
 
 
 def _get_retention() -> float:
-    """The seconds for which tasks that are done are kept."""
-    return snapshot.latest().settings.task_retention_days * 24 * 3600
+    """The seconds for which tasks that are done are shown: until the next sweep after they are kept no longer."""
+    return snapshot.latest().settings.task_retention_days * 24 * 3600 + SWEEP_SECONDS
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:

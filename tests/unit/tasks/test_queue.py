@@ -119,7 +119,7 @@ def test_lists_are_by_kind_and_status_the_oldest_first_and_of_what_is_done_the_l
 
 
 def test_a_task_that_is_kept_no_longer_is_not_shown_whoever_has_not_deleted_it_yet() -> None:
-    old, young = settle(open_task(), days=7.01), settle(open_task(), days=6.99)
+    old, young = settle(open_task(), days=7.05), settle(open_task(), days=7.03)
     assert ids("copy", True, ANN) == ids("copy", True, ADMIN) == [young.id]
     expect_missing(lambda: queue.get("copy", old.id, ANN))
     expect_missing(lambda: queue.retry("copy", old.id, ADMIN))
