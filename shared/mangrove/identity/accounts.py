@@ -19,6 +19,7 @@ from mangrove.telemetry import log_event
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
+FindUser = Callable[[str], User | None]
 MADE_UP_BYTES = 48  # of a password that nobody knows: as long as any that the setting can ask for
 
 
@@ -35,8 +36,13 @@ class UserFields:
     allow_ldap: bool
 
 
-def login(username: str, static_hash: str, otp_code: str, source: str, find: Callable[[str], User | None]) -> str:
-    """A session token; Unauthorized, SecondFactorRequired or TooMany.
+def login(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> str:
+    """A session token; fails as `authenticate` does."""
+    return tokens.issue(authenticate(username, static_hash, otp_code, source, find))
+
+
+def authenticate(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> User:
+    """Who signs in; Unauthorized, SecondFactorRequired or TooMany.
 
     `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the
     first step of an ordinary sign-in and does not count as a failure.
@@ -50,7 +56,7 @@ def login(username: str, static_hash: str, otp_code: str, source: str, find: Cal
     if user.otp_secret:
         _check_second_factor(user, otp_code, source, SecondFactorRequired())
     lockout.record_success(username, source)
-    return tokens.issue(user)
+    return user
 
 
 def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -> None:
