@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -28,8 +29,12 @@ def script(address: str, endpoint: str, bucket: str) -> list[str]:
     for line in lines:
         for name, value in values.items():
             line = re.sub(rf"\b{name}=('[^']*'|\S+)", f"{name}='{value}'", line)
-        filled.append(line.replace("/tmp/mangrove-folder", "$HOME/folder").replace("/tmp/hello.txt", "$HOME/hello.txt"))
-    return filled
+        filled.append(line.replace("/tmp/mangrove-folder", "$HOME/folder"))
+    port = str(servers.free_port())
+    return [
+        line.replace("5222", port).replace("/tmp/hello", "$HOME/hello").replace("/tmp/bob", "$HOME/bob")
+        for line in filled
+    ]
 
 
 def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
@@ -50,7 +55,10 @@ def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
         (task,) = shown[f"$M/api/task/{kind}/done"]["data"]
         assert task["state"] == "succeeded"
     assert "Hello" in answers
-    locked, *found = (envelope["data"] for envelope in envelopes[-3:])
+    data = [envelope["data"] for envelope in envelopes]
+    locked = next(one for one in reversed(data) if isinstance(one, dict) and one.get("readme"))
+    found = data[-2:]
     assert [entry["name"] for entry in locked["content"]] == ["greeting.txt"]
     assert locked["readme"] == "# Old letters"
+    assert shutil.which("sftp") is None or "bob      mangrove" in shell.stdout
     assert all("greeting.txt" in [hit["name"] for hit in page["content"]] for page in found), found
