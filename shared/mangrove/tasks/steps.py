@@ -28,11 +28,11 @@ from mangrove.tasks.kinds import KINDS, State
 from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
-from mangrove.telemetry import log_exception, log_warning
+from mangrove.tasks.unreadable import give_up, read_task_id
+from mangrove.telemetry import log_exception
 
 KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
-MAX_ID, MAX_SHOWN = 256, 200  # letters
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
 
 Result = TypeVar("Result")
@@ -315,15 +315,6 @@ def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -
     return handler
 
 
-def read_task_id(event: Any) -> str:
-    """The id in what a worker is given; Superseded, as for a task that is gone, when there is none."""
-    id = event.get("tid") if isinstance(event, dict) else None
-    if not isinstance(id, str) or not 0 < len(id) <= MAX_ID:
-        log_warning("a worker was started without a task", given=repr(event)[:MAX_SHOWN])
-        raise Superseded
-    return id
-
-
 async def settle(
     id: str, failure: dict[str, Any], schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]
 ) -> bool:
@@ -342,7 +333,7 @@ async def settle(
     except Superseded:
         return False
     except (UnreadableTask, SealBroken) as problem:
-        return await asyncio.to_thread(_give_up, id, problem)
+        return await asyncio.to_thread(give_up, id, problem, format_now())
     try:
         await _settle(run, name, clean)
     except BaseException:
@@ -357,23 +348,6 @@ def _is_undone(id: str) -> bool:
         return not records.get(id).done
     except RecordMissing:
         return False
-
-
-def _give_up(id: str, problem: Problem) -> bool:
-    """End a task that cannot be read, and never will be; what was staged for it is swept."""
-    log_warning("a task cannot be read and is ended", tid=id, reason=problem.message)
-    try:
-        task = records.get_unreadable(id)
-        if task.removed:
-            records.delete(id)
-        elif not task.done:
-            failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=format_now())
-            records.mark_done(task, failed)
-    except (RecordMissing, Conflict):
-        pass  # gone, or opened anew meanwhile
-    except SealBroken:
-        pass  # of the answer to what was written
-    return False
 
 
 async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, CursorT]) -> None:
