@@ -4,6 +4,7 @@
 `python -m bench search`: the index of names, as it is built and asked.
 `python -m bench page`: what a person sees, in Chromium.
 `python -m bench doors`: the protocols beside HTTP.
+`python -m bench records`: 100,000 users and 1,000,000 tasks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ LINES = {  # the modules of measurements, in the order of the table
     "search": ("search",),
     "page": ("page",),
     "doors": ("doors",),
+    "records": ("records",),
 }
 
 
@@ -34,6 +36,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
     chosen = parser.parse_args()
     return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
@@ -56,7 +59,7 @@ def measure_service(chosen: argparse.Namespace) -> int:
     print(f"{table.describe_machine()}; large file {chosen.size_mib:,} MiB\n{table.format_head()}", flush=True)
     failed = False
     with TemporaryDirectory(prefix="mangrove-bench-") as folder, ExitStack() as stack:
-        env = Environment(Path(folder), stack, chosen.seconds, chosen.size_mib << 20)
+        env = Environment(Path(folder), stack, chosen.seconds, chosen.size_mib << 20, chosen.rows)
         for one in table.works:
             if chosen.only.lower() not in one.name.lower():
                 continue

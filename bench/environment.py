@@ -16,13 +16,14 @@ from tests.service import Client, Service, start_service
 
 
 class Environment:
-    """`seconds` of each measurement over HTTP, `size` in bytes of each large file."""
+    """`seconds` of each measurement over HTTP, `size` in bytes of each large file, `rows` of a large table."""
 
-    def __init__(self, folder: Path, stack: ExitStack, seconds: int, size: int) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, seconds: int, size: int, rows: int = 1_000_000) -> None:
         self.folder = folder
         self.stack = stack
         self.seconds = seconds
         self.size = size
+        self.rows = rows
         self.data = folder / "data"
         self.kept: dict[str, float] = {}  # what one measurement found out for another line
         self._service: Service | None = None

@@ -151,7 +151,7 @@ async def _write_index(index: Path, storage_id: int, count: int) -> None:
         database = Database(index)
         runtime.put(Database, database)
         snapshots = SnapshotStore()
-        snapshots.snapshot = Snapshot(0, {}, (), {}, Settings({}))
+        snapshots.snapshot = Snapshot(0, (), {}, Settings({}))
         runtime.put(SnapshotStore, snapshots)
         options = Local.Options(root_folder_path=str(index), show_hidden=True)
         store = SegmentStore(Local(options, DriverContext()), index, fetches=False)

@@ -34,8 +34,33 @@ def make_old(endpoint: Endpoint, master: bytes, only: tuple[str, ...] = tuple(SE
             python_names = {attribute.attr_name: name for name, attribute in record.get_attributes().items()}
             sealed = {name: {"B": _seal(master, getattr(record, python_names[name]))} for name in SEALED[kind]}
             old = {name: value for name, value in {**item, **sealed}.items() if name not in NEW}
+            if kind == "tasks":
+                old = unkey(old)
             client.put_item(TableName=f"mangrove-{kind}", Item=old)
+    if "users" in only:
+        _drop_looks(client)
     client.delete_item(TableName="mangrove-counters", Key={"key": {"S": "schema"}})
+
+
+def make_version_2(endpoint: str) -> None:
+    """Rewrite the records of an engine as version 2 had them."""
+    client = boto3.client("dynamodb", endpoint_url=endpoint)
+    for item in client.scan(TableName="mangrove-tasks")["Items"]:
+        client.put_item(TableName="mangrove-tasks", Item=unkey(item))
+    _drop_looks(client)
+
+
+def unkey(task: dict[str, Any]) -> dict[str, Any]:
+    """A task with the keys that it had before version 3."""
+    created = int(float(task["created"]["N"]) * 1000)
+    keys = {"shelf": {"S": task["shelf"]["S"].partition("#")[2]}, "ordered": {"S": f"{created:015d}#{task['id']['S']}"}}
+    return {name: value for name, value in task.items() if name not in ("spread", "expires")} | keys
+
+
+def _drop_looks(client: Any) -> None:
+    for item in client.scan(TableName="mangrove-names")["Items"]:
+        if item["name"]["S"].startswith("looks#"):
+            client.delete_item(TableName="mangrove-names", Key={"name": item["name"]})
 
 
 def make_examples(master: bytes) -> dict[str, dict[str, Any]]:

@@ -1,3 +1,3 @@
 """Mangrove: many storages under mount paths, shown as one tree."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -53,7 +53,8 @@ class Config:
     """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
     `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
     connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
-    None: for ever; `page`: the folder of the built page, in the cloud."""
+    None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: whether this is one of the
+    cloud, whose disk is gone with it."""
 
     tables: str = _variable("MANGROVE_TABLES", "mangrove")
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
@@ -65,6 +66,7 @@ class Config:
     token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
     page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
     access_log: bool = _variable("MANGROVE_ACCESS_LOG", "on", _parse_switch)
+    is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 
     @property

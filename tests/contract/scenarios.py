@@ -96,6 +96,7 @@ def accounts(admin: Person) -> None:
     admin.gets("users/create", **bob)
     number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "bob")
     person = anonymous.sign_in("bob", bob["password"])
+    assert person.tasks("copy", "done") == [], "of one's own key alone"
     secret = person.gets("auth/2fa_generate")["secret"]
     before, code = (pyotp.TOTP(secret).at(int(time.time()) + 30 * step) for step in (-1, 0))
     person.gets("auth/2fa_verify", code=before, secret=secret)

@@ -61,7 +61,7 @@ def upgrade(cloud: lambdas.Cloud) -> None:
     client.delete_item(TableName=f"{lambdas.STACK}-counters", Key=key)
     answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
     assert answer["Status"] == "FAILED"
-    assert "of version 1, but they were of version 2 before" in answer["Reason"]
+    assert "of version 1, but they were of version 3 before" in answer["Reason"]
     assert cloud.run_setup(RequestType="Update", OldResourceProperties={})["Status"] == "SUCCESS"
 
 

@@ -46,6 +46,7 @@ SLOTS = {
     "mangrove.search.visibility.Judges": "what those who searched last may see of the folders with hits",
     "mangrove.site.health.Health": "the checks of the health, and when each was last made",
     "mangrove.site.snapshot.SnapshotStore": "the configuration in memory",
+    "mangrove.site.users.KnownUsers": "users whom requests looked up last",
     "mangrove.site.throttle.Throttles": "the limits of speed, and which bytes wait for their time",
     "mangrove.slices.PatternThread": "the thread for patterns that anybody may give",
     "mangrove.slices.SliceThread": "the thread for work on very many things",
@@ -75,6 +76,7 @@ CACHES = {
 STATELESS = {
     "mangrove.records.repository.ConfigurationRepository": "the names of a table",
     "mangrove.records.repository.Repository": "the names of a table",
+    "mangrove.records.users.UserRepository": "the names of a table",
     "mangrove.web.api.Api": "the routes of an application; complete after the import",
 }
 """Classes of which a module may keep an object, and what that is."""

@@ -12,7 +12,7 @@ from mangrove.runtime import Runtime
 
 DEFAULTS = Config(
     tables="mangrove", key_file=None, key_secret="", data=None, site_url="", snapshot_seconds=2.0, token_hours=48,
-    trusted_proxies=(),
+    is_function=False, trusted_proxies=(),
 )  # fmt: skip
 VARIABLES = (
     "TABLES",

@@ -14,7 +14,7 @@ from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records import sshkeys
-from mangrove.site import snapshot
+from mangrove.site import snapshot, users
 from mangrove.web import dialects, models
 from mangrove.web.address import ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
@@ -28,8 +28,8 @@ api = Api("auth")
 
 async def _login(body: models.LoginReq, static: str, client_address: str) -> Reply:
     require_fields(username=body.username)
-    known = (await snapshot.fresh()).users
-    sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, known)
+    await snapshot.fresh()
+    sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, users.find)
     return ok({"token": await runtime.get(LoginQueue).run(client_address, sign_in)})
 
 
@@ -88,8 +88,7 @@ async def update_me(who: Visitor, body: models.UpdateMeReq, client_address: Clie
     """Change the caller's own name and password."""
     if not who.is_guest:
         require_fields(username=body.username)
-    known = (await snapshot.fresh()).users
-    change = partial(accounts.update_me, who.user, body.username, body.password, body.sso_id, known)
+    change = partial(accounts.update_me, who.user, body.username, body.password, body.sso_id)
     if body.password:
         await runtime.get(LoginQueue).run(client_address, change)
     else:

@@ -26,8 +26,8 @@ def _make_fields(body: models.UserReq) -> accounts.UserFields:
 @api.get("/api/admin/user/list", data_model=models.Rows[models.UserRow])
 def list_(who: Admin, page: Page) -> Reply:
     """All users."""
-    rows = [dialects.format_user(user) for user in users.all()]
-    return ok({"content": page.slice(rows), "total": len(rows)})
+    found, total = users.list_page(page.start, page.per_page or None)
+    return ok({"content": [dialects.format_user(user) for user in found], "total": total})
 
 
 @api.get("/api/admin/user/get", data_model=models.UserRow)
@@ -40,7 +40,7 @@ def get(who: Admin, id: Id) -> Reply:
 def create(who: Admin, body: models.UserReq) -> Reply:
     """Make an ordinary user; without a password nobody can sign in as that user."""
     require_fields(username=body.username)
-    accounts.create(_make_fields(body), body.password, snapshot.latest().users)
+    accounts.create(_make_fields(body), body.password)
     return ok()
 
 
@@ -48,7 +48,7 @@ def create(who: Admin, body: models.UserReq) -> Reply:
 def update(who: Admin, body: models.UserReq) -> Reply:
     """Replace all that is known of a user; an empty password keeps the old one."""
     require_fields(username=body.username)
-    accounts.update(body.id, _make_fields(body), body.password, snapshot.latest().users)
+    accounts.update(body.id, _make_fields(body), body.password)
     return ok()
 
 
@@ -75,7 +75,8 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
     """Read a user anew; nothing is kept that could be out of date."""
     if not username:
         raise Problem("username is empty")
-    if username not in snapshot.refresh().users:
+    snapshot.refresh()
+    if users.find(username) is None:
         raise Problem("failed find user: record not found")
     return ok()
 
@@ -84,7 +85,7 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
 def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
     """The SSH keys of a user."""
     owner = parse_id(uid, "user id format invalid")
-    if all(user.id != owner for user in snapshot.current().users.values()):
+    if users.find_by_id(owner) is None:
         raise Missing("user invalid")
     rows = [dialects.format_sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})

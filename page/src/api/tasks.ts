@@ -41,7 +41,7 @@ export function isDone({ state }: Task): boolean {
   return DONE.includes(state)
 }
 
-/** One page of the tasks that this user may see, the oldest first; `page` from 1. */
+/** One page of the tasks that this user may see: under way the oldest first, done the last first; `page` from 1. */
 export async function list(kind: TaskKind, list: 'undone' | 'done', page: number, size: number): Promise<Task[]> {
   const query = { page: String(page), per_page: String(size) }
   const rows = await call('get', makePath(kind, list), { query })

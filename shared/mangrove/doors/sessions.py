@@ -22,7 +22,7 @@ from mangrove.records import sshkeys
 from mangrove.records.base import RecordMissing
 from mangrove.records.sshkeys import SshKey
 from mangrove.records.users import User
-from mangrove.site import snapshot
+from mangrove.site import snapshot, users
 from mangrove.telemetry import log_event
 
 ENDED = "the session has ended, sign in again"
@@ -44,7 +44,7 @@ class Session:
 
     async def find_user(self) -> User:
         """The account as it is now; Unauthorized when the session is over."""
-        user = (await snapshot.fresh()).users.get(self.username)
+        user = await _find_user(self.username)
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
         if not user.permission & self.reading:
@@ -92,25 +92,31 @@ class Door:
 
     async def find_guest(self, username: str) -> User | None:
         """The guest's account, if that is its name and the guest may use the door: no password is asked for."""
-        user = (await snapshot.fresh()).users.get(username)
+        user = await _find_user(username)
         is_welcome = user is not None and user.role == GUEST and not user.disabled and user.permission & self.reading
         return user if is_welcome else None
 
     async def check_password(self, username: str, password: str, code: str, source: str) -> User:
         """Who has that password, and one-time code where the account wants one; as `accounts.authenticate`."""
-        users = (await snapshot.fresh()).users
+        await snapshot.fresh()
         static_hash = passwords.make_static_hash(password)
-        check = partial(accounts.authenticate, username, static_hash, code, source, users)
+        check = partial(accounts.authenticate, username, static_hash, code, source, users.find)
         return await runtime.get(LoginQueue).run(source, check)
 
     async def find_key(self, username: str, fingerprint: str) -> tuple[User, SshKey] | None:
         """The account and its registered key of that fingerprint (`SHA256:…`); None when there is none."""
-        user = (await snapshot.fresh()).users.get(username)
+        user = await _find_user(username)
         if user is None or user.disabled or user.role == GUEST:
             return None
         keys = await asyncio.to_thread(sshkeys.find_by_user, user.id)
         found = next((key for key in keys if key.fingerprint == fingerprint), None)
         return (user, found) if found else None
+
+
+async def _find_user(username: str) -> User | None:
+    """The account of a name as it is now."""
+    await snapshot.fresh()
+    return await users.find_by_name(username)
 
 
 def note_use(key_id: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from secrets import token_urlsafe
 from typing import Any
@@ -19,6 +19,7 @@ from mangrove.telemetry import log_event
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
+FindUser = Callable[[str], User | None]
 MADE_UP_BYTES = 48  # of a password that nobody knows: as long as any that the setting can ask for
 
 
@@ -35,21 +36,19 @@ class UserFields:
     allow_ldap: bool
 
 
-def login(username: str, static_hash: str, otp_code: str, source: str, users_by_name: Mapping[str, User]) -> str:
+def login(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> str:
     """A session token; fails as `authenticate` does."""
-    return tokens.issue(authenticate(username, static_hash, otp_code, source, users_by_name))
+    return tokens.issue(authenticate(username, static_hash, otp_code, source, find))
 
 
-def authenticate(
-    username: str, static_hash: str, otp_code: str, source: str, users_by_name: Mapping[str, User]
-) -> User:
+def authenticate(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> User:
     """Who signs in; Unauthorized, SecondFactorRequired or TooMany.
 
-    `static_hash` is the client's hash, `""` never matches. A missing one-time code is the first step of an ordinary
-    sign-in and does not count as a failure.
+    `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the
+    first step of an ordinary sign-in and does not count as a failure.
     """
     lockout.check(username, source)
-    user = users_by_name.get(username)
+    user = find(username)
     is_right = passwords.verify(user.password_hash if user else None, static_hash or "-")
     if user is None or not is_right:
         lockout.record_failure(username, source)
@@ -114,34 +113,34 @@ def get(id: int) -> User:
         raise Problem("failed get old user: record not found") from None
 
 
-def create(fields: UserFields, password: str, names_in_use: Iterable[str]) -> User:
+def create(fields: UserFields, password: str) -> User:
     """A new normal user. Without a password no one can sign in with the account until one is set."""
     if fields.role in (GUEST, ADMIN):
         raise BadRequest("admin or guest user can not be created")
     if fields.role != NORMAL:
         raise BadRequest("there is no such role")
-    names.check_new(fields.username, names_in_use)
+    names.check(fields.username)
     return users.create(**_clean(fields), **_make_password_fields(password or token_urlsafe(MADE_UP_BYTES), NORMAL))
 
 
-def update(id: int, fields: UserFields, password: str, names_in_use: Iterable[str]) -> User:
+def update(id: int, fields: UserFields, password: str) -> User:
     """Replace all of a user; an empty password keeps the old one and its sessions."""
     user = get(id)
     if fields.role != user.role:
         raise BadRequest("role can not be changed")
     if user.role == ADMIN and fields.disabled:
         raise BadRequest("admin user can not be disabled")
-    _check_username(user, fields.username, names_in_use)
+    _check_username(user, fields.username)
     changed = users.change(id, **_clean(fields), **(_make_password_fields(password, user.role) if password else {}))
     _log_new_password(changed, password)
     return changed
 
 
-def update_me(user: User, username: str, password: str, sso_id: str, names_in_use: Iterable[str]) -> User:
+def update_me(user: User, username: str, password: str, sso_id: str) -> User:
     """Change the user's own name, password and single sign-on id; with a new password all sessions end."""
     if user.role == GUEST:
         raise Denied("Guest user can not update profile")
-    _check_username(user, username, names_in_use)
+    _check_username(user, username)
     changes = _make_password_fields(password, user.role) if password else {}
     changed = users.change(user.id, username=username, sso_id=sso_id, **changes)
     _log_new_password(changed, password)
@@ -157,7 +156,7 @@ def delete(id: int) -> None:
 
 def set_password(username: str, password: str) -> None:
     """Give an account another password; its sessions end."""
-    user = next((one for one in users.all() if one.username == username), None)
+    user = users.find(username)
     if user is None:
         raise Problem(f"there is no user {username}")
     users.change(user.id, **_make_password_fields(password, user.role))
@@ -190,7 +189,7 @@ def _clean(fields: UserFields) -> dict[str, Any]:
     return asdict(fields) | {"base_path": str(TreePath(fields.base_path))}
 
 
-def _check_username(user: User, username: str, names_in_use: Iterable[str]) -> None:
+def _check_username(user: User, username: str) -> None:
     """BadRequest when a user may not be called so from now on; the name they have stays theirs."""
     if username != user.username:
-        names.check_new(username, (name for name in names_in_use if name != user.username))
+        names.check(username)

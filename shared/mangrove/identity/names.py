@@ -1,11 +1,9 @@
-"""User names: what may be one, and when two look alike (UTS 39)."""
+"""User names: what may be one; when two look alike is known to `records.lookalikes`."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 
-from mangrove.identity.confusables import ASCII_LOOK_ALIKES, LOOK_ALIKES
 from mangrove.problems import BadRequest
 
 MAX_LENGTH = 255  # characters
@@ -49,8 +47,6 @@ WRITTEN_TOGETHER = (
 )
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f")  # letters and marks that show nothing
 _VARIATIONS = "VARIATION SELECTOR"  # in the names of marks that show nothing
-_FROM_OTHERS = str.maketrans({look: text for text, looks in LOOK_ALIKES.items() for look in looks})
-_FROM_ASCII = str.maketrans(ASCII_LOOK_ALIKES)
 
 
 def check(name: str) -> None:
@@ -71,18 +67,6 @@ def check_length(name: str) -> None:
         raise BadRequest("username is too long or has control characters")
 
 
-def check_new(name: str, others: Iterable[str]) -> None:
-    """BadRequest with the reason unless `name` may be given to a user beside those of `others`.
-
-    A name that is one of them is not refused here: the records know that it is taken.
-    """
-    check(name)
-    skeletons = _make_skeletons(name)
-    for other in others:
-        if other != name and any(map(str.__eq__, skeletons, _make_skeletons(other))):
-            raise BadRequest("username looks like that of another user")
-
-
 def _is_invisible(letter: str) -> bool:
     return letter in _FILLERS or unicodedata.name(letter, "").startswith(_VARIATIONS)
 
@@ -95,9 +79,3 @@ def _find_script(letter: str) -> str:
         return ""
     words = unicodedata.name(letter, "").replace("-", " ").replace("IDEOGRAPHIC", "CJK").split()
     return next((word for word in words[:2] if word in SCRIPTS), words[0] if words else "UNKNOWN")
-
-
-def _make_skeletons(name: str) -> tuple[str, str]:
-    """Two texts, of which names that look alike share one: as it looks, and as it looks without regard to case."""
-    shown = unicodedata.normalize("NFKD", " ".join(unicodedata.normalize("NFKD", name).translate(_FROM_OTHERS).split()))
-    return shown.translate(_FROM_ASCII), shown.casefold()

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from mangrove.records.users import User
 ALGORITHM = "HS256"
 SKEW_SECONDS = 300  # that the clock of who issued a token may be ahead, or ours was set back
 MAX_VERIFIED = 4096  # tokens in memory
+FindUser = Callable[[str], Awaitable[User | None]]
 CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 
 
@@ -84,8 +85,8 @@ def issue(user: User) -> str:
     return jwt.encode(claims, derive("jwt"), ALGORITHM)
 
 
-async def user_of(text: str, users: Mapping[str, User]) -> User:
-    """The user a token stands for, as it is in `users`; Unauthorized with the reason clients know."""
+async def user_of(text: str, find: FindUser) -> User:
+    """The user a token stands for, as `find` has them by name; Unauthorized with the reason clients know."""
     tokens = runtime.get(VerifiedTokens)
     token = tokens.get(text)
     if not token.is_recent():
@@ -94,7 +95,10 @@ async def user_of(text: str, users: Mapping[str, User]) -> User:
             tokens.remove(text)
             raise Unauthorized("token is invalidated")
         token.looked_up = time.monotonic()
-    user = _find_user(token, users)
+    _check_times(token)
+    user = await find(token.username)
+    if user is None:
+        raise Unauthorized("failed find user: record not found")
     if user.pwd_ts != token.pwd_ts:
         if not await asyncio.to_thread(sessions.is_kept, token.jti, user.pwd_ts):
             raise Unauthorized("Password has been changed, login please")
@@ -123,16 +127,12 @@ def _decode(text: str) -> dict[str, Any]:
         raise Unauthorized("token is invalidated") from None
 
 
-def _find_user(token: VerifiedToken, users: Mapping[str, User]) -> User:
+def _check_times(token: VerifiedToken) -> None:
     now = time.time()
     if now >= token.exp:  # without tolerance: a token must not live longer than it says
         raise Unauthorized("token is expired")
     if now < token.nbf - SKEW_SECONDS:
         raise Unauthorized("token not active yet")
-    user = users.get(token.username)
-    if user is None:
-        raise Unauthorized("failed find user: record not found")
-    return user
 
 
 def is_session(text: str) -> bool:

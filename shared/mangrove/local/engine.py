@@ -312,12 +312,33 @@ def list_tables(endpoint: Endpoint) -> set[str]:
 
 
 def create_tables(endpoint: Endpoint) -> None:
-    """Make the tables of the template that are not there yet; StartupError when the engine is not usable."""
+    """Make the tables and indexes of the template that are missing; StartupError when the engine is not usable."""
     existing = list_tables(endpoint)
     with _open_client(endpoint) as client:
         for table in read_tables(TABLES):
             if table["TableName"] not in existing:
                 client.create_table(**table)
+            else:
+                _create_indexes(client, table)
+
+
+def _create_indexes(client: Any, table: dict[str, Any]) -> None:
+    """Make the indexes that a table from before does not have, one after the other, as DynamoDB takes them."""
+    name = table["TableName"]
+    existing = {index["IndexName"] for index in _describe_indexes(client, name)}
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        if index["IndexName"] not in existing:
+            attributes = table["AttributeDefinitions"]
+            client.update_table(
+                TableName=name, AttributeDefinitions=attributes, GlobalSecondaryIndexUpdates=[{"Create": index}]
+            )
+            while any(one["IndexStatus"] != "ACTIVE" for one in _describe_indexes(client, name)):
+                time.sleep(LOOK_SECONDS)
+
+
+def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", [])
+    return found
 
 
 @contextmanager

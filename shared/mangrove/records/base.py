@@ -34,9 +34,12 @@ from mangrove.records.integrity import (
     is_authentic,
     refuse,
 )
+from mangrove.telemetry import log_warning
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")
+MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
 ATTEMPTS = 5  # at a change that meets another one
 
 
@@ -278,6 +281,8 @@ def translate_errors() -> Iterator[None]:
         code = _find_code(error)
         if code == "TransactionCanceledException":
             reasons = getattr(error, "cancellation_reasons", ())
+            if any(one and one.code in THROTTLED for one in reasons):
+                raise RecordsUnavailable from error
             if any(one and one.code == "ValidationError" for one in reasons):
                 raise RecordRefused from error
             raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
@@ -285,6 +290,8 @@ def translate_errors() -> Iterator[None]:
             raise Conflict from error
         if code == "ValidationException":
             raise RecordRefused from error
+        if code in MISCONFIGURED:  # no retry helps: whoever runs the service has to know
+            log_warning("the records engine refuses the service", code=code, reason=error.cause_response_message)
         raise RecordsUnavailable from error
 
 

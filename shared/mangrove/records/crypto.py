@@ -13,9 +13,16 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Problem
+from mangrove.telemetry import log_warning
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+
+
+class SealBroken(Problem):
+    """A secret that does not open, and never will."""
+
+    text = "a stored secret cannot be read: it was sealed with another key, or elsewhere"
 
 
 class Keyring:
@@ -41,16 +48,29 @@ class Keyring:
 
 
 def _read_master_key() -> bytes:
-    """From the 0600 file on a machine, from Secrets Manager in the cloud."""
+    """From the 0600 file on a machine, from Secrets Manager in the cloud; Problem."""
     settings = config()
     if settings.key_file is not None:
-        return settings.key_file.read_bytes()
+        try:
+            return settings.key_file.read_bytes()
+        except OSError as error:
+            log_warning("the master key cannot be read", reason=error.strerror)
+            raise Problem("the master key cannot be read") from None
     if settings.key_secret:
-        import boto3
-
-        text = boto3.client("secretsmanager").get_secret_value(SecretId=settings.key_secret)["SecretString"]
-        return str(text).encode()
+        return _read_secret(settings.key_secret)
     raise Problem("no master key: set MANGROVE_KEY_FILE or MANGROVE_KEY_SECRET")
+
+
+def _read_secret(name: str) -> bytes:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = boto3.client("secretsmanager").get_secret_value(SecretId=name)
+        return str(found["SecretString"]).encode()
+    except (BotoCoreError, ClientError, KeyError) as error:
+        log_warning("the master key cannot be read", secret=name, reason=str(error))
+        raise Problem("the master key cannot be read") from None
 
 
 def derive(purpose: str) -> bytes:
@@ -69,7 +89,7 @@ def unseal(sealed: bytes, place: bytes) -> str:
     try:
         return _get_cipher().decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place).decode()
     except (InvalidTag, ValueError):  # ValueError: too short for a nonce
-        raise Problem("a stored secret cannot be read: it was sealed with another key, or elsewhere") from None
+        raise SealBroken from None
 
 
 def _get_cipher() -> AESGCM:

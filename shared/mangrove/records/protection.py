@@ -32,14 +32,14 @@ Item = dict[str, Any]
 def protect_all() -> None:
     """Protect all records that are not protected yet."""
     for model in PROTECTED:
-        for item in _read_all(model):
+        for item in read_all(model):
             if not is_authentic(model.get_kind(), item):
                 _protect(model, item)
-    for item in _read_all(TaskRecord):
+    for item in read_all(TaskRecord):
         _bind_task(item)
 
 
-def _read_all(model: type[Record]) -> Iterator[Item]:
+def read_all(model: type[Record]) -> Iterator[Item]:
     """Every record of a table as the engine has it."""
     start = None
     while True:

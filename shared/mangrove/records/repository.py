@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
+from mangrove.problems import Problem
 from mangrove.records import configuration, counters
 from mangrove.records.base import (
     Conflict,
@@ -19,7 +20,7 @@ from mangrove.records.base import (
     transaction,
     translate_errors,
 )
-from mangrove.records.unique import claim, release
+from mangrove.records.unique import claim, find_taken, make_name, release
 
 Value = TypeVar("Value")
 
@@ -70,21 +71,22 @@ class Repository(Generic[Value]):
     def create(self, **fields: Any) -> Value:
         """A new record with the next id; NameTaken."""
         record = self.model(counters.next_id(self.name), **fields)
-        self._save_with_name(record, lambda write: claim(write, self.name, fields[self.unique], _get_id(record)))
+        self._save_with_names(record, self.make_names(record), [])
         return self.get(_get_id(record))
 
     @retry_on_conflict
     def change(self, id: int, **fields: Any) -> Value:
         """Set fields of a record; RecordMissing, NameTaken."""
         record = self.get_record(id)
-        before = getattr(record, self.unique)
+        before = self.make_names(record)
         for name, value in fields.items():
             setattr(record, name, value)
-        after = getattr(record, self.unique)
+        after = self.make_names(record)
         if before == after:
             self.save(record)
         else:
-            self._rename(record, before, after)
+            released = [name for name in self._find_own(record, before) if name not in after]
+            self._save_with_names(record, [name for name in after if name not in before], released)
         return self.to_value(record)
 
     def save(self, record: Any) -> None:
@@ -92,33 +94,45 @@ class Repository(Generic[Value]):
         with translate_errors():
             record.save()
 
-    def _rename(self, record: Any, before: str, after: str) -> None:
-        def replace_name(write: TransactWrite) -> None:
-            release(write, self.name, before)
-            claim(write, self.name, after, _get_id(record))
+    def make_names(self, record: Any) -> list[str]:
+        """The names that no other record may have: the one that is `unique`, and what a kind adds."""
+        return [make_name(self.name, getattr(record, self.unique))]
 
-        self._save_with_name(record, replace_name)
+    def _find_own(self, record: Any, names: list[str]) -> list[str]:
+        """Those of the names of a record that are no other's: there may be older records that look alike."""
+        taken = find_taken(names[1:], _get_id(record)) if names[1:] else ()
+        return [name for name in names if name not in taken]
 
-    def _save_with_name(self, record: Any, write_names: Callable[[TransactWrite], None]) -> None:
+    def _save_with_names(self, record: Any, claimed: list[str], released: list[str]) -> None:
         def add(write: TransactWrite) -> None:
-            write_names(write)
+            for name in claimed:
+                claim(write, name, _get_id(record))
+            for name in released:
+                release(write, name)
             write.save(record)
 
         try:
             self._transact(record, add)
         except Conflict as conflict:
-            others = any(conflict.failed[:-1]) and not conflict.failed[-1]  # the record is written after its name
+            # deletes come first in a transaction, and the record is written after its names
+            others = any(conflict.failed[:-1]) and not conflict.failed[-1]
             if others or not conflict.failed:
-                raise NameTaken(self.taken) from None
+                raise self._explain(conflict.failed[len(released) :]) from None
             raise
+
+    def _explain(self, failed: Sequence[bool]) -> Problem:
+        """Why a record cannot have its names; `failed`: the claims that did."""
+        return NameTaken(self.taken)
 
     @retry_on_conflict
     def delete(self, id: int) -> None:
         """Remove a record and free its name; RecordMissing."""
         record = self.get_record(id)
+        names = self._find_own(record, self.make_names(record))
 
         def remove(write: TransactWrite) -> None:
-            release(write, self.name, getattr(record, self.unique))
+            for name in names:
+                release(write, name)
             write.delete(record)
 
         self._transact(record, remove)

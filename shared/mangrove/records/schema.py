@@ -9,7 +9,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
 from mangrove.problems import Problem
-from mangrove.records import protection
+from mangrove.records import keying, protection
 from mangrove.records.base import Protected, TableMeta, table_name, translate_errors
 from mangrove.records.counters import Counter
 
@@ -45,7 +45,7 @@ class Upgrade:
     apply: Callable[[], None]
 
 
-UPGRADES: tuple[Upgrade, ...] = (Upgrade("0.2.0", protection.protect_all),)
+UPGRADES: tuple[Upgrade, ...] = (Upgrade("0.2.0", protection.protect_all), Upgrade("0.3.0", keying.key_all))
 """The first leads from version 1 to 2. Entries are never removed or changed once they were released."""
 
 

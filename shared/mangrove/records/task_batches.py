@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.transactions import TransactWrite
 
 from mangrove.problems import RecordsUnavailable
 from mangrove.records.base import Conflict, get_connection, transaction, translate_errors
+from mangrove.records.crypto import SealBroken
+from mangrove.records.integrity import MAX_KEY_LETTERS
+from mangrove.records.task_keys import Status, make_spread_key
 from mangrove.records.task_marks import get_marks
 from mangrove.records.tasks import (
     NewTask,
@@ -20,9 +23,10 @@ from mangrove.records.tasks import (
     make_new_task,
     make_record,
     make_reopening,
-    make_status_key,
     make_task,
+    note_new,
 )
+from mangrove.telemetry import log_warning
 
 MOST = 100  # writes of one transaction, and reads of one batch: the limits of DynamoDB
 Item = TypeVar("Item")
@@ -42,20 +46,29 @@ def create(new: Sequence[NewTask]) -> list[Task]:
         for record in records:
             write.save(record, condition=is_free_or_same(record))
     for record in records:
-        get_marks().move(record.status_key, int(record.owner), record.ordered, 1)
+        note_new(record)
     return [make_new_task(one, record) for one, record in zip(new, records, strict=True)]
 
 
 def read(ids: Sequence[str]) -> list[Task]:
-    """Those of the tasks that there are, in no order; at most MOST."""
+    """Those of the tasks that there are and can be read, in no order; at most MOST."""
     left, found = [{"id": id} for id in ids], list[Task]()
     while left:
         with translate_errors():
             answer = get_connection(TaskRecord).batch_get_item(TaskRecord.Meta.table_name, left, consistent_read=True)
         table = TaskRecord.Meta.table_name
-        found += [make_task(TaskRecord.from_raw_data(item)) for item in answer["Responses"].get(table, ())]
+        found += [task for item in answer["Responses"].get(table, ()) if (task := _make_readable(item)) is not None]
         left = [{"id": key["id"]["S"]} for key in answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", ())]
     return found
+
+
+def _make_readable(item: dict[str, Any]) -> Task | None:
+    """The task of a record; None for one that another program wrote: the others are not held up by it."""
+    try:
+        return make_task(TaskRecord.from_raw_data(item))
+    except SealBroken as problem:
+        log_warning("a task cannot be read", tid=item["id"]["S"][:MAX_KEY_LETTERS], reason=problem.message)
+        return None
 
 
 def remove_done(tasks: Sequence[Task]) -> list[Task]:
@@ -74,7 +87,8 @@ def delete_done(kind: str, ids: Sequence[str]) -> None:
     """Delete tasks of a kind that are done; those that were just reopened stay. At most MOST."""
 
     def delete(write: TransactWrite, id: str) -> None:
-        write.delete(TaskRecord(id), condition=TaskRecord.status_key == make_status_key(kind, True))
+        condition = TaskRecord.spread_key == make_spread_key(id, kind, Status.DONE)
+        write.delete(TaskRecord(id), condition=condition)
 
     _write_what_holds(ids, delete)
 

@@ -10,9 +10,18 @@ from typing import NamedTuple
 
 from mangrove import runtime
 from mangrove.config import config
+from mangrove.records.task_keys import Status
 
 SPACING = 50  # rows from one mark to the next
 CHANGED_SECONDS = 30.0  # that marks are kept of a list that changes: what was miscounted meanwhile is counted anew
+
+
+class ListName(NamedTuple):
+    """The tasks of a kind and status, of one owner or (None) of all."""
+
+    kind: str
+    status: Status
+    owner: int | None
 
 
 class Mark(NamedTuple):
@@ -40,40 +49,40 @@ class _Marks:
 
 
 class TaskMarks:
-    """The marks of this process, by status and owner (None: of all owners). What this process writes moves them; where
-    others write too they are trusted as long as a snapshot of the configuration is."""
+    """The marks of this process, by list. What this process writes moves them; where others write too they are trusted
+    as long as a snapshot of the configuration is."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lists: dict[tuple[str, int | None], _Marks] = {}
+        self._lists: dict[ListName, _Marks] = {}
         self._version = 0
 
-    def find(self, status_key: str, owner: int | None, count: int) -> Mark:
+    def find(self, name: ListName, count: int) -> Mark:
         """The last one with at most `count` rows up to it."""
         with self._lock:
-            marks = self._lists.get((status_key, owner))
+            marks = self._lists.get(name)
             if marks is None or marks.is_over():
                 return Mark("", 0, self._version)
             index = bisect_right(marks.positions, count) - 1
             return Mark(marks.keys[index], marks.positions[index], self._version)
 
-    def add(self, status_key: str, owner: int | None, mark: Mark) -> None:
+    def add(self, name: ListName, mark: Mark) -> None:
         """Remember a mark that is far enough from the last one; not one that was counted before all was forgotten."""
         with self._lock:
             if mark.version != self._version:
                 return
-            marks = self._lists.get((status_key, owner))
+            marks = self._lists.get(name)
             if marks is None or marks.is_over():
-                marks = self._lists[status_key, owner] = _Marks()
+                marks = self._lists[name] = _Marks()
             if mark.position - marks.positions[-1] >= SPACING and mark.key > marks.keys[-1]:
                 marks.keys.append(mark.key)
                 marks.positions.append(mark.position)
 
-    def move(self, status_key: str, owner: int, key: str, rows: int) -> None:
+    def move(self, owner: int, kind: str, status: Status, key: str, rows: int) -> None:
         """Note that a row at `key` came (1) or went (-1)."""
         with self._lock:
             for one in (None, owner):
-                marks = self._lists.get((status_key, one))
+                marks = self._lists.get(ListName(kind, status, one))
                 if marks is not None and key <= marks.keys[-1]:
                     marks.changed = True
                     for index in range(len(marks.keys) - 1, 0, -1):

@@ -9,23 +9,38 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.constants import BINARY, STRING
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
+from pynamodb.models import Model
 
 from mangrove.records.base import (
     Record,
     RecordMissing,
     TableMeta,
+    get_connection,
     table_name,
     translate_errors,
 )
-from mangrove.records.integrity import Sealed
+from mangrove.records.integrity import Clear, Sealed
+from mangrove.records.task_keys import (
+    OWNER_INDEX,
+    SPREAD_INDEX,
+    Status,
+    find_status,
+    make_done_order,
+    make_order,
+    make_owner_key,
+    make_spread_key,
+    parse_end,
+)
 from mangrove.records.task_marks import get_marks
 
 
@@ -102,14 +117,28 @@ class Task:
         return max(abs(self.lease.until), self.created)
 
 
-class StatusIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
-    """The tasks of a kind that are done, or that are not, oldest first."""
+SHOWN = ["owner", "shown", "cancel"]  # what the indexes have beside the keys
+
+
+class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+    """The tasks of an owner, by kind and status."""
 
     class Meta:
-        index_name = "shelf"
-        projection = IncludeProjection(["owner", "shown", "cancel"])
+        index_name = OWNER_INDEX
+        projection = IncludeProjection(SHOWN)
 
-    status_key = UnicodeAttribute(hash_key=True, attr_name="shelf")
+    owner_key = UnicodeAttribute(hash_key=True, attr_name="shelf")
+    ordered = UnicodeAttribute(range_key=True)
+
+
+class SpreadIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+    """The tasks of all owners, by kind and status."""
+
+    class Meta:
+        index_name = SPREAD_INDEX
+        projection = IncludeProjection(SHOWN)
+
+    spread_key = UnicodeAttribute(hash_key=True, attr_name="spread")
     ordered = UnicodeAttribute(range_key=True)
 
 
@@ -118,8 +147,10 @@ class TaskRecord(Record):
         table_name = table_name("tasks")
 
     id = UnicodeAttribute(hash_key=True)
-    status_key = UnicodeAttribute(attr_name="shelf")
+    owner_key = UnicodeAttribute(attr_name="shelf")
+    spread_key = UnicodeAttribute(attr_name="spread")
     ordered = UnicodeAttribute()
+    expires = TTLAttribute(null=True)
     kind = UnicodeAttribute()
     owner = NumberAttribute()
     view = UnicodeAttribute(attr_name="shown")
@@ -131,17 +162,8 @@ class TaskRecord(Record):
     lease = UnicodeAttribute(default="")
     until = NumberAttribute(default=0)
 
-    by_status = StatusIndex()
-
-
-def make_status_key(kind: str, done: bool) -> str:
-    """The status of tasks that are done, or that are not."""
-    return f"{kind}#{'done' if done else 'undone'}"
-
-
-def make_removed_key(kind: str) -> str:
-    """The status of tasks that were removed while a worker held them."""
-    return f"{kind}#gone"
+    by_owner = OwnerIndex()
+    spread = SpreadIndex()
 
 
 def _dump(value: Mapping[str, Any] | TaskView) -> str:
@@ -155,6 +177,7 @@ def load_view(text: str) -> TaskView:
 
 def make_task(record: TaskRecord) -> Task:
     """The task of a record."""
+    status = find_status(record.owner_key)
     return Task(
         id=record.id,
         kind=record.kind,
@@ -163,8 +186,8 @@ def make_task(record: TaskRecord) -> Task:
         spec=orjson.loads(record.spec),
         cursor=orjson.loads(record.cursor),
         cancel=bool(record.cancel),
-        done=record.status_key == make_status_key(record.kind, True),
-        removed=record.status_key == make_removed_key(record.kind),
+        done=status is Status.DONE,
+        removed=status is Status.REMOVED,
         attempt=int(record.attempt),
         created=float(record.created),
         lease=Lease(record.lease, float(record.until)),
@@ -185,8 +208,13 @@ def create(new: NewTask) -> Task:
     record = make_record(new)
     with translate_errors():
         record.save(condition=is_free_or_same(record))
-    get_marks().move(record.status_key, new.owner, record.ordered, 1)
+    note_new(record)
     return make_new_task(new, record)
+
+
+def note_new(record: TaskRecord) -> None:
+    """Move the marks of the lists that a new task is in."""
+    get_marks().move(int(record.owner), record.kind, Status.UNDONE, record.ordered, 1)
 
 
 def is_free_or_same(record: TaskRecord) -> Condition:
@@ -199,9 +227,9 @@ def make_record(new: NewTask) -> TaskRecord:
     """The record of a new task, which is not stored yet."""
     created = time.time()
     return TaskRecord(
-        new.view.id, status_key=make_status_key(new.kind, False), kind=new.kind, owner=new.owner,
-        ordered=f"{int(created * 1000):015d}#{new.view.id}", view=_dump(new.view), spec=_dump(new.spec),
-        created=created,
+        new.view.id, owner_key=make_owner_key(new.owner, new.kind, Status.UNDONE), kind=new.kind, owner=new.owner,
+        spread_key=make_spread_key(new.view.id, new.kind, Status.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
+        ordered=make_order(new.view.id, created), created=created,
     )  # fmt: skip
 
 
@@ -220,6 +248,17 @@ def get(id: str) -> Task:
             return make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
             raise RecordMissing from None
+
+
+def get_unreadable(id: str) -> Task:
+    """A task whose spec or cursor cannot be read, without them; RecordMissing."""
+    with translate_errors():
+        answer = get_connection(TaskRecord).get_item(TaskRecord.Meta.table_name, id, consistent_read=True)
+    item = answer.get("Item")
+    if item is None:
+        raise RecordMissing
+    blank = {"facts": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}}
+    return make_task(Model.from_raw_data.__func__(TaskRecord, item | blank))  # type: ignore[attr-defined]
 
 
 def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:
@@ -248,12 +287,13 @@ def save(
     view: TaskView | None = None,
     cursor: Mapping[str, Any] | None = None,
     done: bool | None = None,
+    expires: datetime | None = None,
 ) -> Task:
     """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it. It may be the
     first write of a worker that found the lease of `task` to be over.
 
     Conflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes the
-    status, unless the task was removed: a Conflict, too.
+    status, unless the task was removed: a Conflict, too. `expires`: when a task that is done may go.
     """
     record, now = TaskRecord(task.id), time.time()
     actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
@@ -262,14 +302,36 @@ def save(
             actions.append(attribute.set(_dump(value)))
     condition = (TaskRecord.attempt == task.attempt) & ((TaskRecord.lease == token) | _is_lease(task.lease))
     if done is not None:
-        actions.append(TaskRecord.status_key.set(make_status_key(task.kind, done)))
-        condition &= TaskRecord.status_key != make_removed_key(task.kind)
+        actions += make_done(task, view or task.view, expires) if done else make_undone(task)
+        condition &= TaskRecord.owner_key != make_owner_key(task.owner, task.kind, Status.REMOVED)
     with translate_errors():
         record.update(actions=actions, condition=condition)
-    if done is not None:
-        for status, rows in ((done, 1), (not done, -1)):
-            get_marks().move(make_status_key(task.kind, status), task.owner, record.ordered, rows)
+    if done:
+        get_marks().move(task.owner, task.kind, Status.DONE, record.ordered, 1)
+        get_marks().move(task.owner, task.kind, Status.UNDONE, make_order(task.id, task.created), -1)
+    elif done is not None:
+        get_marks().forget()
     return make_task(record)
+
+
+def make_done(task: Task, view: TaskView, expires: datetime | None = None) -> list[Action]:
+    """What puts a task among those that are done."""
+    ordered = make_done_order(task.id, parse_end(view.end_time))
+    keys = _make_keys(task, Status.DONE, ordered)
+    return keys if expires is None else [*keys, TaskRecord.expires.set(expires)]
+
+
+def make_undone(task: Task, status: Status = Status.UNDONE) -> list[Action]:
+    """What puts a task among those that are not, where it was before."""
+    return [*_make_keys(task, status, make_order(task.id, task.created)), TaskRecord.expires.remove()]
+
+
+def _make_keys(task: Task, status: Status, ordered: str) -> list[Action]:
+    return [
+        TaskRecord.owner_key.set(make_owner_key(task.owner, task.kind, status)),
+        TaskRecord.spread_key.set(make_spread_key(task.id, task.kind, status)),
+        TaskRecord.ordered.set(ordered),
+    ]
 
 
 def mark_cancelled(id: str) -> None:
@@ -293,7 +355,7 @@ def renew(task: Task, new: NewTask) -> Task:
     Conflict when another one was put there before."""
     record = make_record(new)
     record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
-    done = TaskRecord.status_key == make_status_key(task.kind, True)
+    done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, Status.DONE)
     with translate_errors():
         record.save(condition=((TaskRecord.attempt == task.attempt) & done) | (TaskRecord.ordered == record.ordered))
     get_marks().forget()
@@ -302,9 +364,8 @@ def renew(task: Task, new: NewTask) -> Task:
 
 def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
     """What opens the next run; without a `view` it only cleans up, and the task is shown no more."""
-    status_key = make_removed_key(task.kind) if view is None else make_status_key(task.kind, False)
     actions: list[Action] = [
-        TaskRecord.status_key.set(status_key),
+        *make_undone(task, Status.REMOVED if view is None else Status.UNDONE),
         TaskRecord.cancel.set(view is None),
         TaskRecord.attempt.set(task.attempt + 1),
         TaskRecord.lease.set(""),
@@ -315,7 +376,7 @@ def make_reopening(task: Task, view: TaskView | None) -> list[Action]:
 
 def mark_removed(task: Task) -> None:
     """Ask the worker of a task to stop, and show the task no more; its machine deletes it at the end."""
-    actions: list[Action] = [TaskRecord.cancel.set(True), TaskRecord.status_key.set(make_removed_key(task.kind))]
+    actions: list[Action] = [TaskRecord.cancel.set(True), *make_undone(task, Status.REMOVED)]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.id.exists())
     get_marks().forget()
@@ -323,10 +384,7 @@ def mark_removed(task: Task) -> None:
 
 def mark_done(task: Task, view: TaskView) -> None:
     """Count a task whose machine could not be started as done."""
-    actions: list[Action] = [
-        TaskRecord.view.set(_dump(view)),
-        TaskRecord.status_key.set(make_status_key(task.kind, True)),
-    ]
+    actions: list[Action] = [TaskRecord.view.set(_dump(view)), *make_done(task, view)]
     with translate_errors():
         TaskRecord(task.id).update(actions=actions, condition=TaskRecord.attempt == task.attempt)
     get_marks().forget()

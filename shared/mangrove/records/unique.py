@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from itertools import islice
+
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
 from mangrove.problems import BadRequest
-from mangrove.records.base import Record, TableMeta, table_name
+from mangrove.records.base import Record, TableMeta, table_name, translate_errors
 
 MAX_KEY_BYTES = 2048
+MOST_AT_ONCE = 25  # writes of one batch: the limit of DynamoDB
 
 
 class Claim(Record):
@@ -21,14 +26,43 @@ class Claim(Record):
     owner = NumberAttribute()
 
 
-def claim(write: TransactWrite, kind: str, text: str, owner: int) -> None:
-    """Take a name within a transaction, which fails as a whole when it is taken; BadRequest for one too long."""
+def make_name(kind: str, text: str) -> str:
+    """The name of a claim; BadRequest for one too long."""
     name = f"{kind}#{text}"
     if len(name.encode()) > MAX_KEY_BYTES:
         raise BadRequest("the name or path is too long")
+    return name
+
+
+def claim(write: TransactWrite, name: str, owner: int) -> None:
+    """Take a name within a transaction, which fails as a whole when it is taken."""
     write.save(Claim(name, owner=owner), condition=Claim.name.does_not_exist())
 
 
-def release(write: TransactWrite, kind: str, text: str) -> None:
+def release(write: TransactWrite, name: str) -> None:
     """Free a name within a transaction."""
-    write.delete(Claim(f"{kind}#{text}"))
+    write.delete(Claim(name))
+
+
+def find_owner(name: str) -> int | None:
+    """The id of the record that has a name; None when nobody has."""
+    with translate_errors():
+        try:
+            return int(Claim.get(name, consistent_read=True).owner)
+        except DoesNotExist:
+            return None
+
+
+def find_taken(names: Collection[str], owner: int) -> set[str]:
+    """Those of the names that another record than `owner` has."""
+    with translate_errors():
+        return {claim.name for claim in Claim.batch_get(names, consistent_read=True) if claim.owner != owner}
+
+
+def claim_all(claims: Iterable[tuple[str, int]]) -> None:
+    """Give names to their owners, whoever has them."""
+    rest = iter(claims)
+    while some := dict(islice(rest, MOST_AT_ONCE)):  # one batch must not name a record twice
+        with translate_errors(), Claim.batch_write() as write:
+            for name, owner in some.items():
+                write.save(Claim(name, owner=owner))

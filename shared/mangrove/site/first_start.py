@@ -26,7 +26,7 @@ def run(data: Path | None, given: str, hash_password: Callable[[str], str], perm
     `data` is the data directory, None in the cloud; `given` the administrator's password, made up when empty;
     `permission` is the administrator's. Returns the password when it was made up here.
     """
-    password, roles = None, {user.role for user in users.all()}
+    password, roles = None, {role for role in users.ROLES if any(True for _ in users.iter_ids(role, page_size=1))}
     if 1 not in roles:  # the guest is made last: where it exists, the rest was made before
         if 2 not in roles:
             password = _create_administrator(given, hash_password, permission)
@@ -42,7 +42,8 @@ def run(data: Path | None, given: str, hash_password: Callable[[str], str], perm
 
 def find_short_password() -> str | None:
     """The name of an administrator whose password is short."""
-    return next((user.username for user in users.all() if user.has_short_password), None)
+    administrator = users.find_by_role(2)
+    return administrator.username if administrator is not None and administrator.has_short_password else None
 
 
 def _create_administrator(given: str, hash_password: Callable[[str], str], permission: int) -> str | None:

@@ -1,4 +1,4 @@
-"""The configuration in memory: users, storages, rules and settings as of one version.
+"""The configuration in memory: storages, rules and settings as of one version. Users are looked up, see `site.users`.
 
 A file request asks here and makes no call to the records engine. A write to the configuration raises its version in
 the records; this process follows with the next question, others within `config().snapshot_seconds`. Only what changed
@@ -21,16 +21,15 @@ from mangrove.records import configuration, metas, settings, storages, users
 from mangrove.records.configuration import ConfigurationWrites
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
-from mangrove.records.users import User
+from mangrove.site.users import KnownUsers
 from mangrove.site.values import Settings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """`users` by name, `metas` by path, `storages` by order."""
+    """`metas` by path, `storages` by order."""
 
     version: int
-    users: Mapping[str, User]
     storages: tuple[Storage, ...]
     metas: Mapping[str, Meta]
     settings: Settings
@@ -80,9 +79,10 @@ class SnapshotStore:
 
 
 def _read_all() -> Snapshot:
+    version = configuration.get_version()
+    runtime.get(KnownUsers).clear()
     return Snapshot(
-        configuration.get_version(),
-        {user.username: user for user in users.all()},
+        version,
         tuple(storages.all()),
         {meta.path: meta for meta in metas.all()},
         Settings(settings.all()),
@@ -118,8 +118,8 @@ def _merge(old: Iterable[Numbered], ids: Collection[Any], present: dict[int, Num
 
 
 def _follow_users(old: Snapshot, ids: Collection[Any]) -> Snapshot:
-    found = _merge(old.users.values(), ids, users.get_many(ids))
-    return replace(old, users={user.username: user for user in found})
+    runtime.get(KnownUsers).drop(ids)
+    return old
 
 
 def _follow_storages(old: Snapshot, ids: Collection[Any]) -> Snapshot:

@@ -9,7 +9,7 @@ from mangrove.identity.rights import Caller, Right
 from mangrove.paths import TreePath, check_name
 from mangrove.problems import Denied, Forbidden, StorageProblem
 from mangrove.records.tasks import Task
-from mangrove.site import snapshot
+from mangrove.site import snapshot, users
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
@@ -20,8 +20,8 @@ from mangrove.tree.rules import Rule
 
 async def authorize_caller(task: Task, right: Right) -> Caller:
     """The owner of a task, to use `right`; Denied when the account is disabled or gone."""
-    now = await snapshot.fresh()
-    user = next((one for one in now.users.values() if one.id == task.owner), None)
+    await snapshot.fresh()
+    user = await users.find_by_id(task.owner)
     if user is None or user.disabled:
         raise Denied("who asked for this has no account any more")
     return Caller(user, right)

@@ -18,6 +18,7 @@ from mangrove.tasks.steps import Run
 from mangrove.telemetry import log_exception
 
 KIND = "index"
+SERVICE = 0  # the owner of these tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Progress:
 
 def read_tasks(done: bool) -> list[Task]:
     """The tasks of all storages that are done, or that are not."""
-    ids = (row.id for row in task_lists.list_rows(KIND, done))
+    ids = (row.id for row in task_lists.list_rows(KIND, done, SERVICE))
     return [task for some in task_batches.split(ids) for task in task_batches.read(some)]
 
 
@@ -57,7 +58,7 @@ def read() -> Progress:
 
 def _read_all() -> dict[str, Task]:
     """The tasks of the storages that there are, and all that are not done."""
-    ids = dict.fromkeys(row.id for row in task_lists.list_rows(KIND, False))
+    ids = dict.fromkeys(row.id for row in task_lists.list_rows(KIND, False, SERVICE))
     ids |= dict.fromkeys(make_task_id(storage.id) for storage in snapshot.latest().storages)
     return {task.id: task for some in task_batches.split(ids) for task in task_batches.read(some)}
 

@@ -27,14 +27,13 @@ from mangrove.search.segments import SegmentStore
 from mangrove.site import snapshot
 from mangrove.tasks import index_progress, machines, queue
 from mangrove.tasks.index_lists import ALL
-from mangrove.tasks.index_progress import KIND, Progress, load_cursor, make_task_id, read_tasks
+from mangrove.tasks.index_progress import KIND, SERVICE, Progress, load_cursor, make_task_id, read_tasks
 from mangrove.tasks.kinds import State, format_index_name
 from mangrove.tasks.specs import IndexSpec
 from mangrove.telemetry import log_exception
 from mangrove.tree import mounts
 
 RUNNING, NOT_RUNNING = "index is running", "index is not running"
-SERVICE = 0  # the owner of these tasks
 MOST_PATHS = 100  # of one update that is asked for
 MOST_MARKS = 10_000  # that are looked at together
 WAITING_MARKS = 500  # of one storage: worth a run
@@ -90,7 +89,7 @@ def _open_asked(specs: Sequence[IndexSpec]) -> None:
 
 
 def _list_undone() -> list[str]:
-    return [row.id for row in task_lists.list_rows(KIND, False)]
+    return [row.id for row in task_lists.list_rows(KIND, False, SERVICE)]
 
 
 def _open(spec: IndexSpec) -> bool:

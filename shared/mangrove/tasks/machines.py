@@ -15,6 +15,9 @@ from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.records.tasks import Task
 from mangrove.tasks.kinds import KINDS
+from mangrove.telemetry import log_warning
+
+REFUSED = "the task cannot be started"
 
 
 class MachineStarter:
@@ -53,12 +56,18 @@ def _start_execution(task: Task, suffix: str) -> None:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
-    machine = os.environ[f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"]
+    variable = f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"
+    machine = os.environ.get(variable)
+    if not machine:
+        log_warning("the task cannot be started", tid=task.id, reason=f"{variable} is not set")
+        raise Problem(REFUSED)
     name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
     try:
         boto3.client("stepfunctions").start_execution(stateMachineArn=machine, name=name, input=given)
     except ClientError as error:
         if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
-            raise Problem("the task cannot be started") from error
+            log_warning("the task cannot be started", tid=task.id, reason=str(error))
+            raise Problem(REFUSED) from error
     except BotoCoreError as error:
-        raise Problem("the task cannot be started") from error
+        log_warning("the task cannot be started", tid=task.id, reason=str(error))
+        raise Problem(REFUSED) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,15 +18,18 @@ from mangrove.problems import Missing, Problem
 from mangrove.records import task_batches, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing
+from mangrove.records.task_keys import parse_end
 from mangrove.records.task_lists import Row
 from mangrove.records.tasks import NewTask, Task, TaskView
 from mangrove.records.users import User
+from mangrove.site import snapshot
 from mangrove.tasks import machines
 from mangrove.tasks.kinds import State
 from mangrove.tasks.leases import get_held
 from mangrove.tasks.specs import Spec, TransferSpec
 
 NOT_FOUND = "task not found"
+SWEEP_SECONDS = 3600  # from one sweep to the next
 AT_ONCE = 2  # transactions under way for many tasks: one is prepared while the other one is written
 ID_LENGTH = 21
 CANCELED = "context canceled"
@@ -169,10 +173,10 @@ def view(row: Row | Task) -> TaskView:
 def list_views(
     kind: str, done: bool, caller: Caller, start: int = 0, page_size: int | None = None
 ) -> Iterator[TaskView]:
-    """The tasks of a kind that the caller may see, oldest first, from the `start`-th one; read lazily, `page_size` at a
-    time."""
-    owner = None if caller.is_admin else caller.user.id
-    for row in task_lists.list_rows(kind, done, owner, start, page_size):
+    """The tasks of a kind that the caller may see, from the `start`-th one; read lazily, `page_size` at a time. Those
+    under way the oldest first, those that are done the last first, as long as they are kept."""
+    owner, since = None if caller.is_admin else caller.user.id, time.time() - _get_retention() if done else None
+    for row in task_lists.list_rows(kind, done, owner, start, page_size, since):
         yield view(row)
 
 
@@ -190,7 +194,14 @@ def get(kind: str, id: str, caller: Caller) -> Task:
 
 
 def _may_see(task: Task, kind: str, caller: Caller) -> bool:
-    return task.kind == kind and not task.removed and (caller.is_admin or task.owner == caller.user.id)
+    if task.kind != kind or task.removed or not (caller.is_admin or task.owner == caller.user.id):
+        return False
+    return not task.done or parse_end(task.view.end_time) > time.time() - _get_retention()
+
+
+def _get_retention() -> float:
+    """The seconds for which tasks that are done are shown: until the next sweep after they are kept no longer."""
+    return snapshot.latest().settings.task_retention_days * 24 * 3600 + SWEEP_SECONDS
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:

@@ -10,22 +10,25 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from mangrove import runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.config import config
-from mangrove.problems import Problem, RecordsUnavailable
+from mangrove.problems import Problem, RecordsUnavailable, UnreadableTask
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing, RecordRefused
+from mangrove.records.crypto import SealBroken
 from mangrove.records.tasks import Task
+from mangrove.site import snapshot
 from mangrove.tasks import leases
-from mangrove.tasks.kinds import State
+from mangrove.tasks.kinds import KINDS, State
 from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
+from mangrove.tasks.unreadable import give_up, read_task_id
 from mangrove.telemetry import log_exception
 
 KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
@@ -70,11 +73,12 @@ class Run(Generic[SpecT, CursorT]):
         if self.task.cancel:
             raise Cancelled
 
-    async def save_and_release(self, *, done: bool | None = None) -> None:
-        """Write `view` and `cursor` and give up the lease; `done` changes the task's status. RecordRefused, which the
+    async def save_and_release(self, **done: Any) -> None:
+        """Write `view` and `cursor` and give up the lease; `done` and `expires` as `records.save` has them.
+        RecordRefused, which the
         view says then, when the cursor is too large: the record keeps the one that it has."""
         try:
-            await self.update(0, view=self.view, cursor=self.cursor.dump(), done=done)
+            await self.update(0, view=self.view, cursor=self.cursor.dump(), **done)
         except RecordRefused as problem:
             self._unwritten, self.view.error = None, problem.message
             await self.update(0, view=self.view)
@@ -280,12 +284,13 @@ def make_worker(
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        id = read_task_id(event)
         try:
-            return run_in_loop(run_slice(event["tid"], get_seconds(context, slice), schema, work, describe))
+            return run_in_loop(run_slice(id, get_seconds(context, slice), schema, work, describe))
         except (Problem, CancelledError):  # the latter: the service ends
             raise
         except Exception:
-            log_exception("a worker failed", tid=event["tid"])
+            log_exception("a worker failed", tid=id)
             raise
 
     return handler
@@ -299,8 +304,13 @@ def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -
     """
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        more = run_in_loop(settle(event["tid"], event.get("failure") or {}, schema, clean))
-        return {"tid": event["tid"], "more": more}
+        try:
+            id = read_task_id(event)
+        except Superseded:
+            return {"tid": "", "more": False}
+        failure = event.get("failure")
+        more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
+        return {"tid": id, "more": more}
 
     return handler
 
@@ -322,6 +332,8 @@ async def settle(
         run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:
         return False
+    except (UnreadableTask, SealBroken) as problem:
+        return await asyncio.to_thread(give_up, id, problem, format_now())
     try:
         await _settle(run, name, clean)
     except BaseException:
@@ -364,10 +376,16 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
     if state is State.SUCCEEDED:
         run.view.progress = 100.0
     try:
-        await run.save_and_release(done=True)
+        await run.save_and_release(done=True, expires=await _find_expiry(run.task))
         pass_checkpoint("settle.done")
     except Superseded:
         await _finish_removed(run, clean)
+
+
+async def _find_expiry(task: Task) -> datetime | None:
+    """When a task that is done now may go; None for one that stays as long as its storage."""
+    days = (await snapshot.fresh()).settings.task_retention_days
+    return datetime.now(UTC) + timedelta(days=days) if KINDS[task.kind].is_listed else None
 
 
 async def _finish_removed(run: Run[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> None:

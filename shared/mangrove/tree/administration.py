@@ -54,7 +54,9 @@ def get(id: int) -> Storage:
 
 
 def _validate(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record, cleaned; BadRequest for what is none of the choices."""
+    """The fields of a record, cleaned; BadRequest for what is none of the choices, NotSupported for a driver that
+    cannot work here."""
+    mounts.check_home(fields["driver"])
     for name, choices in _CHOICES.items():
         if fields[name] not in choices:
             raise BadRequest(f"{name} must be one of {', '.join(filter(None, choices))}, not [{fields[name][:40]}]")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mangrove.drivers.base import Entry, Link, Links
 from mangrove.paths import TreePath
 from mangrove.problems import Denied, NotSupported, StorageProblem
-from mangrove.site import snapshot
+from mangrove.site import snapshot, users
 from mangrove.site.snapshot import Snapshot
 from mangrove.site.values import Settings
 from mangrove.tree import browse, links, mounts
@@ -88,19 +88,19 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
         mount, inner = select_mount(table, path)
     except StorageProblem:
         if now.settings.sign_all:
-            _check_signature(now, rules, table, path, signature, purpose)
+            await _check_signature(now, rules, table, path, signature, purpose)
         raise
     must_sign = needs_signature(now.settings, rules, table, path)
     if must_sign:
-        _check_signature(now, rules, table, path, signature, purpose)
+        await _check_signature(now, rules, table, path, signature, purpose)
     return Download(path, Located(await mount.get_driver(), inner, mount), now.settings, signature if must_sign else "")
 
 
-def _check_signature(
+async def _check_signature(
     now: Snapshot, rules: Rules, table: MountTable, path: TreePath, signature: str, purpose: Purpose
 ) -> None:
     """Unauthorized with the reason unless the signature is good, and the user it was made for may still read."""
     owner = links.verify(now.settings, path, signature, purpose)
     if owner is not None and now.settings.link_follows_user:
-        user = next((user for user in now.users.values() if user.id == owner), None)
+        user = await users.find_by_id(owner)
         links.require_reader(user, rules, path, table.find_places(path), purpose)

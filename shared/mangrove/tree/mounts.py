@@ -14,10 +14,11 @@ from html import escape
 from itertools import count
 
 from mangrove import runtime
+from mangrove.config import config
 from mangrove.drivers import registry
 from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Options, Redirects, Space
 from mangrove.paths import TreePath
-from mangrove.problems import NotMounted, Problem, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
 from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
@@ -29,6 +30,7 @@ START_SECONDS = 30.0  # a storage that takes longer to start counts as failed
 STOP_SECONDS = 5.0
 SPACE_SECONDS = 1.0
 BALANCE = ".balance"
+NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
 MOST_PLACES = 1000  # that one path stands for
 
 
@@ -88,6 +90,7 @@ class Mount:
             pass  # the records do not answer: the storage works all the same
 
     def _make_driver(self) -> Driver:
+        check_home(self.storage.driver)
         kind = registry.load(self.storage.driver)
         return kind(kind.Options.parse(self.storage.addition), _make_context(self))
 
@@ -100,6 +103,12 @@ class Mount:
                     await driver.stop()
             except TimeoutError:
                 log_event("a driver did not stop", driver=driver.name)
+
+
+def check_home(driver: str) -> None:
+    """NotSupported for a driver that cannot work where this process runs."""
+    if driver == "Local" and config().is_function:
+        raise NotSupported(NO_DISK)
 
 
 async def _start_driver(driver: Driver) -> tuple[str, bool]:

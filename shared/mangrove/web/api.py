@@ -28,11 +28,12 @@ from mangrove.config import config
 from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, OutOfTime, Problem
 from mangrove.shares import Shares
 from mangrove.site.masking import mask_private
-from mangrove.telemetry import log_detail, log_event, log_exception
+from mangrove.telemetry import log_detail, log_event, log_exception, log_warning
 from mangrove.web.address import find_client_address
 from mangrove.web.binding import REQUIRED_MARK, JsonRequest, UnreadableBody
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, find_dialect
 from mangrove.web.envelope import make_failure
+from mangrove.web.events import REFUSED_EVENT, BadEvent, check_event
 from mangrove.web.field_texts import add_texts
 from mangrove.web.gates import Gate, name_caller
 from mangrove.web.pages import make_failure_page
@@ -307,8 +308,15 @@ def make_lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:
     """
 
     def handler(event: Any, context: Any) -> Any:
-        with deadlines.limit(_get_seconds(context)):
-            return Mangum(app, lifespan="off")(_quote_path(event), context)
+        try:
+            check_event(event)
+            with deadlines.limit(_get_seconds(context)):
+                return Mangum(app, lifespan="off")(_quote_path(event), context)
+        except BadEvent as reason:
+            log_warning("an event that is not the HTTP API's", reason=str(reason))
+        except Exception:  # of the adapter, which takes an event for granted: what the application raises is answered
+            log_exception("an event cannot be read")
+        return REFUSED_EVENT
 
     return handler
 

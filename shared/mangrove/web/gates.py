@@ -18,7 +18,7 @@ from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
-from mangrove.site import snapshot
+from mangrove.site import snapshot, users
 from mangrove.sources import find_source
 
 MAX_ROWS = 1000  # of one answer
@@ -55,22 +55,22 @@ async def _authenticate(request: Request) -> User:
     now = await snapshot.fresh()
     token = request.headers.get("authorization", "")
     if not token:
-        return _find_guest(now)
+        return await _find_guest()
     permanent = now.settings.token
     if permanent and hmac.compare_digest(token.encode(), permanent.encode()):
-        return _find_administrator(now)
-    return await tokens.user_of(token, now.users)
+        return await _find_administrator()
+    return await tokens.user_of(token, users.find_by_name)
 
 
-def _find_administrator(now: snapshot.Snapshot) -> User:
-    found = next((user for user in now.users.values() if user.role == ADMIN), None)
+async def _find_administrator() -> User:
+    found = await users.find_by_role(ADMIN)
     if found is None:  # its record is refused
         raise Unauthorized
     return found
 
 
-def _find_guest(now: snapshot.Snapshot) -> User:
-    guest = next((user for user in now.users.values() if user.role == GUEST), None)
+async def _find_guest() -> User:
+    guest = await users.find_by_role(GUEST)
     if guest is None or guest.disabled:
         raise Unauthorized("Guest user is disabled, login please")
     return guest
@@ -113,6 +113,11 @@ class Paging:
         self.per_page = max(per_page, 0)
 
     @property
+    def start(self) -> int:
+        """How many rows there are before this page."""
+        return min((self.page - 1) * self.per_page, sys.maxsize)
+
+    @property
     def end(self) -> int | None:
         """How many rows there are up to the end of this page; None for all."""
         return min(self.page * self.per_page, MAX_ROWS) or None
@@ -123,8 +128,7 @@ class Paging:
 
     def iterate(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows of this page; what comes after it is not read."""
-        start, stop = (self.page - 1) * self.per_page, self.page * self.per_page
-        return islice(rows, min(start, sys.maxsize), min(stop, sys.maxsize) or None)
+        return islice(rows, self.start, min(self.page * self.per_page, sys.maxsize) or None)
 
 
 async def parse_paging(page: str = "", per_page: str = "") -> Paging:

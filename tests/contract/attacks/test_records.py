@@ -301,6 +301,7 @@ def test_the_service_starts_among_records_that_it_refuses(strikes: Attacker, bos
     strikes.write("metas", strikes.read("metas", id=id) | {"read_users": {"NULL": True}})
     strikes.write("settings", strikes.read("settings", key="token") | {"value": public})
     strikes.restart()
+    strikes.service.client().get("/api/admin/user/list")  # users are read when they are asked for
     assert {f"users {person.id}", f"metas {id}", "settings token"} <= strikes.refusals()
     again = strikes.service.client()
     assert not is_admin(again.address, text)

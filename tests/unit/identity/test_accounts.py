@@ -23,11 +23,9 @@ from mangrove.problems import (
 from mangrove.records import settings, users
 from mangrove.records.base import NameTaken
 from mangrove.records.users import User
-from mangrove.site import snapshot
 
 pytestmark = pytest.mark.usefixtures("records")
 
-NAMES = ("ann", "guest")
 SECRET = pyotp.random_base32(32)
 
 
@@ -42,21 +40,21 @@ def stored(role: int, name: str = "x") -> User:
 
 def login(password: str, code: str = "", source: str = "1.2.3.4", username: str = "ann") -> str:
     static = passwords.make_static_hash(password)
-    return accounts.login(username, static, code, source, snapshot.latest().users)
+    return accounts.login(username, static, code, source, users.find)
 
 
 def test_a_user_signs_in_with_the_password_and_nothing_else() -> None:
-    accounts.create(fields(), "secret", NAMES)
+    accounts.create(fields(), "secret")
     assert login("secret").count(".") == 2
     for username, password in (("ann", "Secret"), ("ann", ""), ("bob", "secret")):
         with pytest.raises(Unauthorized, match="Invalid username or password"):
             login(password, username=username)
     with pytest.raises(Unauthorized):
-        accounts.login("ann", "", "", "1.2.3.4", snapshot.latest().users)
+        accounts.login("ann", "", "", "1.2.3.4", users.find)
 
 
 def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:
-    accounts.create(fields(), "secret", NAMES)
+    accounts.create(fields(), "secret")
     for _ in range(lockout.MAX_OF_PAIR):
         with pytest.raises(Unauthorized):
             login("wrong")
@@ -66,7 +64,7 @@ def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:
 
 
 def test_a_second_factor_is_asked_for_and_its_code_is_good_once() -> None:
-    user = accounts.create(fields(), "secret", NAMES)
+    user = accounts.create(fields(), "secret")
     users.change(user.id, otp_secret=SECRET)
     for _ in range(lockout.MAX_OF_PAIR + 1):  # the first step of a sign-in is no failure
         with pytest.raises(SecondFactorRequired):
@@ -78,7 +76,7 @@ def test_a_second_factor_is_asked_for_and_its_code_is_good_once() -> None:
 
 
 def test_wrong_codes_lock_the_second_factor() -> None:
-    user = accounts.create(fields(), "secret", NAMES)
+    user = accounts.create(fields(), "secret")
     users.change(user.id, otp_secret=SECRET)
     for _ in range(lockout.MAX_OF_PAIR):
         with pytest.raises(SecondFactorRequired):
@@ -102,18 +100,18 @@ def test_wrong_codes_lock_the_second_factor() -> None:
 )
 def test_what_is_no_user_is_not_created(values: dict[str, Any], kind: type[Problem], message: str) -> None:
     with pytest.raises(kind, match=message):
-        accounts.create(fields(**values), "secret", NAMES)
+        accounts.create(fields(**values), "secret")
     assert users.all() == []
 
 
 def test_a_base_path_is_cleaned_and_a_name_is_unique() -> None:
-    assert accounts.create(fields(base_path="//team/./a/"), "", NAMES).base_path == "/team/a"
+    assert accounts.create(fields(base_path="//team/./a/"), "").base_path == "/team/a"
     with pytest.raises(NameTaken):
-        accounts.create(fields(), "", NAMES)
+        accounts.create(fields(), "")
 
 
 def test_without_a_password_an_account_is_closed_until_one_is_set() -> None:
-    accounts.create(fields(), "", NAMES)
+    accounts.create(fields(), "")
     with pytest.raises(Unauthorized):
         login("")
     accounts.set_password("ann", "secret")
@@ -123,38 +121,38 @@ def test_without_a_password_an_account_is_closed_until_one_is_set() -> None:
 
 
 def test_an_update_replaces_all_but_keeps_the_password_unless_there_is_another() -> None:
-    user = accounts.create(fields(permission=7, sso_id="s"), "secret", NAMES)
-    changed = accounts.update(user.id, fields(username="bob", base_path="/b"), "", NAMES)
+    user = accounts.create(fields(permission=7, sso_id="s"), "secret")
+    changed = accounts.update(user.id, fields(username="bob", base_path="/b"), "")
     assert changed == replace(user, username="bob", base_path="/b", permission=0, sso_id="")
     assert login("secret", username="bob")
-    assert accounts.update(user.id, fields(username="bob"), "another", NAMES).pwd_ts > user.pwd_ts
+    assert accounts.update(user.id, fields(username="bob"), "another").pwd_ts > user.pwd_ts
     assert login("another", username="bob")
 
 
 def test_a_role_stays_and_the_administrator_is_not_disabled() -> None:
     admin = stored(ADMIN)
     with pytest.raises(BadRequest, match="role can not be changed"):
-        accounts.update(admin.id, fields(role=0), "", NAMES)
+        accounts.update(admin.id, fields(role=0), "")
     with pytest.raises(BadRequest, match="admin user can not be disabled"):
-        accounts.update(admin.id, fields(role=ADMIN, disabled=True), "", NAMES)
+        accounts.update(admin.id, fields(role=ADMIN, disabled=True), "")
     with pytest.raises(Problem, match="failed get old user: record not found"):
-        accounts.update(99, fields(), "", NAMES)
+        accounts.update(99, fields(), "")
 
 
 def test_users_change_themselves_but_for_the_guest() -> None:
-    user = accounts.create(fields(permission=7), "secret", NAMES)
-    changed = accounts.update_me(user, "bob", "another", "s", NAMES)
+    user = accounts.create(fields(permission=7), "secret")
+    changed = accounts.update_me(user, "bob", "another", "s")
     assert (changed.username, changed.sso_id, changed.permission) == ("bob", "s", 7)
     assert login("another", username="bob")
-    assert accounts.update_me(changed, "bob", "", "", NAMES).password_hash == changed.password_hash
+    assert accounts.update_me(changed, "bob", "", "").password_hash == changed.password_hash
     with pytest.raises(BadRequest):
-        accounts.update_me(changed, "b\0b", "", "", NAMES)
+        accounts.update_me(changed, "b\0b", "", "")
     with pytest.raises(Denied, match="Guest user can not update profile"):
-        accounts.update_me(stored(GUEST), "bob", "", "", NAMES)
+        accounts.update_me(stored(GUEST), "bob", "", "")
 
 
 def test_only_normal_users_are_deleted() -> None:
-    user = accounts.create(fields(), "", NAMES)
+    user = accounts.create(fields(), "")
     for role in (GUEST, ADMIN):
         with pytest.raises(Problem, match="cannot delete admin or guest"):
             accounts.delete(stored(role, f"role {role}").id)
@@ -165,39 +163,39 @@ def test_only_normal_users_are_deleted() -> None:
 
 
 def test_look_alike_names_are_refused_at_creation_and_at_a_rename_and_no_others() -> None:
-    user = accounts.create(fields(), "secret", NAMES)
-    other = accounts.create(fields(username="bob"), "secret", NAMES)
+    user = accounts.create(fields(), "secret")
+    other = accounts.create(fields(username="bob"), "secret")
     for name in ("ann ", "\u0430nn", "Ann"):
         with pytest.raises(BadRequest, match="username"):
-            accounts.create(fields(username=name), "", NAMES)
+            accounts.create(fields(username=name), "")
         with pytest.raises(BadRequest, match="username"):
-            accounts.update(other.id, fields(username=name), "", NAMES)
+            accounts.update(other.id, fields(username=name), "")
         with pytest.raises(BadRequest, match="username"):
-            accounts.update_me(other, name, "", "", NAMES)
-    assert accounts.update(user.id, fields(username="Ann"), "", NAMES).username == "Ann", "one's own other spelling"
+            accounts.update_me(other, name, "", "")
+    assert accounts.update(user.id, fields(username="Ann"), "").username == "Ann", "one's own other spelling"
     old = stored(0, "guest ")
-    assert accounts.update(old.id, fields(username="guest ", permission=1), "", NAMES).permission == 1
+    assert accounts.update(old.id, fields(username="guest ", permission=1), "").permission == 1
 
 
 def test_a_password_that_is_set_has_the_length_that_the_settings_want() -> None:
-    user = accounts.create(fields(), "secret", NAMES)
+    user = accounts.create(fields(), "secret")
     settings.save({accounts.MIN_LENGTH: "7"})
     for change in (
-        lambda: accounts.create(fields(username="bob"), "secret", NAMES),
-        lambda: accounts.update(user.id, fields(), "secret", NAMES),
-        lambda: accounts.update_me(user, "ann", "secret", "", NAMES),
+        lambda: accounts.create(fields(username="bob"), "secret"),
+        lambda: accounts.update(user.id, fields(), "secret"),
+        lambda: accounts.update_me(user, "ann", "secret", ""),
         lambda: accounts.set_password("ann", "secret"),
     ):
         with pytest.raises(BadRequest, match="at least 7 characters"):
             change()
-    accounts.update(user.id, fields(username="eve"), "", NAMES)  # one that stays is not measured
-    accounts.create(fields(username="bob"), "", NAMES)  # nor is one that nobody knows
+    accounts.update(user.id, fields(username="eve"), "")  # one that stays is not measured
+    accounts.create(fields(username="bob"), "")  # nor is one that nobody knows
     settings.save({accounts.MIN_LENGTH: "64"})
-    accounts.create(fields(username="carl"), "", NAMES)
+    accounts.create(fields(username="carl"), "")
 
 
 def test_only_of_an_administrator_it_is_noted_that_the_password_is_short() -> None:
     admin = stored(ADMIN)
-    assert accounts.update_me(admin, "x", "seven77", "", NAMES).has_short_password
-    assert not accounts.update_me(admin, "x", "eight888", "", NAMES).has_short_password
-    assert not accounts.create(fields(), "short", NAMES).has_short_password
+    assert accounts.update_me(admin, "x", "seven77", "").has_short_password
+    assert not accounts.update_me(admin, "x", "eight888", "").has_short_password
+    assert not accounts.create(fields(), "short").has_short_password

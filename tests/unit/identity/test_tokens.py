@@ -27,7 +27,12 @@ ANN = builders.user(username="ann", pwd_ts=5)
 
 
 def find(token: str, *users: User) -> User:
-    return asyncio.run(tokens.user_of(token, {user.username: user for user in users or (ANN,)}))
+    known = {user.username: user for user in users or (ANN,)}
+
+    async def find_user(username: str) -> User | None:
+        return known.get(username)
+
+    return asyncio.run(tokens.user_of(token, find_user))
 
 
 def refusal(token: str, *users: User) -> str:

@@ -8,16 +8,18 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import boto3
 import pytest
 
 from mangrove import runtime
 from mangrove.config import Config
 from mangrove.local import engine, schema
 from mangrove.local.data_directory import DataDirectory, StartupError
+from mangrove.problems import Problem
 from mangrove.records import schema as versions
-from mangrove.records import users
+from mangrove.records import task_lists, users
 from mangrove.records.base import Connections
-from mangrove.records.endpoints import Endpoint
+from mangrove.records.endpoints import Endpoint, use_socket
 from mangrove.records.schema import Upgrade
 from mangrove.runtime import Runtime
 from tests.old_records import make_old, read_master
@@ -123,16 +125,33 @@ def test_an_old_data_directory_is_protected_after_a_copy_and_never_again(own: Re
     schema.open_tables(own.directory, own.endpoint)
     assert users.all() == [ann]
     assert own.copies() == ["records-version-1.db"]
-    assert (own.directory.read_schema(), versions.read_version()) == (2, 2)
+    assert (own.directory.read_schema(), versions.read_version()) == (3, 3)
 
     make_old(own.endpoint, read_master())
     with pytest.raises(StartupError) as refusal:
         schema.open_tables(own.directory, own.endpoint)
     assert str(refusal.value) == (
         f"the records in {own.directory.data} are not to be trusted: the records are of version 1, but they were of "
-        f"version 2 before; restore a backup, or remove {own.directory.schema} if you put older records there yourself"
+        f"version 3 before; restore a backup, or remove {own.directory.schema} if you put older records there yourself"
     )
     assert users.all() == []
+
+
+def test_tables_from_before_get_the_indexes_that_they_do_not_have(own: Records) -> None:
+    schema.open_tables(own.directory, own.endpoint)
+    ann = users.create(username="ann", password_hash="x", role=2)
+    client = boto3.client("dynamodb", endpoint_url=own.endpoint.url)
+    use_socket(client, own.endpoint.socket_path)
+    for table, index in (("mangrove-users", "role"), ("mangrove-tasks", "spread")):
+        client.update_table(TableName=table, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": index}}])
+    with pytest.raises(Problem):
+        users.find_by_role(2)
+    versions.write_version(2, "0.2.0")
+    own.directory.write_schema(2)
+    schema.open_tables(own.directory, own.endpoint)
+    assert users.find_by_role(2) == ann
+    assert own.copies() == ["records-version-2.db"]
+    assert list(task_lists.list_rows("copy", False)) == []
 
 
 def test_records_of_another_key_are_refused_in_words(own: Records) -> None:

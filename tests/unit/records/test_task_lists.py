@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.records import base, task_batches, task_lists, task_marks, tasks
-from mangrove.records.task_marks import Mark, TaskMarks
+from mangrove.records.task_keys import Status
+from mangrove.records.task_marks import ListName, Mark, TaskMarks
 from mangrove.records.tasks import NewTask, Task
 from tests.unit.records.test_tasks import ids, make_view
 
+DONE = ListName("copy", Status.DONE, None)
 pytestmark = pytest.mark.usefixtures("records")
 
 
@@ -36,7 +40,7 @@ def page(start: int, count: int, done: bool = False, owner: int | None = None) -
     return [row.id for row in islice(rows, count)]
 
 
-def test_rows_are_read_oldest_first_from_any_place_page_by_page() -> None:
+def test_rows_of_what_is_not_done_are_read_oldest_first_from_any_place_page_by_page() -> None:
     create(40)
     create(3, "move")
     whole = ids("copy", False)
@@ -85,38 +89,98 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_a_page_far_down_counts_no_more_than_the_rows_from_the_mark_before_it(answers: list[Any]) -> None:
     create(60)
-    page(50, 5)
+    page(50, 5, owner=7)
     answers.clear()
-    assert len(page(53, 5)) == 5
+    assert len(page(53, 5, owner=7)) == 5
     assert sum(answer["Count"] for answer in answers) <= 10
 
 
-@pytest.mark.parametrize("owner", [None, 7])
-def test_rows_before_a_page_are_counted_and_not_brought(answers: list[Any], owner: int | None) -> None:
+def test_rows_before_a_page_are_counted_and_not_brought(answers: list[Any]) -> None:
     create(120)
-    assert len(page(110, 5, owner=owner)) == 5
+    assert len(page(110, 5, owner=7)) == 5
     assert sum(len(answer.get("Items", ())) for answer in answers) == 5
     assert sum(answer["Count"] for answer in answers) == 115
 
 
+def test_of_all_owners_nearly_all_rows_before_a_page_are_counted_and_not_brought(answers: list[Any]) -> None:
+    create(400)
+    whole = ids("copy", False)
+    answers.clear()
+    assert page(370, 5) == whole[370:375]
+    assert sum(len(answer.get("Items", ())) for answer in answers) <= 80
+    answers.clear()
+    assert page(372, 5) == whole[372:377]
+    assert sum(answer["Count"] for answer in answers) <= 80, "the marks were kept"
+
+
+def test_an_owners_rows_are_found_among_those_of_others_by_one_query(answers: list[Any]) -> None:
+    for owner in (1, 2, 3):
+        create(150, owner=owner)
+    (mine,) = create(1, owner=4)
+    assert page(0, 50, owner=4) == [mine.id]
+    assert [answer["Count"] for answer in answers] == [1]
+
+
+def end(task: Task, ended: float) -> None:
+    end_time = datetime.fromtimestamp(ended, UTC).isoformat()
+    tasks.save(task, "one", 0, view=replace(task.view, end_time=end_time), done=True)
+
+
+@pytest.mark.parametrize("owner", [None, 7])
+def test_what_is_done_is_read_the_last_first_and_no_further_back_than_asked(owner: int | None) -> None:
+    made = create(12)
+    for number in range(12):
+        end(made[number], 1000.0 + (number * 5) % 12)
+    order = [made[number].id for number in sorted(range(12), key=lambda number: -((number * 5) % 12))]
+    assert page(0, 20, True, owner) == order
+    assert [page(start, 4, True, owner) for start in (0, 4, 8)] == [order[:4], order[4:8], order[8:]]
+    assert [row.id for row in task_lists.list_rows("copy", True, owner, since=1006.5)] == order[:5]
+    again = tasks.get(order[3])
+    tasks.reopen(again, again.view)
+    assert page(0, 20, True, owner) == order[:3] + order[4:]
+    assert page(0, 20, False, owner) == [order[3]]
+
+
+def test_those_that_ended_before_a_time_are_found_and_no_younger_row_is_read(answers: list[Any]) -> None:
+    made = create(40)
+    for number, task in enumerate(made):
+        end(task, 1000.0 + number)
+    answers.clear()
+    assert set(task_lists.list_ended("copy", 1003.0)) == {task.id for task in made[:3]}
+    assert sum(answer["Count"] for answer in answers) == 3
+
+
+def test_a_task_that_is_done_expires_until_it_is_reopened() -> None:
+    (task,) = create(1)
+    done = tasks.save(task, "one", 0, done=True, expires=datetime(2030, 1, 1, tzinfo=UTC))
+    assert tasks.TaskRecord.get(task.id).expires == datetime(2030, 1, 1, tzinfo=UTC)
+    tasks.reopen(done, done.view)
+    assert tasks.TaskRecord.get(task.id).expires is None
+
+
+def test_running_tasks_share_no_key_of_an_index() -> None:
+    made = create(60) + create(60, owner=8)
+    keys = [tasks.TaskRecord.get(task.id) for task in made]
+    assert len({record.spread_key for record in keys}) == 4
+    assert {record.owner_key for record in keys} == {"7#copy#undone", "8#copy#undone"}
+
+
 def test_marks_are_forgotten_with_the_trust_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other processes write, too."""
-    from dataclasses import replace
-
     from mangrove.config import Config
 
     marks = TaskMarks()
-    marks.add("copy#done", None, Mark("key", 5, 0))
-    assert marks.find("copy#done", None, 9) == ("key", 5, 0)
+    marks.add(DONE, Mark("key", 5, 0))
+    assert marks.find(DONE, 9) == ("key", 5, 0)
     runtime.put(Config, replace(config(), snapshot_seconds=0.0))
-    assert marks.find("copy#done", None, 9) == ("", 0, 0)
+    assert marks.find(DONE, 9) == ("", 0, 0)
 
 
 def test_a_mark_that_was_counted_before_all_was_forgotten_is_not_taken() -> None:
     marks = TaskMarks()
     marks.forget()
-    marks.add("copy#done", None, Mark("key", 5, 0))
-    assert marks.find("copy#done", None, 9) == ("", 0, 1)
+    marks.add(DONE, Mark("key", 5, 0))
+    assert marks.find(DONE, 9) == ("", 0, 1)
 
 
 def test_unfinished_tasks_are_read_page_by_page_those_removed_last() -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("records")
 
 def claim(text: str, owner: int) -> None:
     with translate_errors(), transaction(unique.Claim) as write:
-        unique.claim(write, "kind", text, owner)
+        unique.claim(write, unique.make_name("kind", text), owner)
 
 
 def test_a_name_is_claimed_once_until_it_is_released() -> None:
@@ -24,7 +24,7 @@ def test_a_name_is_claimed_once_until_it_is_released() -> None:
     with pytest.raises(Conflict):
         claim("a", 3)
     with translate_errors(), transaction(unique.Claim) as write:
-        unique.release(write, "kind", "a")
+        unique.release(write, unique.make_name("kind", "a"))
     claim("a", 3)
     assert {one.name: int(one.owner) for one in unique.Claim.scan()} == {"kind#a": 3, "kind#b": 2}
 
@@ -44,7 +44,7 @@ def test_a_delete_while_the_name_changes_leaves_no_name_taken() -> None:
             for done in (renamed, pool.submit(users.delete, user.id)):
                 if done.exception() is not None:
                     assert str(done.exception()) in ("record not found", users.TAKEN)
-    names = {f"users#{user.username}" for user in users.all()}
+    names = {name for user in users.all() for name in (f"users#{user.username}", *users.make_looks(user.username))}
     assert {claim.name for claim in unique.Claim.scan()} == names
 
 
@@ -55,7 +55,7 @@ def test_new_names_given_at_once_to_one_record_all_count() -> None:
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(lambda name: users.change(user.id, username=name), names))
         assert users.get(user.id).username in names
-    assert [claim.owner for claim in unique.Claim.scan()] == [user.id]
+    assert [claim.owner for claim in unique.Claim.scan()] == [user.id] * 3
 
 
 def test_a_name_that_no_key_can_hold_is_refused_as_too_long() -> None:

@@ -41,7 +41,7 @@ def use_index(folder: Path, **settings: str) -> Iterator[SegmentStore]:
     runtime.put(SegmentStore, store)
     runtime.put(Database, made)
     snapshots = SnapshotStore()
-    snapshots.snapshot = Snapshot(0, {}, (), {}, Settings(settings))
+    snapshots.snapshot = Snapshot(0, (), {}, Settings(settings))
     runtime.put(SnapshotStore, snapshots)
     try:
         yield store

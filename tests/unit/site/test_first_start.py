@@ -49,7 +49,7 @@ def test_what_was_removed_or_renamed_since_is_not_made_again(tmp_path: Path) -> 
 
 def test_the_configuration_is_loaded_afterwards(tmp_path: Path) -> None:
     start(tmp_path, "a password")
-    assert sorted(snapshot.current().users) == ["admin", "guest"]
+    assert sorted(user.username for user in users.all()) == ["admin", "guest"]
     assert snapshot.current().settings.token == settings.all()["token"]
 
 

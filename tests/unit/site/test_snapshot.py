@@ -40,13 +40,12 @@ def test_before_the_first_there_is_none() -> None:
 
 
 def test_all_kinds_of_the_configuration_are_in_it() -> None:
-    user = users.create(username="ann", password_hash="x")
+    users.create(username="ann", password_hash="x")
     first = storages.create(mount_path="/b", order=2, driver="Virtual", modified=datetime.now(UTC))
     second = storages.create(mount_path="/a", order=1, driver="Virtual", modified=datetime.now(UTC))
     meta = metas.create(path="/a/x")
     settings.save({"site_title": "Mine"})
     now = snapshot.latest()
-    assert now.users == {"ann": user}
     assert now.storages == (second, first)
     assert now.metas == {"/a/x": meta}
     assert now.settings["site_title"] == "Mine"
@@ -57,11 +56,11 @@ def test_all_kinds_of_the_configuration_are_in_it() -> None:
 def test_this_process_sees_what_it_wrote_with_the_next_question(seconds: float | None) -> None:
     trust(seconds)
     before = asyncio.run(snapshot.fresh())
-    user = users.create(username="ann", password_hash="x")
+    meta = metas.create(path="/a")
     assert snapshot.current() is before, "nothing is loaded while it is written"
-    assert asyncio.run(snapshot.fresh()).users == {"ann": user}
-    users.delete(user.id)
-    assert snapshot.latest().users == {}
+    assert asyncio.run(snapshot.fresh()).metas == {"/a": meta}
+    metas.delete(meta.id)
+    assert snapshot.latest().metas == {}
 
 
 def test_a_fresh_snapshot_costs_no_call() -> None:
@@ -86,41 +85,41 @@ def test_what_another_process_wrote_is_seen_when_the_snapshot_is_old_or_refreshe
     trust(None)
     snapshot.latest()
     with runtime.use(another_process()):
-        users.create(username="ann", password_hash="x")
-    assert snapshot.latest().users == {}
+        metas.create(path="/a")
+    assert snapshot.latest().metas == {}
     trust(0.0)
-    assert list(snapshot.latest().users) == ["ann"]
+    assert list(snapshot.latest().metas) == ["/a"]
     trust(None)
     with runtime.use(another_process()):
-        users.create(username="bob", password_hash="x")
-    assert list(snapshot.latest().users) == ["ann"]
-    assert list(snapshot.refresh().users) == ["ann", "bob"]
+        metas.create(path="/b")
+    assert list(snapshot.latest().metas) == ["/a"]
+    assert list(snapshot.refresh().metas) == ["/a", "/b"]
 
 
 def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
     trust(0.0)
-    kept = users.create(username="kept", password_hash="x")
-    user = users.create(username="ann", password_hash="x")
-    metas.create(path="/a")
+    kept = metas.create(path="/kept")
+    meta = metas.create(path="/a")
     settings.save({"site_title": "Mine", "old": "1"})
     before = snapshot.latest()
     with runtime.use(another_process()):
-        users.change(user.id, username="bob")
-        users.create(username="new", password_hash="x")
-        users.delete(users.create(username="gone", password_hash="x").id)
+        metas.change(meta.id, path="/b")
+        metas.create(path="/new")
+        metas.delete(metas.create(path="/gone").id)
+        users.create(username="ann", password_hash="x")
     calls = count_calls()
     now = snapshot.latest()
-    assert count_calls() - calls == 3, "the version, what changed, and those users"
-    assert list(now.users) == ["kept", "bob", "new"]
-    assert now.users["kept"] is before.users["kept"]
-    assert now.users["kept"] == kept
-    assert (now.metas, now.storages, now.settings) == (before.metas, before.storages, before.settings)
+    assert count_calls() - calls == 3, "the version, what changed, and those rules"
+    assert list(now.metas) == ["/kept", "/b", "/new"]
+    assert now.metas["/kept"] is before.metas["/kept"]
+    assert now.metas["/kept"] == kept
+    assert (now.storages, now.settings) == (before.storages, before.settings)
     settings.save({"site_title": "Ours"})
     settings.delete("old")
     after = snapshot.latest()
     assert after.settings["site_title"] == "Ours"
     assert "old" not in after.settings
-    assert after.users is now.users
+    assert after.metas is now.metas
     assert dict(after.settings) == dict(snapshot.refresh().settings)
 
 
@@ -148,9 +147,9 @@ def test_who_knows_too_little_of_what_changed_reads_everything() -> None:
     with runtime.use(another_process()):
         for number in range(MOST_NOTES + 1):
             settings.save({"site_title": str(number)})
-        users.create(username="ann", password_hash="x")
+        metas.create(path="/a")
     now = snapshot.latest()
-    assert (now.settings["site_title"], list(now.users)) == (str(MOST_NOTES), ["ann"])
+    assert (now.settings["site_title"], list(now.metas)) == (str(MOST_NOTES), ["/a"])
 
 
 def test_a_status_of_a_storage_loads_nothing_anew() -> None:
@@ -168,9 +167,9 @@ def test_writes_at_once_are_all_seen() -> None:
     snapshot.latest()
 
     def write(number: int) -> bool:
-        users.create(username=f"u{number}", password_hash="x")
-        return f"u{number}" in snapshot.latest().users
+        metas.create(path=f"/{number}")
+        return f"/{number}" in snapshot.latest().metas
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(write, range(24)))
-    assert len(snapshot.latest().users) == 24
+    assert len(snapshot.latest().metas) == 24

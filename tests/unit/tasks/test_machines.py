@@ -16,6 +16,7 @@ from mangrove.records.tasks import Task, TaskView
 from mangrove.tasks import machines
 from mangrove.tasks.kinds import KINDS
 from mangrove.tasks.machines import MachineStarter
+from tests.servers.refusing import refusing_server
 from tests.task_env import RecordingStarter
 
 DEFINITION = {"StartAt": "S", "States": {"S": {"Type": "Succeed"}}}
@@ -53,6 +54,30 @@ def test_in_the_cloud_every_run_of_a_task_is_one_execution(cloud: Any) -> None:
     machines.start(make_task(), "-7")
     assert list_executions(cloud) == [f"{'x' * 21}-{name}" for name in ("0", "0-7", "1")]
     machines.expedite(make_task())
+
+
+def test_a_machine_that_nobody_named_is_a_problem_that_the_log_explains(
+    cloud: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(machines, "log_warning", lambda message, **facts: said.append(facts["reason"]))
+    monkeypatch.delenv("MANGROVE_MACHINE_TRANSFER")
+    with pytest.raises(Problem, match="the task cannot be started"):
+        machines.start(make_task())
+    assert said == ["MANGROVE_MACHINE_TRANSFER is not set"]
+
+
+def test_throttling_by_step_functions_is_tried_again_and_then_a_problem(
+    cloud: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(machines, "log_warning", lambda message, **facts: said.append(facts["reason"]))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    with refusing_server("ThrottlingException") as server, pytest.raises(Problem, match="the task cannot be started"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", server.url)
+        machines.start(make_task())
+    assert server.asked == 2
+    assert len(said) == 1 and "ThrottlingException" in said[0]
 
 
 def test_a_machine_that_is_not_there_is_a_problem(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:

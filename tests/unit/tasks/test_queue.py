@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -48,11 +49,11 @@ def open_task(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
     return queue.open(kind, caller.user, Opening("copy [/a](/b) to [/c](/d)", SPEC, **more))
 
 
-def settle(task: Task, state: State = State.SUCCEEDED, error: str = "") -> Task:
-    """The same task, done."""
+def settle(task: Task, state: State = State.SUCCEEDED, error: str = "", days: float = 0) -> Task:
+    """The same task, done since so many days."""
     token = secrets.token_hex(4)
     task = tasks.acquire_lease(task.id, token, 5)
-    start, end = "2024-01-01T00:00:00Z", "2024-01-01T00:00:01Z"
+    start, end = "2024-01-01T00:00:00Z", (datetime.now(UTC) - timedelta(days=days)).isoformat()
     view = replace(task.view, state=state, error=error, start_time=start, end_time=end)
     return tasks.save(task, token, 0, view=view, done=True)
 
@@ -107,14 +108,22 @@ def test_a_stranger_can_do_nothing_to_a_task(verb: Any, started: list[Task]) -> 
     assert len(started) == 2
 
 
-def test_lists_are_by_kind_and_status_the_oldest_first() -> None:
+def test_lists_are_by_kind_and_status_the_oldest_first_and_of_what_is_done_the_last() -> None:
     tasks = [open_task() for _ in range(5)]
     other = open_task(kind="move")
     settle(tasks[1])
     settle(tasks[3], State.FAILED, "no")
     assert ids("copy", False, ANN) == [tasks[n].id for n in (0, 2, 4)]
-    assert ids("copy", True, ANN) == [tasks[n].id for n in (1, 3)]
+    assert ids("copy", True, ANN) == [tasks[n].id for n in (3, 1)]
     assert (ids("move", False, ANN), ids("move", True, ANN)) == ([other.id], [])
+
+
+def test_a_task_that_is_kept_no_longer_is_not_shown_whoever_has_not_deleted_it_yet() -> None:
+    old, young = settle(open_task(), days=7.05), settle(open_task(), days=7.03)
+    assert ids("copy", True, ANN) == ids("copy", True, ADMIN) == [young.id]
+    expect_missing(lambda: queue.get("copy", old.id, ANN))
+    expect_missing(lambda: queue.retry("copy", old.id, ADMIN))
+    assert tasks.get(old.id).done
 
 
 def test_cancelling_a_task_that_is_under_way_shows_it_canceling() -> None:

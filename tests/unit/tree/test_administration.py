@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mangrove import runtime
+from mangrove.config import Config, config
 from mangrove.drivers.local.driver import Local
-from mangrove.problems import BadRequest, Problem, RelativePath
+from mangrove.problems import BadRequest, NotSupported, Problem, RelativePath
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
 from tests.unit.tree.environment import TreeEnv
@@ -41,6 +44,23 @@ def test_a_new_storage_is_mounted_with_all_options_of_its_driver(tree: TreeEnv) 
     stored = administration.get(id)
     assert (stored.mount_path, stored.status) == ("/disk", mounts.WORKING)
     assert json.loads(stored.addition).keys() == Local.Options.model_fields.keys()
+
+
+def test_in_the_cloud_a_local_storage_is_refused_with_the_reason_and_one_that_is_there_says_it(tree: TreeEnv) -> None:
+    id = create(tree)
+    runtime.put(Config, replace(config(), is_function=True))
+    with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):
+        create(tree, "/other")
+    with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):
+        tree.run(administration.update(id, fields(tree.folder)))
+    assert [storage.mount_path for storage in storages.all()] == ["/disk"]
+    tree.run(administration.load_all())  # as after a backup of one machine was restored there
+    assert mounts.NO_DISK in administration.get(id).status
+    with pytest.raises(Problem, match="mount a bucket with S3 instead"):
+        list_names(tree, "/disk")
+    tree.run(administration.disable(id))
+    tree.run(administration.delete(id))
+    assert storages.all() == []
 
 
 def test_a_storage_that_does_not_start_keeps_its_record(tree: TreeEnv) -> None:

@@ -30,7 +30,7 @@ export function tellFolders(task: Task, base: string): void {
 const PAGE = 1000 // rows of one request
 const MOST = 10_000 // finished tasks that are shown
 
-/** All finished tasks of a kind, the oldest first. */
+/** All finished tasks of a kind, those that ended last first. */
 export async function listDone(kind: TaskKind): Promise<Task[]> {
   const all: Task[] = []
   while (all.length < MOST) {
@@ -45,6 +45,6 @@ const JUST = 15_000 // ms
 
 /** Tasks that ended so lately that they may be what was just asked for, and were never seen under way. */
 export async function findJustEnded(kind: TaskKind): Promise<Task[]> {
-  const done = await listDone(kind)
+  const done = await list(kind, 'done', 1, PAGE)
   return done.filter(({ end_time }) => end_time && Math.abs(Date.now() - Date.parse(end_time)) < JUST)
 }

@@ -1,0 +1,74 @@
+"""What DynamoDB and Secrets Manager refuse becomes a problem in words, with its cause in the log, and ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mangrove import runtime
+from mangrove.config import Config
+from mangrove.problems import Problem, RecordsUnavailable
+from mangrove.records import base, configuration, crypto, settings, task_batches, users
+from mangrove.records.base import TableMeta
+from mangrove.records.crypto import Keyring
+from mangrove.runtime import Runtime
+from tests.servers.refusing import refusing_server
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the log was told."""
+    said: list[Any] = []
+    for module in (base, crypto):
+        monkeypatch.setattr(module, "log_warning", lambda message, **facts: said.append((message, facts)))
+    return said
+
+
+@pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException"])
+def test_a_table_that_is_missing_or_closed_is_named_in_the_log(
+    engine: str, said: list[Any], monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    with refusing_server(code) as server, runtime.use(Runtime()):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", server.url)
+        with pytest.raises(RecordsUnavailable, match="the records engine does not answer"):
+            users.find("ann")
+    assert server.asked == 1, "no retry helps"
+    ((message, facts),) = said
+    assert (message, facts["code"]) == ("the records engine refuses the service", code)
+
+
+def test_throttling_by_dynamodb_is_tried_again_and_not_for_ever(
+    engine: str, said: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TableMeta, "max_retry_attempts", 2)
+    with refusing_server("ProvisionedThroughputExceededException") as server, runtime.use(Runtime()):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", server.url)
+        with pytest.raises(RecordsUnavailable):
+            configuration.get_version()
+        assert server.asked == 3
+        with pytest.raises(RecordsUnavailable):
+            settings.save({"site_title": "x"})
+        with pytest.raises(RecordsUnavailable):
+            task_batches.read(["x"])
+    assert said == []
+
+
+def test_a_secret_that_cannot_be_read_is_a_problem_in_words(
+    said: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with refusing_server("AccessDeniedException") as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.url)
+        for changes in ({"key_file": None, "key_secret": "the key"}, {"key_file": tmp_path / "none"}):
+            runtime.put(Config, replace(Config(), **changes))
+            runtime.put(Keyring, Keyring())
+            with pytest.raises(Problem) as caught:
+                crypto.derive("jwt")
+            assert caught.value.message == "the master key cannot be read"
+    assert [message for message, _ in said] == ["the master key cannot be read"] * 2
+    assert said[0][1]["secret"] == "the key" and "AccessDeniedException" in said[0][1]["reason"]

@@ -1,0 +1,83 @@
+"""Workers whose input or task was forged: an answer or a problem in words, and an end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mangrove import runtime
+from mangrove.config import Config, config
+from mangrove.problems import Problem
+from mangrove.records import task_batches, task_lists
+from mangrove.records.crypto import SealBroken
+from mangrove.records.tasks import Task, TaskRecord
+from mangrove.tasks import leases, queue, steps
+from mangrove.tasks.kinds import State
+from mangrove.tasks.leases import Superseded
+from mangrove.tasks.queue import Opening
+from mangrove.tasks.specs import Spec
+from tests.task_env import RecordingStarter
+from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, settle
+
+
+@pytest.fixture
+def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+    """A task that no worker holds."""
+    monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.3)
+    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+
+
+def handle(task_id: Any, failure: dict[str, str] | None = None, states: list[State] | None = None) -> Any:
+    """What a settler answers."""
+
+    async def clean(run: CountRun, state: State) -> None:
+        if states is not None:
+            states.append(state)
+
+    event = task_id if isinstance(task_id, dict) else {"tid": task_id}
+    return steps.make_settler(SCHEMA, clean)(event | ({"failure": failure} if failure else {}), None)
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"tid": 7}, {"tid": ""}, {"tid": "x" * 300}, {"tid": {"S": "x"}}, {"tid": "none"}]
+)
+def test_a_forged_input_of_a_worker_ends_its_machine(task: Task, event: dict[str, Any]) -> None:
+    with pytest.raises(Superseded):
+        steps.make_worker(SCHEMA, do_nothing)(event, None)
+    assert handle(event, {"Error": "Superseded"})["more"] is False
+    assert handle(event)["more"] is False
+    assert not read(task).done
+
+
+def test_a_forged_start_of_a_task_that_is_done_changes_nothing(task: Task) -> None:
+    settle(task)
+    done = read(task)
+    states: list[State] = []
+    assert steps.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)["more"] is False
+    assert handle(task.id, {"Error": "Boom"}, states)["more"] is False
+    assert (read(task).view, read(task).done, states) == (done.view, True, [])
+
+
+@pytest.mark.parametrize("cloud", [False, True])
+@pytest.mark.parametrize("flaw", ["spec", "cursor"])
+def test_a_task_that_cannot_be_read_fails_once_and_for_all(
+    task: Task, flaw: str, cloud: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cloud:
+        runtime.put(Config, replace(config(), data=None))
+    if flaw == "spec":
+        with suppress(SealBroken):  # the answer has what was just written
+            TaskRecord(task.id).update(actions=[TaskRecord.spec.set(b"forged" * 9)])
+    else:
+        TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version":9}')])
+    with pytest.raises(Problem):
+        steps.make_worker(SCHEMA, do_nothing)({"tid": task.id}, None)
+    assert handle(task.id, {"Error": "UnreadableTask"}) == {"tid": task.id, "more": False}
+    (row,) = task_lists.list_rows("copy", True)
+    assert (row.id, row.view.state, bool(row.view.error)) == (task.id, State.FAILED, True)
+    assert task_lists.list_unfinished("copy").ids == []
+    assert [one.id for one in task_batches.read([task.id])] == ([] if flaw == "spec" else [task.id])
