@@ -53,6 +53,8 @@ SLOTS = {
     "mangrove.tasks.machines.MachineStarter": "starts state machines: Step Functions, or the runner of one machine",
     "mangrove.tasks.staging.Staging": "the storage of bytes in waiting",
     "mangrove.tasks.steps.WorkerLoop": "the event loop that workers share with the drivers",
+    "mangrove.tasks.multipart.ChunkShares": "how many chunks of uploads are in memory at once, in all and by caller",
+    "mangrove.tasks.multipart.ChunksInFlight": "the chunks of uploads that are being stored",
     "mangrove.tasks.submit.OpeningLocks": "of one owner, one request at a time opens many tasks",
     "mangrove.tools.qbittorrent.QBittorrentSessions": "session cookies of qBittorrent's Web API",
     "mangrove.tree.archives.ArchiveConcurrency": "how many archives are open at once, in all and by user",

@@ -169,7 +169,6 @@ class Api:
 FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
 ABSENT = {
     "/api/admin/scan/": "scan",
-    "/api/fs/multipart/": "upload in parts",
     "/api/fs/torrent/": "torrents",
     "/api/public/share/": "sharing",
     "/api/share/": "sharing",
