@@ -176,15 +176,7 @@ def files(admin: Person) -> None:
 
 
 def upload_in_parts(admin: Person) -> None:
-    """Chunks that wait in staging, as Alias takes none itself; uploads that are given up, and some of a user who is no
-    more, which the sweep finds."""
-    bob = {"username": "uploader", "password": "a long password", "base_path": "/", "role": 0, "permission": 8}
-    admin.gets("users/create", **bob)
-    person = Person(admin.cloud).sign_in("uploader", bob["password"])
-    for path in ("/files/lost", "/pair/new/lost"):
-        begin_multipart(person, path)
-    number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "uploader")
-    admin.gets("users/delete", f"id={number}")
+    """Chunks that wait in staging, as Alias takes none itself; an upload that is given up."""
     send_parts(admin, "multipart_abort", begin_multipart(admin, "/pair/new/given up"))
     id = begin_multipart(admin, "/pair/new/parts")
     send_parts(admin, "multipart_chunk", id, "hello mangrove\n")
@@ -192,6 +184,17 @@ def upload_in_parts(admin: Person) -> None:
     assert tasks[0] == tasks[1]
     admin.cloud.run_executions()
     assert admin.gets("files/get", path="/pair/new/parts")["size"] == 15
+
+
+def lose_uploads(admin: Person) -> None:
+    """Begin uploads as a user who is no more then: what the sweep takes away."""
+    bob = {"username": "uploader", "password": "a long password", "base_path": "/", "role": 0, "permission": 8}
+    admin.gets("users/create", **bob)
+    person = Person(admin.cloud).sign_in("uploader", "a long password")
+    for path in ("/files/lost", "/pair/new/lost"):
+        begin_multipart(person, path)
+    number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "uploader")
+    admin.gets("users/delete", f"id={number}")
 
 
 def begin_multipart(person: Person, path: str) -> str:

@@ -174,7 +174,6 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
 MORE = {"download/begin"}  # states that are followed by waiting
 STATUS = {
     "downloads/d_get": 302,
-    "downloads/d_head": 302,
     "downloads/p_get": 206,
     "downloads/p_head": 206,
 }

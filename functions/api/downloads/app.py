@@ -92,13 +92,18 @@ async def download(
     sign: str = "",
     type: str = "",
 ) -> Response:
-    """The bytes of a file, or a redirect to where the storage hands them out."""
+    """The bytes of a file, or a redirect to where the storage hands them out.
+
+    HEAD answers itself where that address ends some time: it is signed, and for GET alone.
+    """
     file = await authorize_download(path, sign)
     if type == "thumb":
         return await _serve_thumbnail(file, client_address)
     link = None if file.must_proxy else await file.get_link()
     if link is None:
         return await _serve_bytes(request, file)
+    if request.method == "HEAD" and link.lifetime is not None:
+        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
     url = base_url + link.url if link.url.startswith("/") else link.url
     return RedirectResponse(_forward_parameters(request, file, url), 302, headers=NO_STORE)
 

@@ -263,10 +263,11 @@ def _check_crc32(text: str, index: int) -> None:
 async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> SignedRequest:
     """The request that stores a whole file at a path. What the client then sends, and when, this service does not see:
     the listing of the folder shows it as soon as it is read anew."""
-    access, located = await uploads.prepare(access, overwrite)
-    driver = located.driver
+    access.parent.require(Right.WRITE)
+    driver = (await tree_access.locate(access)).driver
     if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
         raise NotSupported
+    access, located = await uploads.prepare(access, overwrite)
     if (upload.size or 0) > LARGEST_PUT:
         raise TooLarge(f"one request stores at most {LARGEST_PUT} bytes")
     replaceable = overwrite and access.parent.may_replace(access)

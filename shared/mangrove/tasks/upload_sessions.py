@@ -200,10 +200,15 @@ class Session:
         return found if is_same and found.size == self.facts.size else None
 
     async def fail(self, reason: str) -> None:
-        """End it for good."""
-        self.facts.error = reason
-        await self.save(SessionState.FAILED)
-        await self.drop()
+        """End it for good, unless another request has."""
+        while self.state.is_open:
+            self.facts.error = reason
+            try:
+                await self.save(SessionState.FAILED)
+            except Conflict:
+                await self.reload()
+            else:
+                await self.drop()
 
     async def drop(self) -> bool:
         """Drop the parts, and what is staged of a file that no task carries on; whether that could be done."""
