@@ -74,7 +74,7 @@ class Api:
         options = self._options
         async with self._taking:
             if self._upload_client is None:
-                endpoint = parse_endpoint(options.direct_upload_host) or self.client.meta.endpoint_url
+                endpoint = parse_endpoint(options.direct_upload_host or "") or self.client.meta.endpoint_url
                 if endpoint == GLOBAL_ENDPOINT:
                     endpoint = f"https://s3.{options.region or 'us-east-1'}.amazonaws.com"
                 with translate_errors():

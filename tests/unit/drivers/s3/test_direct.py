@@ -56,12 +56,12 @@ def test_parts_that_were_sent_are_listed_page_by_page(bucket: Bucket, monkeypatc
 
     async def store(driver: S3) -> Sequence[StoredPart]:
         token = await driver.begin(P("/f"), Upload(9, 0.0), "key")
-        for number in (4, 1, 2, 9, 7):
+        for number in (4, 1, 2, 5, 3):
             assert send(await driver.sign_part(P("/f"), token, number, 9, CRC)) == 200
         return await driver.list_parts(P("/f"), token)
 
     found = run_on_driver(bucket.options(), store)
-    assert [(part.number, part.size) for part in found] == [(1, 9), (2, 9), (4, 9), (7, 9), (9, 9)]
+    assert [(part.number, part.size) for part in found] == [(number, 9) for number in range(1, 6)]
 
 
 def test_the_etag_of_a_file_is_known_before_it_is_made(bucket: Bucket) -> None:
