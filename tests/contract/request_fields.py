@@ -139,7 +139,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/rename": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
         "POST /api/me/update": USER,
-        "POST /api/fs/get_direct_upload_info": {"tool", "Password"},
+        "POST /api/fs/get_direct_upload_info": {"tool", "password"},
         "POST /api/fs/multipart/init": UPLOAD,
         "PUT /api/fs/multipart/chunk": {"X-Upload-Id", "X-Chunk-Crc32"},
         "POST /api/fs/multipart/sign": {"upload_id", "chunks[].crc32"},

@@ -103,7 +103,7 @@ CHUNK = _describe_headers(
 ) | _describe_body("application/octet-stream", FILE)
 COMPLETE = _describe_headers(ID, ("Password", "string", "As for `put`."), required={"X-Upload-Id"})
 ABORT = _describe_headers(ID, required={"X-Upload-Id"})
-DIRECT = _describe_headers(*(header for header in HEADERS if header[0] in ("Overwrite", "Password")), required=set())
+DIRECT = _describe_headers(*(header for header in HEADERS if header[0] == "Overwrite"), required=set())
 
 
 @api.post("/api/fs/get_direct_upload_info", data_model=wire.DirectInfo, openapi_extra=DIRECT)
@@ -113,7 +113,7 @@ async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Req
         path = unquote(body.path, errors="strict")
     except UnicodeDecodeError:
         raise BadRequest("path is not valid Unicode") from None
-    folder = await access.at(who, path, request.headers.get("password", ""))
+    folder = await access.at(who, path, body.password)
     upload = Upload(body.file_size, time.time(), guess_mime(body.file_name))
     overwrite = request.headers.get("overwrite", "") != "false"
     signed = await multipart.sign_upload(folder.child(check_name(body.file_name)), upload, overwrite)

@@ -26,6 +26,7 @@ class DirectReq(Body):
     path: PathText = Field("", description="The folder that it goes to, percent-encoded.")
     file_name: Text = Field("", description="The file's name.")
     file_size: int = Field(0, ge=0, le=2**53, description="Bytes of the file.")
+    password: Text = Field("", description="Of the folder, where a rule has one.")
     tool: Text = Field("", description="Taken and without effect: there is one way, `HttpDirect`.")
 
 
