@@ -54,6 +54,7 @@ SLOTS = {
     "mangrove.tasks.staging.Staging": "the storage of bytes in waiting",
     "mangrove.tasks.steps.WorkerLoop": "the event loop that workers share with the drivers",
     "mangrove.tasks.multipart.ChunkShares": "how many chunks of uploads are in memory at once, in all and by caller",
+    "mangrove.tasks.multipart.KnownParts": "the parts of the uploads that this process stored chunks of lately",
     "mangrove.tasks.multipart.ChunksInFlight": "the chunks of uploads that are being stored",
     "mangrove.tasks.submit.OpeningLocks": "of one owner, one request at a time opens many tasks",
     "mangrove.tools.qbittorrent.QBittorrentSessions": "session cookies of qBittorrent's Web API",

@@ -133,8 +133,8 @@ async def init_multipart(who: Writer, incoming: Init) -> Reply:
 async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
     """Store one chunk, in any order; one that is sent again replaces what was there."""
     session = await upload_sessions.load(who, incoming.upload_id)
-    await multipart.write_chunk(who, session, incoming.index, read_body(incoming.request), incoming.crc32)
-    return ok(wire.format_progress(await multipart.look(session)))
+    body = read_body(incoming.request)
+    return ok(wire.format_progress(await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)))
 
 
 @api.post("/api/fs/multipart/sign", data_model=wire.SignedChunks)

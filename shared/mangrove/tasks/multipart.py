@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ MOST_CHUNKS = 10_000
 MIB = 1 << 20
 LEAST_CHUNK, LEAST_DIRECT_CHUNK = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
 LARGEST_CHUNK, LARGEST_DIRECT_CHUNK = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
+KNOWN_SESSIONS = 100
 LARGEST_PUT = 5 << 30  # bytes of an object that one request stores
 
 
@@ -78,6 +80,26 @@ class ChunksInFlight:
     def has(self, id: str) -> bool:
         """Whether any chunk of the session is being stored."""
         return id in self._numbers
+
+
+class KnownParts:
+    """The parts of the sessions that this process stored chunks of lately, so that not each chunk lists them all. Other
+    processes may have stored more: what has to be right is read anew."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[str, dict[int, int]] = OrderedDict()
+
+    async def add(self, session: Session, number: int) -> Sequence[StoredPart]:
+        """The parts of a session after another one was stored, by number."""
+        sizes = self._sizes.get(session.id)
+        if sizes is None:
+            sizes = {part.number: part.size for part in await session.list_parts()}
+        sizes[number] = session.get_size_of(number)
+        self._sizes[session.id] = sizes
+        self._sizes.move_to_end(session.id)
+        if len(self._sizes) > KNOWN_SESSIONS:
+            self._sizes.popitem(last=False)
+        return [StoredPart(number, sizes[number], "") for number in sorted(sizes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +222,9 @@ def _require_receiving(session: Session) -> None:
         raise BadRequest(session.explain_end())
 
 
-async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> None:
-    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32."""
+async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> Progress:
+    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32; what is there
+    then, as far as this process knows."""
     _require_receiving(session)
     number = index + 1
     size = session.get_size_of(number)
@@ -216,6 +239,8 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
             if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
             await finish_despite_cancel(session.write_part(number, content))
+    driver, _ = await session.open_storage()
+    return Progress(session, await runtime.get(KnownParts).add(session, number), takes_direct(driver))
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:

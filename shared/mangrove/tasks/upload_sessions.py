@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import islice
 
 from mangrove.drivers.base import Driver, Entry, Parts, Upload
 from mangrove.drivers.direct import DirectUploads, StoredPart
@@ -30,6 +31,7 @@ from mangrove.tree.mounts import select_mount
 
 SESSION_SECONDS = 14 * 24 * 3600.0  # in which an upload can be gone on with
 RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table forgets what could not be dropped
+PAGE = 100  # sessions that are looked at together
 SHOWN_SECONDS = 24 * 3600.0  # that a session which has ended is still shown
 
 
@@ -249,17 +251,19 @@ async def sweep_sessions() -> set[str]:
     now, site = time.time(), await snapshot.fresh()
     owners, storages = {user.id for user in site.users.values()}, {storage.id for storage in site.storages}
     kept: set[str] = set()
-    for record in await asyncio.to_thread(lambda: list(records.scan())):
-        try:
-            session = Session(record)
-        except Problem:
-            continue  # of another version: the table forgets it
-        has_ended = not session.state.is_open and session.created < now - SHOWN_SECONDS
-        is_lost = session.owner not in owners or session.facts.storage_id not in storages
-        if has_ended or is_lost or session.created < now - SESSION_SECONDS:
-            await _remove(session)
-        else:
-            kept.add(session.facts.stage)
+    rows = records.scan()
+    while batch := await asyncio.to_thread(lambda: list(islice(rows, PAGE))):
+        for record in batch:
+            try:
+                session = Session(record)
+            except Problem:
+                continue  # of another version: the table forgets it
+            has_ended = not session.state.is_open and session.created < now - SHOWN_SECONDS
+            is_lost = session.owner not in owners or session.facts.storage_id not in storages
+            if has_ended or is_lost or session.created < now - SESSION_SECONDS:
+                await _remove(session)
+            else:
+                kept.add(session.facts.stage)
     return kept
 
 
