@@ -38,7 +38,7 @@ class DirectInfo(BaseModel):
 
 
 class MultipartReq(Body):
-    upload_id: Text = Field("", description="The session.")
+    upload_id: Text = ""
 
 
 class WantedChunk(BaseModel):
@@ -63,7 +63,7 @@ class SignedChunks(BaseModel):
 
 
 class UploadSnapshot(BaseModel):
-    upload_id: str = Field(description="The session, for the other calls.")
+    upload_id: str
     state: str = Field(description="`receiving`, `completed`, `failed_permanent` or `aborted`.")
     attempt: int = Field(description="Always 1: a session has no runs.")
     path: str = Field(description="Where the file goes, as a path of the whole tree.")
