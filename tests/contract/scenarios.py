@@ -171,8 +171,24 @@ def files(admin: Person) -> None:
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
+    stage_download(admin)
     hold_names(admin)
     upload_in_parts(admin)
+
+
+def stage_download(admin: Person) -> None:
+    """A text passes through the service, also one that is too large for its answer: that is staged once."""
+    large, store = bytes(range(256)) * 20_000, admin.cloud.client("s3")
+    store.put_object(Bucket=admin.cloud.refs["Files"], Key="large.txt", Body=large)
+    sign = admin.gets("files/get", path="/files/large.txt")["sign"]
+    for _ in range(2):
+        event = {"http": {"path": "/p/files/large.txt"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
+        found = admin.raw("downloads/p_get", event)
+        assert found["statusCode"] == 302, found
+        assert httpx.get(found["headers"]["location"]).content == large
+    staged = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")
+    assert staged["KeyCount"] == 1
+    admin.gets("files/remove", dir="/files", names=["large.txt"])
 
 
 def upload_in_parts(admin: Person) -> None:

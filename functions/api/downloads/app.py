@@ -11,16 +11,17 @@ from starlette.responses import RedirectResponse, Response
 from mangrove import runtime
 from mangrove.drivers.base import MakesThumbnails
 from mangrove.forwarding import forward_headers
-from mangrove.problems import NotSupported
+from mangrove.problems import NotSupported, TooLarge
 from mangrove.shares import Shares
 from mangrove.sources import find_source
+from mangrove.tasks import staged_downloads
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
 from mangrove.tree.links import Purpose
 from mangrove.web.address import BaseUrl, ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.gates import Anyone
-from mangrove.web.serving import serve_file, serve_image, serve_member
+from mangrove.web.serving import guess_mime, serve_file, serve_image, serve_member
 
 api = Api("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
@@ -63,7 +64,11 @@ async def _serve_bytes(request: Request, file: Download) -> Response:
     if proxy_url is not None and "d" not in request.query_params:
         return RedirectResponse(proxy_url, 302)
     forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
-    return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    try:
+        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    except TooLarge:
+        url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
+        return RedirectResponse(url, 302, headers=NO_STORE)
 
 
 class ThumbnailShares(Shares):
