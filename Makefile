@@ -1,5 +1,5 @@
-# Six targets are the whole vocabulary; each sets up what it needs.
-.PHONY: serve test check build bench crash
+# Eight targets are the whole vocabulary; each sets up what it needs.
+.PHONY: serve test check build deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -27,12 +27,28 @@ check: .venv/test page/node_modules/ready
 	npm --prefix page run --silent check
 	npm --prefix page run --silent test
 
+SAM = SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv-build/bin:$$PATH" .venv-build/bin/sam
+# Of the template, as Name=value: `make build` needs the architecture, `make deploy` may have any.
+PARAMETERS ?=
+
+# Prints the sizes of the functions and fails when one is too large. PARAMETERS="Architecture=arm64": for the other processors.
 build: .venv-build/ready page/dist/ready
 	.venv-build/bin/python -m compileall -q shared functions
-	SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 .venv-build/bin/sam validate --lint
-	SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 PATH="$(CURDIR)/.venv-build/bin:$$PATH" .venv-build/bin/sam build
+	$(SAM) validate --lint --region us-east-1
+	$(SAM) build --region us-east-1 --parameter-overrides Release=unknown $(PARAMETERS)
 	test ! -f page/dist/index.html || { cp -r page/dist .aws-sam/build/SiteFunction/page && rm -f .aws-sam/build/SiteFunction/page/ready; }
-	.venv-build/bin/python -m compileall -q -j0 --invalidation-mode unchecked-hash .aws-sam/build
+	.venv-build/bin/python -m deployment.bundle .aws-sam/build
+
+# Asks nothing; parameters that are not given keep the values they have. STACK: its name; REGION: that of the environment or profile, if not given.
+deploy: named build
+	$(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --parameter-overrides Release=$$(cat .aws-sam/release) $(PARAMETERS)
+
+named:
+	@test -n "$(STACK)" || { echo 'which stack? STACK=name [REGION=…] [PARAMETERS="DomainName=… …"]'; exit 1; }
+
+# Removes the stack without a question. What people own stays: the files bucket, the tables and the master key.
+undeploy: named .venv-build/ready
+	$(SAM) delete $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --no-prompts
 
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
@@ -62,7 +78,7 @@ PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx 
 .venv/tools: export DEBIAN_FRONTEND = noninteractive
 .venv/tools: export PATH := $(PATH):/usr/sbin
 .venv/tools: Makefile | .venv/bin/python
-	@for program in $(PROGRAMS); do command -v $$program || exit 1; done >/dev/null \
+	@type $(PROGRAMS) >/dev/null 2>&1 \
 	  || { test "$$(id -u)" = 0 && echo "installing for the tests: $(TOOLS) chromium" >&3 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) \
 	    && apt-get install -y -qq --no-install-recommends chromium; } \
 	  3>&1 >/dev/null 2>&1 </dev/null || echo "not all of $(PROGRAMS) are here: their tests are skipped"

@@ -3,6 +3,7 @@
 `python -m bench drivers`: each driver on a real server, beside the library that it uses.
 `python -m bench search`: the index of names, as it is built and asked.
 `python -m bench page`: what a person sees, in Chromium.
+`python -m bench doors`: the protocols beside HTTP.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ LINES = {  # the modules of measurements, in the order of the table
     "service": ("answers", "folders", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
+    "doors": ("doors",),
 }
 
 
 def main() -> int:
     """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument("what", nargs="?", default="service", choices=("service", "drivers", "search", "page"))
+    parser.add_argument("what", nargs="?", default="service", choices=(*LINES, "drivers"))
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")

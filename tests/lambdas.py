@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import queue
+import re
 import secrets
 import subprocess
 import sys
@@ -206,6 +207,8 @@ class Cloud:
             return self.refs.get(rest) or str(parameter["Default"])
         if kind == "Fn::If":
             return self._resolve(rest[2])
+        if kind == "Fn::Sub":
+            return re.sub(r"\$\{(\w+)}", lambda found: self.refs[found[1]], rest)
         assert kind == "Fn::FindInMap", value
         found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
         return found
@@ -291,7 +294,7 @@ class Cloud:
 
     def run_setup(self, **request: Any) -> dict[str, Any]:
         """Run the set-up function as CloudFormation does; its answer to CloudFormation."""
-        with _listen_as_cloudformation() as (url, answers):
+        with listen_as_cloudformation() as (url, answers):
             event = {"RequestType": "Create", "ResponseURL": url, "StackId": "s", "RequestId": "r"} | request
             self.get_function_in("functions/workers/setup")(event | {"LogicalResourceId": "Setup"})
             return answers.get(timeout=ANSWER_SECONDS)
@@ -303,7 +306,8 @@ class Cloud:
 
 
 @contextmanager
-def _listen_as_cloudformation() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+def listen_as_cloudformation() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+    """The address that a custom resource answers to, and its answers."""
     answers: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Listener(BaseHTTPRequestHandler):
@@ -361,6 +365,7 @@ def _create_resources(services: str) -> dict[str, str]:
     )
     found = {
         "AWS::StackName": STACK,
+        **{resource: f"{STACK}-{kind}" for resource, kind in template.read_kinds().items()},
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }

@@ -34,12 +34,13 @@ WITHOUT_KEY = {
     ("GET", ""): "ListBucket",
     ("HEAD", ""): "ListBucket",
     ("GET", "uploads"): "ListBucketMultipartUploads",
+    ("GET", "versions"): "ListBucketVersions",
     ("POST", "delete"): "DeleteObject",
 }
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",
-    "fetch-owner", "x-id", "max-parts", "part-number-marker",
+    "fetch-owner", "x-id", "max-parts", "part-number-marker", "key-marker", "version-id-marker",
 }  # fmt: skip
 
 
@@ -72,13 +73,18 @@ def _find_s3_rights(method: str, path: str, headers: dict[str, str], body: bytes
     call = method, ",".join(sorted(name for name in subresources if not name.startswith(("X-Amz-", "response-"))))
     action = "s3:" + (WITH_KEY if key else WITHOUT_KEY).get(call, f"unknown {call}")
     if call == ("POST", "delete"):
-        found = {(action, f"{bucket}/{one.text}") for one in ElementTree.fromstring(body).iterfind(".//{*}Key")}
+        objects = ElementTree.fromstring(body).iterfind(".//{*}Object")
+        found = {(action + _tell_version(one), f"{bucket}/{one.findtext('{*}Key')}") for one in objects}
     else:
         found = {(action, object_path if key else bucket)}
     found |= {(f"s3:{extra}", object_path) for header, extra in WITH_HEADER.items() if header in headers}
     if source := headers.get("x-amz-copy-source"):
         found.add(("s3:GetObject", unquote(source).lstrip("/")))
     return found
+
+
+def _tell_version(named: ElementTree.Element) -> str:
+    return "" if named.find("{*}VersionId") is None else "Version"
 
 
 class _ProxyHandler(BaseHTTPRequestHandler):

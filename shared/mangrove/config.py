@@ -50,10 +50,10 @@ def _parse_switch(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`tables`: name prefix of the tables; `key_file`, `key_secret`: where the master key is; `data`: the data
-    directory; `records_socket`: the Unix socket that gives connections to the records engine, "" for one that needs
-    none; `snapshot_seconds`: how long a snapshot is trusted, None: for ever; `page`: the folder of the built page, in
-    the cloud."""
+    """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
+    `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
+    connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
+    None: for ever; `page`: the folder of the built page, in the cloud."""
 
     tables: str = _variable("MANGROVE_TABLES", "mangrove")
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))

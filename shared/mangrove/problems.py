@@ -24,6 +24,7 @@ Problem                      500  the base: its message is fit for the user
 ├── StorageProblem           500  what a driver raises: it or one of these, and nothing else
 │   ├── NotFound             500  `object not found`
 │   ├── Exists               500  `file exists`
+│   │   └── NotEmpty         500  a folder that is to be removed as an empty one holds something [tree.posix]
 │   ├── NotMounted           500  no storage is mounted at that path or above it
 │   ├── InUse                500  somebody else changes what has that name; worth a retry
 │   ├── Changed              500  it is another file by now than the one that was meant

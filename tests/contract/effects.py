@@ -39,7 +39,7 @@ SETTINGS = Effects(
                 "webauthn_login_enabled share_preview share_archive_preview sso_login_enabled sso_auto_register "
                 "sso_compatibility_mode ldap_login_enabled s3_access_key_id s3_secret_access_key s3_buckets "
                 "ftp_public_host ftp_pasv_port_map ftp_mandatory_tls ftp_implicit_tls ftp_tls_private_key_path "
-                "ftp_tls_public_cert_path sftp_disable_password_login transmission_seedtime transmission_uri"
+                "ftp_tls_public_cert_path transmission_seedtime transmission_uri"
             ),
         },
         "contract/api/test_conformance.py": {
@@ -123,6 +123,10 @@ SETTINGS = Effects(
         "unit/tools/test_registry.py": {
             "test_web_addresses_go_to_our_own_fetcher_unless_the_setting_gives_them_to_aria2": "aria2_http",
             "test_the_settings_make_the_tool": "aria2_uri aria2_secret qbittorrent_url qbittorrent_seedtime",
+        },
+        "protocol/doors/test_sftp_sign_in.py": {
+            "test_keys_alone_let_in_where_the_setting_says_so": "sftp_disable_password_login",
+            "test_what_is_said_in_public_and_what_is_no_address": "sftp_listen",
         },
     },
     client=(

@@ -34,6 +34,17 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.files(admin)
     task_scenarios.run_all(admin)
     upgrade(cloud)
+    remove(cloud)
+
+
+def remove(cloud: lambdas.Cloud) -> None:
+    """Empty what is deleted with the stack, as it is told before it is."""
+    store = cloud.client("s3")
+    for bucket in ("Staging", "Index"):
+        store.put_object(Bucket=cloud.refs[bucket], Key="left/over", Body=b"x")
+    assert cloud.run_setup(RequestType="Delete")["Status"] == "SUCCESS"
+    for bucket in ("Staging", "Index"):
+        assert "Contents" not in store.list_objects_v2(Bucket=cloud.refs[bucket])
 
 
 def upgrade(cloud: lambdas.Cloud) -> None:
@@ -64,8 +75,7 @@ def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
     assert kind in ("Fn::GetAtt", "Fn::Sub"), shown
     if resources[name]["Type"] == "AWS::DynamoDB::Table":
         assert rest in ("", *(f"/index/{index['IndexName']}" for index in indexes(resources[name]))), shown
-        table: str = resources[name]["Properties"]["TableName"]["Fn::Sub"]
-        return table.replace("${AWS::StackName}", lambdas.STACK) + rest
+        return cloud.refs[name] + rest
     assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
     return cloud.refs[name] + rest
 
@@ -144,6 +154,7 @@ TABLES = {"TransactItems": [
     {"ConditionCheck": {"TableName": "d"}},
 ]}  # fmt: skip
 DELETE = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>d/a&amp;b</Key></Object></Delete>'
+DELETE_VERSION = b"<Delete><Object><Key>a</Key><VersionId>null</VersionId></Object></Delete>"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +180,8 @@ DELETE = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Object><Key>
         ("DELETE", "/b/a?uploadId=u", {}, b"", {("s3:AbortMultipartUpload", "b/a")}),
         ("DELETE", "/b/a", {}, b"", {("s3:DeleteObject", "b/a")}),
         ("POST", "/b?delete", {}, DELETE, {("s3:DeleteObject", "b/d/a&b")}),
+        ("GET", "/b?versions&key-marker=k&encoding-type=url", {}, b"", {("s3:ListBucketVersions", "b")}),
+        ("POST", "/b?delete", {}, DELETE_VERSION, {("s3:DeleteObjectVersion", "b/a")}),
         ("GET", "/b/a?acl", {}, b"", {("s3:unknown ('GET', 'acl')", "b/a")}),
     ],
 )  # fmt: skip

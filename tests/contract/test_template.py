@@ -16,6 +16,7 @@ from tests.contract import generated
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
+MOST_ROUTES = 250  # AWS takes 300
 PAGE = {"/", "/@assets/{proxy+}"}  # for people, who need no dialect
 
 
@@ -40,6 +41,16 @@ def test_every_route_of_the_template_is_one_of_its_function_and_none_is_left_out
         if not spec.path.startswith("/openlist") and spec.path != template.DEFAULT
     }
     assert plain == list_operations()
+
+
+def test_there_are_fewer_routes_than_an_http_api_takes() -> None:
+    assert len(template.read_routes()) <= MOST_ROUTES
+
+
+def test_every_table_is_named_to_the_functions_and_by_nobody_else() -> None:
+    tables = dict(template.iter_resources("AWS::DynamoDB::Table"))
+    assert set(template.read_kinds()) == set(tables)
+    assert not any("TableName" in table["Properties"] for table in tables.values())
 
 
 def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
@@ -219,8 +230,10 @@ def test_a_function_knows_exactly_the_machines_that_it_may_start(name: str) -> N
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
     granted = list_statements(FUNCTIONS[name])
-    for _, policy in template.iter_resources("AWS::IAM::ManagedPolicy"):
-        granted += policy["Properties"]["PolicyDocument"]["Statement"]
+    managed = dict(template.iter_resources("AWS::IAM::ManagedPolicy"))
+    for policy in FUNCTIONS[name]["Properties"]["Policies"]:
+        if "Ref" in policy:
+            granted += managed[policy["Ref"]]["Properties"]["PolicyDocument"]["Statement"]
     for statement in granted:
         assert not any("*" in action for action in list_actions(statement))
         assert "*" not in list_resources(statement)

@@ -18,7 +18,7 @@ from tests.crash import harness
 from tests.crash.backends import Bucket, Disk, fact
 from tests.crash.harness import World
 
-pytestmark = pytest.mark.xdist_group("cancel")  # one world
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cancel")]  # one world
 
 LARGE = 200 << 20  # bytes; enough to be met under way
 CANCEL_SECONDS = 20.0

@@ -132,8 +132,12 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "settle.cleaned": ALL,
     "settle.done": ALL,
 }
+USUAL = (  # those that `make test` has
+    "queue.opened", "step.worked", "copy.part", "copy.finished", "move.removed", "download.part", "extract.member",
+    "settle.cleaned",
+)  # fmt: skip
 CASES = [
-    (name, scene)
+    pytest.param(name, scene, marks=() if name in USUAL else pytest.mark.long)
     for number, (name, fixtures) in enumerate(SCENES.items())
     for scene in (fixtures if EVERY else [fixtures[number % len(fixtures)]])
 ]

@@ -21,7 +21,7 @@ from mangrove.runtime import Runtime
 from tests.indexes import Names, read_disk, read_index
 from tests.service import Client, Service, start_service
 
-pytestmark = pytest.mark.xdist_group("index checkpoints")  # one service
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("index checkpoints")]  # one service
 
 SEEDS = int(os.environ.get("SEEDS", "0"))
 SECONDS = 30.0

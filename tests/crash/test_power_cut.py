@@ -19,6 +19,7 @@ from tests.crash.trees import Tree, parents
 from tests.service import Client, run_service
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.xdist_group("power"),
     pytest.mark.skipif(bool(power.find_missing()), reason=power.find_missing() or "there are disks here"),
 ]

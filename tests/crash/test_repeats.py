@@ -19,7 +19,7 @@ from tests.crash.harness import World
 from tests.crash.jobs import make_incoming, make_transfer
 from tests.origin import Request
 
-pytestmark = pytest.mark.xdist_group("repeats")  # one world
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("repeats")]  # one world
 
 SIZE = 120 << 20  # bytes
 KILLS = (20, 55)  # percent of it that the task has told of by then

@@ -17,7 +17,7 @@ from tests.crash.backends import Fact, fact
 from tests.crash.harness import World
 from tests.service import Client
 
-pytestmark = pytest.mark.xdist_group("rewrites")  # one world
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rewrites")]  # one world
 
 ROUNDS = 6 if "SEEDS" in os.environ else 1
 FILES = 24

@@ -56,6 +56,7 @@ def read_names(client: Client) -> tuple[set[str], set[str]]:
     return {row["username"] for row in users}, {row["path"][1:] for row in metas}
 
 
+@pytest.mark.long
 def test_backups_of_a_running_service_have_all_that_was_acknowledged_before_and_sign_in(tmp_path: Path) -> None:
     saved: list[tuple[Path, list[str]]] = []
     with run_service(tmp_path / "data") as service:
@@ -108,6 +109,7 @@ def test_a_backup_is_for_its_owner_alone_and_leaves_nothing_beside_it(backup: Pa
     assert sorted(path.name for path in backup.parent.iterdir()) == ["all.tar", "data", "data.log", "data.out"]
 
 
+@pytest.mark.long
 def test_files_come_back_with_their_storage_at_another_place(backup: Path, tmp_path: Path) -> None:
     old, data = backup.parent / "data", tmp_path / "elsewhere"
     run_command("restore", str(backup), "--data", str(data))
@@ -124,6 +126,7 @@ def test_files_come_back_with_their_storage_at_another_place(backup: Path, tmp_p
     assert not (old / "files" / "new.txt").exists()
 
 
+@pytest.mark.long
 def test_a_restore_needs_an_empty_directory_or_force_and_no_service(backup: Path, tmp_path: Path) -> None:
     with run_service(tmp_path / "data") as service:
         line = refuse_to_run("restore", str(backup), "--force", "--data", str(service.data))
@@ -226,6 +229,7 @@ def test_a_backup_of_nothing_or_into_the_data_itself_is_refused(backup: Path, tm
     assert line == "the records are kept by another engine: back them up there"
 
 
+@pytest.mark.long
 def test_records_without_their_key_refuse_to_start(backup: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     run_command("restore", str(backup), "--data", str(data))

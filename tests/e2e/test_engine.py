@@ -26,6 +26,8 @@ from tests.e2e.processes import (
 from tests.proc import is_gone, read_if_there
 from tests.service import Client, Service, run_service
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Service]:

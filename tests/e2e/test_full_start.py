@@ -12,6 +12,8 @@ from tests.disks import mount_small
 from tests.e2e.processes import end_with, refuse_to_run
 from tests.service import run_service
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("size", ["4k", "16k", "100k", "300k", "700k"])
 def test_a_first_start_without_room_is_refused_by_that_name(tmp_path: Path, size: str) -> None:

@@ -18,7 +18,7 @@ from tests.e2e.processes import holds_within
 from tests.hanging_mount import MISSING, HangingMount, hanging_mount
 from tests.service import Client, Service, run_service, start_service
 
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 ANSWER_SECONDS = 10.0  # what the interface promises of a storage that hangs
 AT_ONCE_SECONDS = 2.0  # far below that, on a loaded machine too

@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.service import Client, run_service
+
+pytestmark = pytest.mark.long
+
 
 WORD = 8  # bytes: a version is its number, again and again
 DOWNLOADS = 150  # of each reader

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from mangrove.local.__main__ import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
@@ -44,6 +45,7 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
             process.kill()
 
 
+@pytest.mark.long
 def test_a_termination_ends_the_service_when_the_engine_hangs(tmp_path: Path) -> None:
     service = start_service(tmp_path / "data")
     engine = find_engine(service)
@@ -92,6 +94,7 @@ def create(client: Client, kind: str, name: str) -> dict[str, Any]:
     return client.put(f"/files/{name}", name.encode() * 1000)
 
 
+@pytest.mark.long
 def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_path: Path) -> None:
     service = start_service(tmp_path / "data")
     engine = find_engine(service)

@@ -33,6 +33,7 @@ NOT_WITHOUT_A_CACHE = {
     "names_that_are_too_long_are_kept_or_refused",
     # it goes on in the file that has the name by then
     "a_slow_reader_gets_one_whole_version_or_a_failure",
+    "readers_beside_writers_see_whole_files",
 }
 NOT_WITH_A_CACHE = {
     # what was removed may come to its disk later, from the cache

@@ -24,6 +24,9 @@ from tests.protocol.places import Kind, Options, Served
 from tests.protocol.relays import Relay, relay
 from tests.service import Client, Service
 
+pytestmark = pytest.mark.long
+
+
 CALLERS = 50
 ANSWER_SECONDS = 35.0  # to say that a server does not answer: the wait for a connection and for the server
 AT_ONCE_SECONDS = 2.0  # far below that, on a loaded machine too

@@ -9,7 +9,7 @@ from tests.origin import Origin
 from tests.protocol.places import Place, own_names, wait_for_all, wait_for_task
 from tests.unit.archives.packing import FILES, tarred, zipped
 
-pytestmark = pytest.mark.usefixtures("allow_loopback")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("allow_loopback")]
 
 LARGE = b"".join(number.to_bytes(4) + bytes(1020) for number in range(9 * 1024 + 3))  # of more than one part
 WITH_FOLDERS = own_names(*FILES)

@@ -1,39 +1,84 @@
-"""The first start of a deployment, as a CloudFormation custom resource: administrator, guest, token, files mount."""
+"""A deployment's own resource in CloudFormation: makes what the first start needs, empties what is deleted with it."""
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import boto3
 import httpx
+from botocore.exceptions import BotoCoreError, ClientError
 
-from mangrove.identity import passwords
-from mangrove.identity.rights import ADMIN_PERMISSION
 from mangrove.problems import Problem
-from mangrove.records import schema
-from mangrove.site import first_start
 from mangrove.telemetry import log_exception
+
+SPARE_SECONDS = 20.0  # of the function's time, that are left to tell how it went
+REASON_LETTERS = 1000  # CloudFormation takes 4 KiB in all
+EMPTIED = ("MANGROVE_STAGING_BUCKET", "MANGROVE_INDEX_BUCKET")  # buckets that are deleted with the stack
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
-    """Answers CloudFormation whatever happens, so that a deployment never hangs on it."""
-    status, reason = "SUCCESS", ""
-    try:
-        if event["RequestType"] != "Delete":
-            _run(int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST)))
-    except Problem as problem:
-        status, reason = "FAILED", problem.message
-    except Exception:
-        log_exception("set-up failed")
-        status, reason = "FAILED", "see the log of the set-up function"
+    """Tells CloudFormation how it went before the function's time is over, so that a deployment never hangs on it."""
+    reason = _find_failure(event, context)
+    if reason:
+        reason = f"{reason} (log group {context.log_group_name}, request {context.aws_request_id})"
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
-    answer |= {"Status": status, "Reason": reason, "PhysicalResourceId": "mangrove-setup"}
+    answer |= {"Status": "FAILED" if reason else "SUCCESS", "Reason": reason, "PhysicalResourceId": "mangrove-setup"}
     httpx.put(event["ResponseURL"], json=answer, headers={"content-type": ""}).raise_for_status()
 
 
-def _run(known: int) -> None:
-    """`known`: the version of the records that the template had before this deployment, which no record can lower."""
+def _find_failure(event: dict[str, Any], context: Any) -> str:
+    """Do what is asked; why it failed, in words for people, "" when it did not."""
+    worker = ThreadPoolExecutor(1)
+    try:
+        work = worker.submit(_empty if event["RequestType"] == "Delete" else _run, event)
+        if not wait([work], context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS).done:
+            return "the set-up takes longer than its function may run: what it did stays done, deploy or delete again"
+        work.result()
+    except Problem as problem:
+        return problem.message[:REASON_LETTERS]
+    except (BotoCoreError, ClientError, ImportError, ValueError) as error:  # a call that was refused, a parameter
+        log_exception("set-up failed")
+        return f"{type(error).__name__}: {error}"[:REASON_LETTERS]
+    except Exception as error:  # its text may be anything
+        log_exception("set-up failed")
+        return f"{type(error).__name__}, which the log explains"
+    finally:
+        worker.shutdown(wait=False, cancel_futures=True)
+    return ""
+
+
+def _run(event: dict[str, Any]) -> None:
+    """Upgrade the records and make what is missing.
+
+    What is imported reads the environment, which is the parameters that somebody gave: here, so that CloudFormation is
+    told what is wrong with them.
+    """
+    from mangrove.identity import passwords
+    from mangrove.identity.rights import ADMIN_PERMISSION
+    from mangrove.records import schema
+    from mangrove.site import first_start
+
+    # the version that the template had before this deployment, which no record can lower
+    known = int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST))
     secret = boto3.client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
     schema.upgrade(schema.read_version(known=known))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
+
+
+def _empty(_: dict[str, Any]) -> None:
+    """Delete all objects, with all of their versions, of the buckets that CloudFormation deletes next."""
+    store = boto3.client("s3")
+    for variable in EMPTIED:
+        bucket = os.environ[variable]
+        for page in store.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+            if found:
+                _delete(store, bucket, [{key: one[key] for key in ("Key", "VersionId")} for one in found])
+
+
+def _delete(store: Any, bucket: str, objects: list[dict[str, str]]) -> None:
+    answer = store.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+    for error in answer.get("Errors", ()):
+        raise ValueError(f"{bucket}: {error['Key']} was not deleted: {error['Code']} {error['Message']}")

@@ -169,6 +169,7 @@ export const labels: Record<string, string> = {
   session_token: '会话令牌',
   settings_layout: '设置页布局',
   sftp_disable_password_login: 'SFTP 禁用密码登录',
+  sftp_listen: 'SFTP 监听地址',
   share_archive_preview: '分享中预览压缩包',
   share_force_proxy: '分享强制代理',
   share_icon: '分享图标',

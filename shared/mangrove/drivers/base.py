@@ -301,6 +301,13 @@ class RemovesEmpty(Protocol):
 
 
 @runtime_checkable
+class SetsTimes(Protocol):
+    async def set_modified(self, path: TreePath, modified: float) -> None:
+        """Give a file or folder another modification time, in seconds since the epoch; NotFound."""
+        ...
+
+
+@runtime_checkable
 class Links(Protocol):
     async def link(self, path: TreePath) -> Link:
         """A direct address for the file. NotSupported when there is none for this file."""

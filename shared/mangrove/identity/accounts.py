@@ -36,7 +36,14 @@ class UserFields:
 
 
 def login(username: str, static_hash: str, otp_code: str, source: str, users_by_name: Mapping[str, User]) -> str:
-    """A session token; Unauthorized, SecondFactorRequired or TooMany.
+    """A session token; fails as `authenticate` does."""
+    return tokens.issue(authenticate(username, static_hash, otp_code, source, users_by_name))
+
+
+def authenticate(
+    username: str, static_hash: str, otp_code: str, source: str, users_by_name: Mapping[str, User]
+) -> User:
+    """Who signs in; Unauthorized, SecondFactorRequired or TooMany.
 
     `static_hash` is the client's hash, `""` never matches. A missing one-time code is the first step of an ordinary
     sign-in and does not count as a failure.
@@ -50,7 +57,7 @@ def login(username: str, static_hash: str, otp_code: str, source: str, users_by_
     if user.otp_secret:
         _check_second_factor(user, otp_code, source, SecondFactorRequired())
     lockout.record_success(username, source)
-    return tokens.issue(user)
+    return user
 
 
 def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -> None:

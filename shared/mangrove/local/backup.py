@@ -26,8 +26,8 @@ from mangrove.local.data_directory import DataDirectory, StartupError, explain, 
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-STAGING, FILES = "staging", "files"
-FOLDERS = (STAGING, FILES)
+STAGING, FILES, SSH = "staging", "files", "ssh"
+FOLDERS = (STAGING, FILES, SSH)
 BLOCK_BYTES = 1 << 20
 OWNER = 0o700  # the permissions that are restored: in a data directory all is for the owner alone
 MANIFEST_BYTES = 1 << 16  # far more than one has
@@ -102,6 +102,7 @@ def _write_archive(
         _add(archive, records, directory.records.name)
         _add(archive, directory.key, directory.key.name)
         _add(archive, directory.schema, directory.schema.name)
+        _add_folder(archive, directory.data, SSH)
         if with_files:  # after the records: what a finished task made is there
             _add_folder(archive, directory.data, FILES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -252,7 +253,7 @@ def _place(target: Path, member: tarfile.TarInfo) -> Path:
     if member.isfile() and member.name in (MANIFEST, "records.db", "key", "schema"):
         return target / name
     is_plain = member.isfile() or member.isdir() or member.issym()
-    if name.parts[:1] not in ((STAGING,), (FILES,)) or ".." in name.parts or not is_plain:
+    if name.parts[:1] not in [(folder,) for folder in FOLDERS] or ".." in name.parts or not is_plain:
         raise BrokenBackup(f"the backup has an entry that does not belong there: {member.name[:200]}")
     return target / name
 

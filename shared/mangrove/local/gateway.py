@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.local import docs, health, scheduler
+from mangrove.local.doors import Doors
 from mangrove.local.memory import limit_arenas, trim_regularly
 from mangrove.local.runner import Runner
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, read_routes
@@ -82,7 +83,14 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        work = (Runner().run(), scheduler.run(), _load_storages(), trim_regularly(), Corrections().run())
+        work = (
+            Runner().run(),
+            scheduler.run(),
+            _load_storages(),
+            trim_regularly(),
+            Corrections().run(),
+            *_open_doors(),
+        )
         self._background = [asyncio.create_task(_log_failure(one)) for one in work]
         runner, schedule, *_ = self._background
         self._add_health_checks({"tasks are not run": runner, "the schedule is not run": schedule})
@@ -98,6 +106,12 @@ class Gateway:
         data = config().data
         if data is not None:
             health.add_checks(data, background)
+
+
+def _open_doors() -> list[Coroutine[Any, Any, None]]:
+    """The doors beside HTTP; a process without a data directory has none."""
+    data = config().data
+    return [] if data is None else [Doors(data).run()]
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:

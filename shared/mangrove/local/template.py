@@ -66,12 +66,18 @@ def read_routes() -> list[RouteSpec]:
     return specs
 
 
+def read_kinds() -> dict[str, str]:
+    """The resource of each table → the kind of record it keeps, as the functions are told."""
+    pairs = load_template()["Globals"]["Function"]["Environment"]["Variables"]["MANGROVE_TABLES"]["Fn::Sub"].split(",")
+    return {name.removeprefix("${").removesuffix("}"): kind for kind, name in (pair.split("=") for pair in pairs)}
+
+
 def read_tables(prefix: str) -> list[dict[str, Any]]:
-    """The arguments of CreateTable for every table, `prefix` standing in for the stack's name."""
-    wanted = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+    """The arguments of CreateTable for every table, named by `prefix` and its kind."""
+    kinds, wanted = read_kinds(), ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
     found = []
-    for _, table in iter_resources("AWS::DynamoDB::Table"):
+    for name, table in iter_resources("AWS::DynamoDB::Table"):
         properties = table["Properties"]
         arguments = {key: properties[key] for key in wanted if key in properties}
-        found.append(arguments | {"TableName": arguments["TableName"]["Fn::Sub"].replace("${AWS::StackName}", prefix)})
+        found.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
     return found

@@ -75,9 +75,22 @@ class TableMeta:
     max_pool_connections = 40
 
 
-def table_name(kind: str) -> str:
-    """The name of a kind's table in this deployment."""
-    return f"{config().tables}-{kind}"
+class TableName(str):
+    """The name of a table in this deployment. `kind`: what it keeps, which is the same in every deployment."""
+
+    __slots__ = ("kind",)
+    kind: str
+
+
+def table_name(kind: str) -> TableName:
+    """The name of a kind's table in this deployment; ValueError when the environment names tables but not this one."""
+    tables = config().tables
+    names = dict(pair.split("=", 1) for pair in tables.split(",")) if "=" in tables else {kind: f"{tables}-{kind}"}
+    if kind not in names:
+        raise ValueError(f"MANGROVE_TABLES names no table of {kind}")
+    name = TableName(names[kind])
+    name.kind = kind
+    return name
 
 
 class Connections:
@@ -155,8 +168,10 @@ class Record(Model):
 
     @classmethod
     def get_kind(cls) -> str:
-        """The name of the table without that of the deployment."""
-        return cls.Meta.table_name.rpartition("-")[2]
+        """What the table keeps, by which its records are sealed."""
+        name = cls.Meta.table_name
+        assert isinstance(name, TableName)
+        return name.kind
 
     @classmethod
     def get_key_name(cls) -> str:

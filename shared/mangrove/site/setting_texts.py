@@ -96,6 +96,7 @@ TEXTS = {
     "ftp_tls_private_key_path": "The file of the FTP server's private key.",
     "ftp_tls_public_cert_path": "The file of the FTP server's certificate.",
     "sftp_disable_password_login": "Let SFTP clients sign in with keys alone.",
+    "sftp_listen": "Where SFTP clients are served, as 127.0.0.1:5222; empty: nowhere. On one machine only.",
     "offline_download_task_threads_num": "How many downloads are under way at once.",
     "offline_download_transfer_task_threads_num": "How many downloaded files are stored at once.",
     "upload_task_threads_num": "How many uploads are stored in the background at once.",

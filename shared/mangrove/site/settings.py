@@ -12,7 +12,7 @@ from mangrove.problems import BadRequest, Problem
 from mangrove.records import settings as records
 from mangrove.site import snapshot
 from mangrove.site.table import BY_KEY, READONLY, Setting
-from mangrove.site.values import make_link_salt, make_token
+from mangrove.site.values import make_link_salt, make_token, parse_address
 
 MAX_LINK_HOURS = 876_000  # a hundred years
 MIN_TOKEN_LENGTH = 32  # characters; a shorter one that is stored already goes on
@@ -147,6 +147,10 @@ def _check_token(value: str) -> None:
 
 
 # what a key demands beside its type; each raises ValueError
+def _check_address(value: str) -> None:
+    parse_address(value)
+
+
 HOOKS: Mapping[str, Callable[[str], None]] = {
     "privacy_regs": _check_patterns,
     "filename_char_mapping": _check_char_mapping,
@@ -162,6 +166,7 @@ HOOKS: Mapping[str, Callable[[str], None]] = {
     "max_index_depth": _check_whole_number,
     "offline_download_allowed_hosts": check_policy_text,
     "token": _check_token,
+    "sftp_listen": _check_address,
 }
 
 

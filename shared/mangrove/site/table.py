@@ -10,7 +10,7 @@ SINGLE, SITE, STYLE, PREVIEW, GLOBAL, OFFLINE, INDEX, SSO, LDAP, S3, FTP, TRAFFI
 PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
 SHARING, WEBAUTHN = "sharing", "WebAuthn"
 SINGLE_SIGN_ON, LDAP_LOGIN, TRANSMISSION = "single sign-on", "LDAP", "Transmission"
-S3_SERVER, FTP_SERVER, SFTP_SERVER = "S3 server", "FTP server", "SFTP server"
+S3_SERVER, FTP_SERVER = "S3 server", "FTP server"
 
 LOGO = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%232e7d5b' "
@@ -175,7 +175,7 @@ TABLE = (
     Setting("ftp_implicit_tls", "bool", "false", FTP, PRIVATE, absent=FTP_SERVER),
     Setting("ftp_tls_private_key_path", "string", "", FTP, PRIVATE, absent=FTP_SERVER),
     Setting("ftp_tls_public_cert_path", "string", "", FTP, PRIVATE, absent=FTP_SERVER),
-    Setting("sftp_disable_password_login", "bool", "false", FTP, PRIVATE, absent=SFTP_SERVER),
+    Setting("sftp_disable_password_login", "bool", "false", FTP, PRIVATE),
     Setting("offline_download_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("offline_download_transfer_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("upload_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
@@ -267,5 +267,6 @@ TABLE = (
     Setting(
         "transmission_uri", "string", "http://localhost:9091/transmission/rpc", OFFLINE, PRIVATE, absent=TRANSMISSION
     ),
+    Setting("sftp_listen", "string", "", FTP, PUBLIC),
 )
 BY_KEY = {setting.key: setting for setting in TABLE}

@@ -10,12 +10,25 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from mangrove.integers import parse_integer
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest
 from mangrove.site import setting_texts
 from mangrove.site.table import BY_KEY, DEPRECATED, PUBLIC, READONLY, TABLE, Setting
 
 _LETTERS = string.ascii_letters + string.digits
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """Host and port of `host:port` or `[host]:port`; None for an empty text. ValueError."""
+    if not text:
+        return None
+    host, _, number = text.rpartition(":")
+    port = parse_integer(number)
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or port is None or not 0 < port < 65536:
+        raise ValueError(f'"{text[:40]}" is no address like 127.0.0.1:5222')
+    return host, port
 
 
 def _asks_for_absent(key: str, value: str) -> bool:
@@ -188,6 +201,15 @@ class Settings(Mapping[str, str]):
     def archive_max_ratio(self) -> int:
         """Times its packed size that an archive may unpack to; 0 for no bound."""
         return self._parse_number("archive_max_ratio")
+
+    @cached_property
+    def sftp_address(self) -> tuple[str, int] | None:
+        """Host and port at which SFTP is served; None for nowhere."""
+        return parse_address(self._values["sftp_listen"])
+
+    @cached_property
+    def sftp_disable_password_login(self) -> bool:
+        return self._is_on("sftp_disable_password_login")
 
     @cached_property
     def is_durable(self) -> bool:

@@ -66,7 +66,7 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
     if refresh and not access.can_write():
         raise Denied("Refresh without permission")
     virtual = access.find_virtual_folders()
-    found = await _read_folder(access, refresh, bool(virtual))
+    found = await read_folder(access, refresh, bool(virtual))
     order, provider, is_writable = part.find_order(None), "unknown", False
     view = View(Selection(Columns(), ()), lambda _: b"")
     if found is not None:
@@ -74,7 +74,7 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
         order = part.find_order(located.mount.storage)
         view = await _get_view(access, folder, located.mount, base, order)
         provider, is_writable = located.driver.name, isinstance(located.driver, MakesDirectories | StoresUrls | Writes)
-        virtual = _exclude_names(virtual, folder)
+        virtual = exclude_names(virtual, folder)
     mount_folders = await place_folders(virtual, view.visible, order)
     total = len(view.visible) + len(mount_folders)
     content = await _get_merged(access, view, mount_folders, part.indices(total))
@@ -117,12 +117,12 @@ async def _stream(view: View, pieces: Sequence[tuple[int, int] | bytes]) -> Asyn
             yield piece
 
 
-def _exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, Mount]:
+def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, Mount]:
     """The virtual folders whose names the storage's own listing does not have."""
     return {name: mount for name, mount in virtual.items() if folder.find(name) is None}
 
 
-async def _read_folder(access: PathAccess, refresh: bool, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
+async def read_folder(access: PathAccess, refresh: bool, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
     """The storage's listing; None where only virtual folders answer."""
 
     async def read(located: Located) -> tuple[CachedFolder, Located]:
@@ -215,7 +215,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     access.require_read()
     readme, header = access.judgement.texts
     tail = {"readme": readme, "header": header, "provider": "unknown", "related": None, "raw_url": ""}
-    virtual = _find_virtual_entry(access)
+    virtual = find_virtual_entry(access)
     if virtual is not None:
         entry, provider = virtual
         mounted = access.table.by_path.get(access.path)
@@ -244,7 +244,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     return record
 
 
-def _find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
+def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
     """The root, a mount's own folder, or a folder that only leads to mounts; with its provider."""
     mounted = access.table.by_path.get(access.path)
     if mounted:
@@ -298,9 +298,9 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
     """The sub-folders, as `{name, modified}`."""
     access.require_read()
     virtual = access.find_virtual_folders()
-    found = await _read_folder(access, False, bool(virtual))
+    found = await read_folder(access, False, bool(virtual))
     if found is not None:
-        virtual = _exclude_names(virtual, found[0])
+        virtual = exclude_names(virtual, found[0])
     last = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
     if found is None:
         return join_rows(last)

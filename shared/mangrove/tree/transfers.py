@@ -12,7 +12,7 @@ from functools import partial
 from mangrove.drivers.base import Copies, Moves
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath, check_existing_name
+from mangrove.paths import TreePath, check_existing_name, check_name
 from mangrove.problems import (
     BadRequest,
     Collision,
@@ -33,6 +33,8 @@ from mangrove.tree.drops import choose_name
 from mangrove.tree.listing import listings
 from mangrove.tree.mounts import Located
 from mangrove.tree.names import hold_name
+
+NEEDS_TASK = "only a task can do this"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,23 @@ async def move(
     if not plan.has_one_driver or not isinstance(driver, Moves):
         return plan.items
     return (await _execute(plan, partial(_move, driver), "move", conflict)).left
+
+
+async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
+    """Move an entry to a path in another folder, under another name if that path has one.
+
+    NotSupported where the storage cannot do it at once: `move` has a task do it.
+    """
+    source_dir, target_dir, name = source.parent, target.parent, check_name(target.path.name)
+    if name != source.path.name and not source.caller.has(Right.RENAME):
+        raise Denied
+    conflict = OnConflict(overwrite=overwrite)
+    plan = await _make_plan(source_dir, target_dir, [source.path.name], conflict, Right.MOVE, name)
+    driver = plan.source.driver
+    if not plan.has_one_driver or not isinstance(driver, Moves):
+        raise NotSupported(NEEDS_TASK)
+    if (await _execute(plan, partial(_move, driver), "move", conflict)).left:
+        raise NotSupported(NEEDS_TASK)
 
 
 async def copy(
@@ -143,9 +162,15 @@ async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict) -> O
 
 
 async def _make_plan(
-    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict, right: Right
+    source_dir: PathAccess,
+    target_dir: PathAccess,
+    names: Sequence[str],
+    conflict: OnConflict,
+    right: Right,
+    target_name: str = "",
 ) -> Plan:
-    """Check rights, names, sources and targets of all items; nothing is done yet."""
+    """Check rights, names, sources and targets of all items; nothing is done yet. `target_name`: another name for the
+    one item."""
     if not names:
         raise BadRequest("Empty file names")
     check_count(names)
@@ -165,7 +190,7 @@ async def _make_plan(
     plan = Plan(source, target, ())
     items = []
     async for name in in_slices(dict.fromkeys(names)):
-        item = Item(name, source.path / name, target.path / name, False)
+        item = Item(name, source.path / name, target.path / (target_name or name), False)
         checked = await _check_item(plan, item, source_dir, target_dir, conflict, right)
         if checked is not None:
             items.append(checked)
@@ -178,19 +203,19 @@ async def _check_item(
 ) -> Item | None:
     """The item, knowing whether it is a folder; None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"
-    source, target = source_dir.child(item.name), target_dir.child(item.name)
+    source, target = source_dir.child(item.name), target_dir.child(item.target.name)
     if not target.may_read():  # as for one that is not there, whatever is
         try:
-            name = await choose_name(target_dir, plan.target, item.name, is_folder=False)
+            name = await choose_name(target_dir, plan.target, item.target.name, is_folder=False)
         except Collision:
-            raise Collision(f"file [{item.name}] exists") from None
+            raise Collision(f"file [{item.target.name}] exists") from None
         target, item, conflict = target_dir.child(name), replace(item, target=plan.target.path / name), OnConflict()
     may_replace = target_dir.may_replace(target)
     taken = await exists(plan.target.with_path(item.target)) or target.is_mount_or_ancestor()
     if taken and conflict.skip:
         return None
     if taken and not (conflict.merge or (conflict.overwrite and may_replace)):
-        raise Collision(f"file [{item.name}] exists")
+        raise Collision(f"file [{item.target.name}] exists")
     if source_dir.path == target_dir.path:
         raise StorageProblem(f"{word} in place")
     is_dir = await check_source(source, plan.source.with_path(item.path))

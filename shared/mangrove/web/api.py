@@ -24,6 +24,7 @@ from mangrove import __version__, problems, runtime
 from mangrove.config import config
 from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, Problem
 from mangrove.shares import Shares
+from mangrove.site.masking import mask_private
 from mangrove.telemetry import log_detail, log_event, log_exception
 from mangrove.web.address import find_client_address
 from mangrove.web.binding import REQUIRED_MARK, JsonRequest, UnreadableBody
@@ -31,7 +32,7 @@ from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, find_dialect
 from mangrove.web.envelope import make_failure
 from mangrove.web.field_texts import add_texts
 from mangrove.web.gates import Gate, name_caller
-from mangrove.web.pages import make_failure_page, mask_private
+from mangrove.web.pages import make_failure_page
 
 Data = TypeVar("Data")
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])

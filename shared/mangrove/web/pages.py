@@ -1,4 +1,4 @@
-"""HTML failure pages of the download routes, and the masking of addresses in messages."""
+"""HTML failure pages of the download routes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
-from mangrove.patterns import compile_pattern
 from mangrove.problems import Missing, NotFound, Problem, WrongArchivePassword
-from mangrove.site import snapshot
+from mangrove.site.masking import mask_private
 
 PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -28,13 +27,3 @@ def make_failure_page(problem: Problem, head: bool = False, headers: Mapping[str
     title = f"{status} {HTTPStatus(status).phrase}"
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{escape(mask_private(problem.message))}</p>"
     return HTMLResponse("" if head else page, status_code=status, headers={**PAGE_HEADERS, **(headers or {})})
-
-
-def mask_private(message: str) -> str:
-    """`message` with every match of the setting `privacy_regs` replaced by as many stars."""
-    if not snapshot.is_loaded():
-        return message
-    for pattern in snapshot.current().settings.privacy_regs.splitlines():
-        if pattern.strip():  # RE2 remembers what it compiled
-            message = compile_pattern(pattern).sub(lambda match: "*" * len(match.group()), message)
-    return message

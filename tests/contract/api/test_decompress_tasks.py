@@ -147,6 +147,7 @@ def list_done(client: Client, kind: str) -> list[Row]:
     return rows
 
 
+@pytest.mark.long
 def test_a_killed_service_goes_on_and_brings_every_file_once(tmp_path: Path, web: Origin) -> None:
     page, structure = serve_slowly(web)
     root = tmp_path / "root"

@@ -15,6 +15,9 @@ from tests import servers
 from tests.contract.api import fixtures
 from tests.service import Client, Service
 
+pytestmark = pytest.mark.long
+
+
 RENAMES = 60  # rounds of the race that destroyed most files
 ROUNDS = 20
 SLOW_ROUNDS = 6

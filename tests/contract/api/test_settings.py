@@ -154,6 +154,7 @@ OWN: list[tuple[str, str, str, str | None, int, int]] = [  # settings that clien
     ("offline_download_allowed_hosts", "text", "", "", 5, 1),
     ("offline_download_max_size", "number", "", "102400", 5, 1),
     ("offline_download_ready", "string", "", "", 0, 1),
+    ("sftp_listen", "string", "", "", 10, 0),
 ]
 OURS = {key for key, *_ in OWN}
 NAMED_BY_THE_DOCUMENT = """

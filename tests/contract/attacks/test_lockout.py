@@ -92,6 +92,7 @@ def read_code(connection: socket.socket) -> int:
     return found
 
 
+@pytest.mark.long
 def test_a_storm_of_sign_ins_lets_the_administrator_work(service: Service, admin: Client) -> None:
     with storm(service.address) as connections:
         assert admin.get("/api/admin/user/list")["code"] == 200

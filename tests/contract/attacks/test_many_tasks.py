@@ -48,6 +48,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.long
 def test_a_copy_of_one_byte_does_not_wait_for_hundreds_of_tasks_of_another_user(fresh: Scene, target: Path) -> None:
     other = fresh.make_user(uuid4().hex, fresh.base)
     (fresh.disk / "one").write_bytes(b"1")

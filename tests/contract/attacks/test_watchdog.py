@@ -14,6 +14,9 @@ from tests.contract.generated import import_functions
 from tests.service import Client, Service, run_service
 from tests.watched import LIMIT, WATCH
 
+pytestmark = pytest.mark.long
+
+
 TRIES = 4  # a loaded machine may make one of them slow, also by the time of the processor
 NO_REQUESTS = {
     "GET /api/auth/logout": "ends the session; it takes nothing but its header",

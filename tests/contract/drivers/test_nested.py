@@ -16,6 +16,9 @@ from tests.contract.drivers import suite
 from tests.contract.drivers.actions import put
 from tests.contract.drivers.trees import Tree
 
+pytestmark = pytest.mark.long
+
+
 WRITABLE = {"write_conflict_policy": "first", "put_conflict_policy": "first"}
 PLAIN_FOLDERS = {"directory_name_encryption": "false", "salt": "s"}
 MODES = {

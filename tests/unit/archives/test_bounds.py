@@ -20,6 +20,9 @@ from mangrove.archives import Limits
 from mangrove.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import CPU, FILES, Held, list_members, read, tarred, zipped
 
+pytestmark = pytest.mark.long
+
+
 GIB = 1 << 30
 
 

@@ -12,6 +12,9 @@ from tests.service import PART, run_service
 from tests.unit.local.test_runner import wait
 from tests.unit.local.test_runner_outage import MANY, expect_all, prepare, set_workers
 
+pytestmark = pytest.mark.long
+
+
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

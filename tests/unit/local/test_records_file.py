@@ -16,6 +16,9 @@ from mangrove.local import engine, records_file
 from mangrove.local.data_directory import StartupError
 from tests import engine as engines
 
+pytestmark = pytest.mark.long
+
+
 TASKS, COUNTERS = f"{engine.TABLES}-tasks", f"{engine.TABLES}-counters"
 
 

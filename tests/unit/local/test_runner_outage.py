@@ -23,6 +23,9 @@ from tests.service import Client, Service, run_service
 from tests.task_env import Disk, TaskEnv
 from tests.unit.local.test_runner import Machinery, copies, done, ends, poll_often, start, wait
 
+pytestmark = pytest.mark.long
+
+
 __all__ = ["ends", "poll_often", "start"]
 
 

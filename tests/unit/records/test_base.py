@@ -97,3 +97,19 @@ def test_a_change_that_meets_another_is_tried_again_and_not_for_ever(conflicts: 
         with pytest.raises(Conflict, match="record changed meanwhile, try again"):
             change("x")
     assert tries == ["x"] * calls
+
+
+@pytest.mark.parametrize(
+    ("tables", "name"),
+    [("mangrove", "mangrove-users"), ("metas=M-1,users=stack-Users-1A", "stack-Users-1A")],
+)
+def test_a_table_is_named_after_a_prefix_or_as_the_deployment_says(tables: str, name: str) -> None:
+    with runtime.use(Runtime()), patch.dict(os.environ, MANGROVE_TABLES=tables):
+        found = base.table_name("users")
+        assert (found, found.kind) == (name, "users")
+
+
+def test_a_table_that_the_deployment_does_not_name_is_told() -> None:
+    with runtime.use(Runtime()), patch.dict(os.environ, MANGROVE_TABLES="users=u"):
+        with pytest.raises(ValueError, match="MANGROVE_TABLES names no table of metas"):
+            base.table_name("metas")

@@ -7,10 +7,15 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from mangrove.patterns import InvalidPattern, compile_pattern
 from mangrove.search.database import Database
 from mangrove.search.hits import Doubts
 from mangrove.search.statements import find_doubtful
+
+pytestmark = pytest.mark.long
+
 
 PIECES = (
     "a", "b", "B", "Z", "k", "s", "ß", "É", "é", "文", "😀", "\u212a", "\u017f", "e\u0301", " ", "\n", "\t", "'", "%",

@@ -20,6 +20,9 @@ from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Verdict
 from mangrove.search.words import parse
 from tests.unit.search.indexed import Index, Row, Storage
 
+pytestmark = pytest.mark.long
+
+
 MakeIndex = Callable[[list[Storage]], Index]
 
 LETTERS = [*"aAbB._- %*?\\'文ß", "é", "e\u0301", "Ａ", "ab", "\udcff", "\x1a"]

@@ -15,7 +15,7 @@ from mangrove.tasks.kinds import State
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 
-pytestmark = pytest.mark.usefixtures("small_parts")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("small_parts")]
 
 
 def find_lost(target: Side, checkpoint: str) -> list[str]:

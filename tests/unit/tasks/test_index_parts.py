@@ -18,6 +18,9 @@ from tests.indexes import read_disk, read_index
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_index import break_listing
 
+pytestmark = pytest.mark.long
+
+
 FOLDERS = [f"{first}/{second}/{third}" for first in "abc" for second in "xyz" for third in range(3)]
 
 

@@ -14,6 +14,9 @@ from mangrove.tasks.kinds import State
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, Death
 
+pytestmark = pytest.mark.long
+
+
 LOST = "the list of what is to be copied is lost; a retry makes it anew"
 FILES = {f"tree/d{number % 3}/f{number}": b"%d" % number for number in range(20)}
 

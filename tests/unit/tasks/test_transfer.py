@@ -224,6 +224,7 @@ def hide_sizes(task_env: TaskEnv, mount: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(driver, "list", list_without_sizes)
 
 
+@pytest.mark.long
 def test_emptied_folders_are_removed_in_many_slices_over_chunk_borders(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPath
     assert file.read_text() == "30"
 
 
+@pytest.mark.long
 def test_a_name_is_kept_while_its_holder_lives_and_free_when_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "TAKEOVER_SECONDS", 4.0)
     monkeypatch.setattr(names, "WAIT_SECONDS", 6.0)

@@ -1,13 +1,11 @@
-"""Failure pages and masked messages."""
+"""Failure pages."""
 
 from __future__ import annotations
 
 import pytest
 
 from mangrove.problems import Denied, Missing, NotFound, Problem, WrongArchivePassword
-from mangrove.records import settings
-from mangrove.site import snapshot
-from mangrove.web.pages import make_failure_page, mask_private
+from mangrove.web.pages import make_failure_page
 
 
 @pytest.mark.parametrize(
@@ -27,12 +25,3 @@ def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> 
 def test_a_message_cannot_become_a_script() -> None:
     text = bytes(make_failure_page(Problem("<script>'&")).body).decode()
     assert "<p>&lt;script&gt;&#x27;&amp;</p>" in text
-
-
-def test_what_the_setting_names_is_masked(records: None) -> None:
-    settings.save({"privacy_regs": "(\\d+\\.)+\\d+\n\n[a-z]+@b"})
-    snapshot.refresh()
-    assert mask_private("at 10.0.0.1, ann@b and c") == "at ********, ***** and c"
-    settings.save({"privacy_regs": ""})
-    snapshot.refresh()
-    assert mask_private("at 10.0.0.1") == "at 10.0.0.1"

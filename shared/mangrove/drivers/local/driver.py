@@ -337,6 +337,15 @@ class Local(Driver):
     async def remove_empty(self, path: TreePath) -> bool:
         return await self._threads.run(self._remover.remove_empty, path)
 
+    async def set_modified(self, path: TreePath, modified: float) -> None:
+        await self._threads.run_to_completion(self._set_modified, path, modified)
+
+    def _set_modified(self, path: TreePath, modified: float) -> None:
+        with self.root.open_target(path) as (folder, name):
+            accessed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_atime_ns
+            times = (accessed, round(modified * 1e9))
+            os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
+
     async def sync(self, path: TreePath) -> None:
         await self._threads.run(self._durability.sync, path)
 

@@ -24,6 +24,7 @@ def test_folders_move_whole_and_leave_their_parent(bucket: Bucket) -> None:
     assert bucket.keys() == ["p/.mangrove", "p/r +%/f", "p/r +%/sub/g"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["move", "copy"])
 def test_more_than_a_thousand_objects_need_a_task(bucket: Bucket, verb: str) -> None:
     bucket.put(*(f"d/{number:04}" for number in range(1001)))

@@ -40,12 +40,13 @@ Answer = Callable[[Request], "bytes | Awaitable[bytes | None] | None"]
 
 
 class Canned:
-    """`requests`: all so far; `connections`: how many are open."""
+    """`requests`: all so far; `connections`: how many are open; `heads`: how many requests began."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.requests: list[Request] = []
         self.connections = 0
+        self.heads = 0
         self.address = ""
 
     def list_methods(self) -> list[str]:
@@ -64,6 +65,7 @@ class Canned:
 
     async def _answer_one(self, reader: asyncio.StreamReader) -> bytes | None:
         first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        self.heads += 1
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = b""
         if headers.get("transfer-encoding") == "chunked":

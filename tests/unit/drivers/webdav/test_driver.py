@@ -332,7 +332,7 @@ async def test_a_write_that_is_cancelled_is_removed() -> None:
     async with canned(store) as server, storage(server.address, username="") as driver:
         writing = asyncio.create_task(driver.write(P("/f"), unended(), Upload(1 << 40, 0.0)))
         async with asyncio.timeout(5):
-            while not server.connections:  # noqa: ASYNC110 - of another task
+            while not server.heads:  # noqa: ASYNC110 - of another task
                 await asyncio.sleep(0.01)
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,188 @@
+"""The built functions and layers made small and measured: `python -m deployment.bundle .aws-sam/build`.
+
+Libraries lose what no function reads, sources get their byte code, and the sizes are printed. Exits 1 when a function
+with its layers is larger than its bounds. The release, a hash of all that was built, is written to a file beside it.
+"""
+
+from __future__ import annotations
+
+import compileall
+import hashlib
+import io
+import py_compile
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MB = 1_000_000
+SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
+DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
+TESTS = frozenset({"test", "tests"})
+SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of what is compiled already
+METADATA = frozenset({"METADATA", "entry_points.txt"})  # of a distribution: what importlib.metadata reads
+LICENCES = ("LICEN", "NOTICE", "COPYING")  # how their files begin
+RELEASE_LETTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes, as files and as an archive of them."""
+
+    unzipped: int
+    zipped: int
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.unzipped + other.unzipped, self.zipped + other.zipped)
+
+    def fits(self, bound: Size) -> bool:
+        """Whether neither is larger."""
+        return self.unzipped <= bound.unzipped and self.zipped <= bound.zipped
+
+    def __str__(self) -> str:
+        return f"{self.unzipped / MB:8.1f} {self.zipped / MB:8.1f}"
+
+
+BOUND = Size(85 * MB, 30 * MB)
+"""Of a function and the layers that are not in LARGE."""
+
+LARGE: Mapping[str, Size] = {"CloudsLayer": Size(45 * MB, 20 * MB), "SearchLayer": Size(75 * MB, 27 * MB)}
+"""One compiled library each, which cannot be made smaller: with a bound of its own, and only where it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One function. `size`: with all of its layers; `excess`: the parts that are larger than their bounds."""
+
+    name: str
+    layers: tuple[str, ...]
+    size: Size
+    excess: tuple[str, ...]
+
+
+def trim(folder: Path) -> None:
+    """Remove what no function reads from the libraries in a layer's folder."""
+    for data in DATA:
+        for service in _list_folders(folder / data):
+            if service.name not in SERVICES:
+                shutil.rmtree(service)
+    for path in sorted(folder.rglob("*")):
+        if not path.exists():
+            continue  # in a folder that was removed
+        if path.is_dir() and (path.name == "__pycache__" or _is_tests(path)):
+            shutil.rmtree(path)
+        elif path.is_file() and path.suffix in SOURCES:
+            path.unlink()
+    for distribution in folder.glob("*.dist-info"):
+        _trim_distribution(distribution)
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def _list_folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+
+
+def _is_tests(folder: Path) -> bool:
+    """Whether a folder is a library's own tests, and no module of that name that it imports."""
+    return folder.name in TESTS and any(path.name.startswith(("test_", "conftest")) for path in folder.iterdir())
+
+
+def _trim_distribution(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        is_kept = path.name in METADATA or path.name.upper().startswith(LICENCES)
+        if path.is_file() and not is_kept:
+            path.unlink()
+        elif path.is_dir() and path.name != "licenses":
+            shutil.rmtree(path)
+    metadata = folder / "METADATA"
+    if metadata.exists():
+        metadata.write_text(metadata.read_text().partition("\n\n")[0] + "\n")
+
+
+def compile_sources(folder: Path) -> None:
+    """Put byte code beside every source, valid whatever the time of the source: a copy of it has another one.
+
+    It is the same wherever the folder lies. What is no Python of this version is left out.
+    """
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(folder, quiet=2, workers=0, invalidation_mode=mode, stripdir=str(folder))
+
+
+def measure(folder: Path) -> Size:
+    """The size of a folder, also as the archive that is uploaded."""
+    unzipped, archive = 0, io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
+        for path in _list_files(folder):
+            unzipped += path.stat().st_size
+            written.write(path, path.relative_to(folder))
+    return Size(unzipped, len(archive.getvalue()))
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def find_release(folders: Iterable[Path]) -> str:
+    """A name for what is in the folders: another one as soon as a byte of it is another."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in _list_files(folder):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            found.update(f"{folder.name}/{path.relative_to(folder)}\0{content}\n".encode())
+    return found.hexdigest()[:RELEASE_LETTERS]
+
+
+def find_layers(template: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Each function → its layers, those of all functions first."""
+    common = _read_layers(template.get("Globals", {}).get("Function", {}))
+    return {
+        name: (*common, *_read_layers(resource["Properties"]))
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::Serverless::Function"
+    }
+
+
+def _read_layers(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(layer["Ref"] for layer in properties.get("Layers", ()))
+
+
+def judge(sizes: Mapping[str, Size], layers: Mapping[str, tuple[str, ...]]) -> Iterator[Row]:
+    """A row for each function, by its name. `sizes`: of functions and layers."""
+    for name, its_layers in sorted(layers.items()):
+        parts = {"itself": sum((sizes[one] for one in its_layers if one not in LARGE), start=sizes[name])}
+        parts |= {one: sizes[one] for one in its_layers if one in LARGE}
+        excess = tuple(part for part, size in parts.items() if not size.fits(LARGE.get(part, BOUND)))
+        yield Row(name, its_layers, sum(parts.values(), start=Size(0, 0)), excess)
+
+
+def show(rows: Iterable[Row]) -> str:
+    """The table of sizes, in MB."""
+    lines = [f"{'function and its layers':<24} {'MB':>8} {'zipped':>8}"]
+    for row in rows:
+        excess = f"  TOO LARGE: {', '.join(row.excess)}" if row.excess else ""
+        lines.append(f"{row.name:<24} {row.size}  {' '.join(row.layers)}{excess}")
+    return "\n".join(lines)
+
+
+def main(build: Path) -> int:
+    """Make small, measure and name what `sam build` left in a folder; 1 when something is too large."""
+    import yaml  # as the template is read: only where that command is installed
+
+    layers = find_layers(yaml.safe_load((build / "template.yaml").read_text()))
+    shared = {layer for its in layers.values() for layer in its}
+    for name in shared:
+        trim(build / name / "python")
+    folders = sorted(build / name for name in {*layers, *shared})
+    for folder in folders:
+        compile_sources(folder)
+    rows = list(judge({folder.name: measure(folder) for folder in folders}, layers))
+    print(show(rows))
+    (build.parent / "release").write_text(find_release(folders))
+    return 1 if any(row.excess for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

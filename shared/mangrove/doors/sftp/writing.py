@@ -1,0 +1,234 @@
+"""A file open for writing: it appears whole when it is closed, or not at all.
+
+Up to SPOOLED bytes are kept in a nameless temporary file, so that they can be written and read in any order. A larger
+file goes to its storage while it comes, and from then on has to come in order. What was there before is the file's
+content until it is written over, as POSIX has it; it is fetched only as far as it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mangrove.concurrency import finish_despite_cancel
+from mangrove.drivers.base import BLOCK, Entry, Upload
+from mangrove.problems import BadRequest, StorageProblem, TooLarge
+from mangrove.tree import uploads
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Located
+
+SPOOLED = 256 << 20  # bytes
+LARGEST = (1 << 63) - 1  # of an offset
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """The file that was there when it was opened without being emptied."""
+
+    located: Located
+    entry: Entry
+
+
+class Spool:
+    """The bytes so far, in a temporary file that has no name: nothing is left of it after a crash."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` does it
+        self._pending = bytearray()
+        self._offset = 0  # of the pending bytes
+        self.size = 0
+
+    async def write(self, offset: int, content: bytes) -> None:
+        """Keep bytes; a gap before them is zeros."""
+        if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
+            await self._flush()
+            self._offset = offset
+        self._pending += content
+        self.size = max(self.size, offset + len(content))
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Bytes from `offset`, fewer than `size` only at the end."""
+        await self._flush()
+        return await asyncio.to_thread(os.pread, self._file.fileno(), size, offset)
+
+    async def truncate(self, size: int) -> None:
+        """Cut to `size`, or fill up with zeros."""
+        await self._flush()
+        await asyncio.to_thread(os.ftruncate, self._file.fileno(), size)
+        self.size = size
+
+    async def _flush(self) -> None:
+        if self._pending:
+            content, self._pending = bytes(self._pending), bytearray()
+            await finish_despite_cancel(asyncio.to_thread(_write_all, self._file.fileno(), content, self._offset))
+            self._offset += len(content)
+
+    def close(self) -> None:
+        """Free its room on the disk."""
+        self._file.close()
+
+
+def _write_all(handle: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(handle, view, offset)
+        view, offset = view[written:], offset + written
+
+
+class _Sending:
+    """A body that goes to its storage while it comes: one block waits, whoever brings more waits, too."""
+
+    def __init__(self) -> None:
+        self._blocks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self.position = 0
+
+    async def put(self, content: bytes, task: asyncio.Task[None]) -> None:
+        """Hand a block over; raises what the upload failed with."""
+        putting = asyncio.ensure_future(self._blocks.put(content))
+        await asyncio.wait([putting, task], return_when=asyncio.FIRST_COMPLETED)
+        if not putting.done():
+            putting.cancel()
+            task.result()
+            raise StorageProblem("the storage took the file before its end")
+        self.position += len(content)
+
+    async def finish(self, task: asyncio.Task[None]) -> None:
+        """Say that there is no more, and wait until the file is there."""
+        putting = asyncio.ensure_future(self._blocks.put(None))
+        await asyncio.wait([task])
+        putting.cancel()
+        task.result()
+
+    async def iterate(self) -> AsyncIterator[bytes]:
+        while (block := await self._blocks.get()) is not None:
+            yield block
+
+
+class WrittenFile:
+    """One file under way. `folder`: where temporary files go; `overwrite`: whether it may replace a file."""
+
+    def __init__(self, access: PathAccess, old: Old | None, overwrite: bool, folder: Path | None) -> None:
+        self.modified: float | None = None  # seconds since the epoch, as the client wants it
+        self.is_appending = False  # every write goes to the end, wherever the client says
+        self._access = access
+        self._old = old
+        self._old_size = (old.entry.size or 0) if old else 0
+        self._overwrite = overwrite
+        self._spool = Spool(folder)
+        self._sending: _Sending | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has now."""
+        return max(self._written, self._old_size)
+
+    @property
+    def _written(self) -> int:
+        return self._spool.size if self._sending is None else self._sending.position
+
+    async def write(self, offset: int, content: bytes) -> None:
+        """Put bytes at an offset; BadRequest for one that comes too late, or is no offset of a file."""
+        if offset + len(content) > LARGEST:
+            raise BadRequest(f"a file has no byte {offset}")
+        if not content:
+            return
+        if offset > self._written:
+            await self._fill(offset)
+        if self._sending is None and offset + len(content) > SPOOLED:
+            await self._start_sending()
+        await self._put(offset, content)
+
+    async def _put(self, offset: int, content: bytes) -> None:
+        if self._sending is None:
+            await self._spool.write(offset, content)
+            return
+        if offset != self._sending.position:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB has to be written from its beginning to its end")
+        assert self._task is not None
+        await self._sending.put(content, self._task)
+
+    async def _fill(self, stop: int) -> None:
+        """Have everything before `stop`: of the old file as far as that goes, then zeros."""
+        if self._old is not None and self._written < (end := min(stop, self._old_size)):
+            await self._copy_old(self._written, end)
+        gap = stop - self._written
+        if gap > SPOOLED:
+            raise TooLarge(f"a gap of more than {SPOOLED >> 20} MiB cannot be written")
+        while (gap := stop - self._written) > 0:
+            await self._append(bytes(min(gap, BLOCK)))
+
+    async def _copy_old(self, start: int, stop: int) -> None:
+        assert self._old is not None
+        located, entry = self._old.located, self._old.entry
+        async for block in await located.driver.read(located.path, start, stop - start, entry):
+            await self._append(block)
+
+    async def _append(self, content: bytes) -> None:
+        if self._sending is None and self._written + len(content) > SPOOLED:
+            await self._start_sending()
+        await self._put(self._written, content)
+
+    async def _start_sending(self) -> None:
+        """Let what is there go to the storage, and the rest after it."""
+        size = self._spool.size
+        self._sending = _Sending()
+        self._task = asyncio.create_task(self._store(self._sending.iterate()))
+        for offset in range(0, size, BLOCK):
+            await self._put(offset, await self._spool.read(offset, min(BLOCK, size - offset)))
+        self._spool.close()
+
+    async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
+        modified = time.time() if self.modified is None else self.modified
+        upload = Upload(size, modified)
+        await uploads.write(self._access, body, upload, overwrite=self._overwrite, hashes={})
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Bytes as they are now; BadRequest once the file goes to its storage."""
+        if self._sending is not None:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be read before it is closed")
+        stop = min(offset + size, self._old_size)
+        if stop > self._written:
+            await self._fill(stop)
+        return await self._spool.read(offset, size)
+
+    async def truncate(self, size: int) -> None:
+        """Give the file another size; what is added is zeros."""
+        if size > LARGEST:
+            raise BadRequest(f"a file cannot have {size} bytes")
+        self._old_size = min(self._old_size, size)
+        if size > self._written:
+            await self._fill(size)
+        elif self._sending is None:
+            await self._spool.truncate(size)
+        elif size < self._written:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be cut")
+
+    async def finish(self) -> None:
+        """Store the file; it is there, whole, when this returns."""
+        try:
+            if self._written < self._old_size:
+                await self._fill(self._old_size)
+            if self._sending is None:
+                await self._store(self._iterate_spool(), self._spool.size)
+            else:
+                assert self._task is not None
+                await self._sending.finish(self._task)
+        finally:
+            await self.discard()
+
+    async def _iterate_spool(self) -> AsyncIterator[bytes]:
+        for offset in range(0, self._spool.size, BLOCK):
+            yield await self._spool.read(offset, BLOCK)
+
+    async def discard(self) -> None:
+        """Leave everything as it was before, unless it is finished."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)  # how it ended, nobody asks
+        self._spool.close()

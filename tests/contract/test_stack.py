@@ -1,0 +1,195 @@
+"""The template as CloudFormation gets it: two stacks live side by side, within AWS's limits, and each has its logs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mangrove.local import template
+
+SAM = template.ROOT / ".venv-build" / "bin" / "python"
+pytestmark = pytest.mark.skipif(not SAM.exists(), reason="`make build` installs what transforms the template")
+
+ROUTES, RESOURCES = 250, 450  # AWS takes 300 and 500
+ENVIRONMENT_BYTES = 4096
+ARN_BYTES = 120  # at most, of what is referred to: a name, an address of a secret or of a machine
+NAMES = {
+    "AWS::ApiGatewayV2::Api": "Name", "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::DynamoDB::Table": "TableName", "AWS::IAM::ManagedPolicy": "ManagedPolicyName", "AWS::IAM::Role": "RoleName",
+    "AWS::Lambda::Function": "FunctionName", "AWS::Lambda::LayerVersion": "LayerName",
+    "AWS::Logs::LogGroup": "LogGroupName", "AWS::S3::Bucket": "BucketName", "AWS::SNS::Topic": "TopicName",
+    "AWS::SQS::Queue": "QueueName", "AWS::Scheduler::Schedule": "Name", "AWS::SecretsManager::Secret": "Name",
+    "AWS::StepFunctions::StateMachine": "StateMachineName",
+}  # fmt: skip
+NAMELESS = {  # these have a name only within another resource, or none at all
+    "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::IAM::Policy",
+    "AWS::Lambda::Alias", "AWS::Lambda::Permission", "AWS::Lambda::Version", "Custom::MangroveSetup",
+}  # fmt: skip
+
+
+def transform(**parameters: str) -> dict[str, Any]:
+    given = [f"{name}={value}" for name, value in ({"Release": "0123"} | parameters).items()]
+    command = [SAM, "-m", "deployment.transform", *given]
+    done = subprocess.run(command, cwd=template.ROOT, capture_output=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def stack() -> dict[str, Any]:
+    return transform()
+
+
+def list_resources(stack: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {name: one for name, one in stack["Resources"].items() if one["Type"] == kind}
+
+
+def render(stack: dict[str, Any], name: str) -> dict[str, str]:
+    """The names that people chose for resources of a stack of that name."""
+    found = {}
+    for resource, one in stack["Resources"].items():
+        given = one.get("Properties", {}).get(NAMES.get(one["Type"], ""))
+        if given is not None:
+            text = given if isinstance(given, str) else str(given.get("Fn::Sub", given))
+            found[f"{one['Type']} {resource}"] = text.replace("${AWS::StackName}", name)
+    return found
+
+
+def test_two_stacks_have_no_name_in_common(stack: dict[str, Any]) -> None:
+    assert {one["Type"] for one in stack["Resources"].values()} <= NAMELESS | set(NAMES), "say where it has its name"
+    one, other = render(stack, "one"), render(stack, "other")
+    assert one, "layers are named after the stack: CloudFormation gives them no name of its own"
+    assert not set(one.values()) & set(other.values())
+
+
+def test_routes_and_resources_are_fewer_than_aws_takes(stack: dict[str, Any]) -> None:
+    (api,) = list_resources(stack, "AWS::ApiGatewayV2::Api").values()
+    assert 100 < sum(len(methods) for methods in api["Properties"]["Body"]["paths"].values()) <= ROUTES
+    assert 200 < len(stack["Resources"]) <= RESOURCES
+
+
+def test_what_a_function_is_told_fits_into_its_environment(stack: dict[str, Any]) -> None:
+    for name, function in list_resources(stack, "AWS::Lambda::Function").items():
+        variables = function["Properties"]["Environment"]["Variables"]
+        size = sum(len(key) + len(expand(value)) for key, value in variables.items())
+        assert size < ENVIRONMENT_BYTES, name
+
+
+def expand(value: Any) -> str:
+    """A value as long as it may become."""
+    if isinstance(value, str):
+        return value
+    return str(value["Fn::Sub"]).replace("${", "${" + "x" * 60) if "Fn::Sub" in value else "x" * ARN_BYTES
+
+
+def test_every_log_is_kept_for_a_time_and_everything_that_can_has_one(stack: dict[str, Any]) -> None:
+    groups = list_resources(stack, "AWS::Logs::LogGroup")
+    assert groups and all(group["Properties"]["RetentionInDays"] for group in groups.values())
+    used = set()
+    for function in list_resources(stack, "AWS::Lambda::Function").values():
+        used.add(function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"])
+    for machine in list_resources(stack, "AWS::StepFunctions::StateMachine").values():
+        (place,) = machine["Properties"]["LoggingConfiguration"]["Destinations"]
+        used.add(place["CloudWatchLogsLogGroup"]["LogGroupArn"]["Fn::GetAtt"][0])
+    for stage in list_resources(stack, "AWS::ApiGatewayV2::Stage").values():
+        used.add(stage["Properties"]["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0])
+        json.loads(stage["Properties"]["AccessLogSettings"]["Format"])
+    assert used == set(groups)
+
+
+def list_statements(stack: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, one in stack["Resources"].items():
+        properties = one.get("Properties", {})
+        documents = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
+        documents += [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
+        for document in documents:
+            yield from ((name, statement) for statement in document["Statement"])
+
+
+def test_no_role_may_more_than_it_names(stack: dict[str, Any]) -> None:
+    wide = set()
+    for name, statement in list_statements(stack):
+        assert "*" not in str(statement["Action"]), name
+        if statement["Resource"] == "*" or "*" in statement["Resource"]:
+            wide.add(name)
+    assert wide == {"DeliverLogs", "WriteTraces"}, "logs of machines and traces know no resources"
+    assert stack["Resources"]["WriteTraces"]["Condition"] == "HasTracing"
+    attached = {
+        policy if isinstance(policy, str) else policy.get("Ref") or policy["Fn::If"][1]["Ref"]
+        for role in list_resources(stack, "AWS::IAM::Role").values()
+        for policy in role["Properties"].get("ManagedPolicyArns", ())
+    }
+    assert {policy.rpartition("/")[2] for policy in attached} == {
+        "AWSLambdaBasicExecutionRole", "ReadConfiguration", "ReadUsers", "DeliverLogs", "WriteTraces",
+    }  # fmt: skip
+
+
+def test_what_people_own_outlives_the_stack_but_not_a_create_that_failed(stack: dict[str, Any]) -> None:
+    kept = {name for name, one in stack["Resources"].items() if one.get("UpdateReplacePolicy") == "Retain"}
+    assert {"Files", "MasterKey", "Users", "Tasks"} <= kept
+    policies = {name: one.get("DeletionPolicy") for name, one in stack["Resources"].items()}
+    assert {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"} == kept
+    assert "Retain" not in policies.values()
+
+
+def test_every_bucket_that_goes_with_the_stack_is_emptied_before(stack: dict[str, Any]) -> None:
+    from functions.workers.setup.app import EMPTIED
+
+    buckets = list_resources(stack, "AWS::S3::Bucket")
+    variables = stack["Resources"]["SetupFunction"]["Properties"]["Environment"]["Variables"]
+    gone = {name for name, one in buckets.items() if one["DeletionPolicy"] == "Delete"}
+    assert {variables[variable]["Ref"] for variable in EMPTIED} == gone
+
+
+def test_a_failing_set_up_ends_and_another_release_runs_it_again(stack: dict[str, Any]) -> None:
+    setup, function = (stack["Resources"][name]["Properties"] for name in ("Setup", "SetupFunction"))
+    assert function["Timeout"] < int(setup["ServiceTimeout"]) <= 3600
+    assert setup["Release"] in ({"Ref": "Release"}, "0123")
+    for name in ("SetupFunction", "SweepFunction", "ReindexFunction"):
+        assert stack["Resources"][name]["Properties"]["DeadLetterConfig"]["TargetArn"]["Fn::GetAtt"][0] == "DeadLetters"
+    for schedule in list_resources(stack, "AWS::Scheduler::Schedule").values():
+        assert schedule["Properties"]["Target"]["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0] == "DeadLetters"
+
+
+def test_requests_reach_what_was_published_with_the_release(stack: dict[str, Any]) -> None:
+    aliases = list_resources(stack, "AWS::Lambda::Alias")
+    (api,) = list_resources(stack, "AWS::ApiGatewayV2::Api").values()
+    called = {
+        method["x-amazon-apigateway-integration"]["uri"]["Fn::Sub"].rpartition("functions/${")[2].partition("}")[0]
+        for methods in api["Properties"]["Body"]["paths"].values()
+        for method in methods.values()
+    }
+    assert called == set(aliases)
+    for alias in aliases.values():
+        version = alias["Properties"]["FunctionVersion"]["Fn::GetAtt"][0]
+        assert version.endswith("Version0123"), (
+            "a version is named after the release, not after the function's own code"
+        )
+        assert stack["Resources"][version]["DeletionPolicy"] == "Delete"
+
+
+def test_every_alarm_tells_somebody_and_there_is_none_without_an_address(stack: dict[str, Any]) -> None:
+    alarms = list_resources(stack, "AWS::CloudWatch::Alarm")
+    assert {one["Properties"].get("MetricName", "Executions") for one in alarms.values()} >= {
+        "5xx", "Throttles", "Executions", "Invocations", "ApproximateNumberOfMessagesVisible", "OldestTaskAge",
+    }  # fmt: skip
+    for alarm in alarms.values():
+        assert alarm["Condition"] == "HasAlarms"
+        assert alarm["Properties"]["AlarmActions"] == [{"Ref": "AlarmTopic"}]
+    watched = {metric["MetricStat"]["Metric"]["Dimensions"][0]["Value"]["Ref"] for alarm in alarms.values()
+               for metric in alarm["Properties"].get("Metrics", ()) if "MetricStat" in metric}  # fmt: skip
+    assert watched == set(list_resources(stack, "AWS::StepFunctions::StateMachine"))
+
+
+def test_the_dashboard_is_json(stack: dict[str, Any]) -> None:
+    (dashboard,) = list_resources(stack, "AWS::CloudWatch::Dashboard").values()
+    assert json.loads(dashboard["Properties"]["DashboardBody"]["Fn::Sub"])["widgets"]
+
+
+def test_browsers_may_put_parts_into_the_files_and_read_their_tags(stack: dict[str, Any]) -> None:
+    (rule,) = stack["Resources"]["Files"]["Properties"]["CorsConfiguration"]["CorsRules"]
+    assert {"GET", "HEAD", "PUT"} == set(rule["AllowedMethods"]) and rule["ExposedHeaders"] == ["ETag"]

@@ -1,0 +1,177 @@
+"""What is built is made small without losing what is read, and is measured against its bounds."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deployment import bundle
+from deployment.bundle import BOUND, LARGE, MB, Size
+from mangrove.local import template
+
+LIBRARY = {
+    "botocore/data/s3/2006-03-01/service-2.json.gz": "s3",
+    "botocore/data/ec2/2016-11-15/service-2.json.gz": "ec2",
+    "botocore/data/endpoints.json": "{}",
+    "boto3/data/ec2/2016-11-15/resources-1.json": "{}",
+    "some/__init__.py": "VALUE = 1",
+    "some/__init__.pyi": "VALUE: int",
+    "some/fast.pyx": "",
+    "some/__pycache__/old.pyc": "",
+    "some/tests/test_some.py": "",
+    "some/tests/data.bin": "",
+    "some/test/__init__.py": "",
+    "some/test/runner.py": "",
+    "some-1.dist-info/METADATA": "Name: some\nVersion: 1\n\nA long text",
+    "some-1.dist-info/RECORD": "x",
+    "some-1.dist-info/entry_points.txt": "[a]",
+    "some-1.dist-info/licenses/LICENSE": "MIT",
+    "some-1.dist-info/LICENSE.txt": "MIT",
+    "some-1.dist-info/sboms/x.json": "{}",
+    "bin/some": "#!",
+}
+KEPT = {
+    "botocore/data/s3/2006-03-01/service-2.json.gz",
+    "botocore/data/endpoints.json",
+    "some/__init__.py",
+    "some/test/__init__.py",
+    "some/test/runner.py",
+    "some-1.dist-info/METADATA",
+    "some-1.dist-info/entry_points.txt",
+    "some-1.dist-info/licenses/LICENSE",
+    "some-1.dist-info/LICENSE.txt",
+}
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def list_files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_layer_keeps_what_functions_read(tmp_path: Path) -> None:
+    write(tmp_path, LIBRARY)
+    bundle.trim(tmp_path)
+    assert list_files(tmp_path) == KEPT
+    assert (tmp_path / "some-1.dist-info" / "METADATA").read_text() == "Name: some\nVersion: 1\n"
+    bundle.trim(tmp_path)
+    assert list_files(tmp_path) == KEPT, "what is small already stays as it is"
+
+
+def find_services() -> set[str]:
+    """The services of AWS that the code makes clients of."""
+    found = {"dynamodb"}  # by pynamodb
+    for root in ("shared", "functions"):
+        for file in (template.ROOT / root).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                if is_call and node.func.attr in ("client", "create_client") and node.args:
+                    found |= {str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)}
+    return found
+
+
+def test_the_services_that_are_kept_are_those_in_use() -> None:
+    assert find_services() == bundle.SERVICES
+
+
+def test_byte_code_is_valid_for_a_copy_of_its_source_and_the_same_wherever_it_is_made(tmp_path: Path) -> None:
+    found = []
+    for place in ("here", "there"):
+        folder = tmp_path / place
+        write(folder, {"some.py": "VALUE = 'compiled'\n", "other/broken.py": "{{ template }}"})
+        bundle.compile_sources(folder)
+        found.append(Path(importlib.util.cache_from_source(str(folder / "some.py"))).read_bytes())
+        (folder / "some.py").write_text("VALUE = 'a copy of another time'\n")
+        command = [sys.executable, "-c", "import some; print(some.VALUE)"]
+        done = subprocess.run(command, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True)
+        assert done.stdout == "compiled\n"
+    assert found[0] == found[1]
+
+
+def test_a_size_is_that_of_the_files_and_of_their_archive(tmp_path: Path) -> None:
+    write(tmp_path, {"a/b.txt": "x" * 100_000, "c.txt": "y"})
+    size = bundle.measure(tmp_path)
+    assert size.unzipped == 100_001 and 100 < size.zipped < 2_000
+
+
+def test_a_release_has_another_name_as_soon_as_a_byte_is_another(tmp_path: Path) -> None:
+    write(tmp_path, {"f/a": "1", "f/b": "2"})
+    first = bundle.find_release([tmp_path / "f"])
+    assert first == bundle.find_release([tmp_path / "f"]) and first.isalnum()
+    (tmp_path / "f" / "b").write_text("3")
+    second = bundle.find_release([tmp_path / "f"])
+    (tmp_path / "f" / "b").rename(tmp_path / "f" / "c")
+    assert len({first, second, bundle.find_release([tmp_path / "f"])}) == 3
+
+
+LAYERS = {"Plain": ("Shared",), "Works": ("Shared", "CloudsLayer")}
+
+
+@pytest.mark.parametrize(
+    ("shared", "clouds", "excess"),
+    [
+        (Size(BOUND.unzipped - MB, BOUND.zipped - MB), LARGE["CloudsLayer"], {"Plain": (), "Works": ()}),
+        (Size(BOUND.unzipped, 1), Size(1, 1), {"Plain": ("itself",), "Works": ("itself",)}),
+        (Size(1, BOUND.zipped), Size(1, 1), {"Plain": ("itself",), "Works": ("itself",)}),
+        (Size(1, 1), Size(LARGE["CloudsLayer"].unzipped + 1, 1), {"Plain": (), "Works": ("CloudsLayer",)}),
+    ],
+)
+def test_what_is_larger_than_its_bound_is_named(shared: Size, clouds: Size, excess: dict[str, tuple[str, ...]]) -> None:
+    sizes = {"Shared": shared, "CloudsLayer": clouds, "Plain": Size(MB, MB), "Works": Size(MB, MB)}
+    rows = list(bundle.judge(sizes, LAYERS))
+    assert {row.name: row.excess for row in rows} == excess
+    assert rows[1].size == Size(shared.unzipped + clouds.unzipped + MB, shared.zipped + clouds.zipped + MB), (
+        "all of its layers count for what is shown"
+    )
+    assert ("TOO LARGE" in bundle.show(rows)) == any(excess.values())
+
+
+def test_the_build_fails_when_something_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = tmp_path / "build"
+    write(build, {"template.yaml": json.dumps(TEMPLATE), "Shared/python/a.py": "1", "Files/app.py": "2"})
+    assert bundle.main(build) == 0
+    assert len((tmp_path / "release").read_text()) == bundle.RELEASE_LETTERS
+    assert {"Shared/python/__pycache__", "Files/__pycache__"} <= {
+        str(path.parent.relative_to(build)) for path in build.rglob("*.pyc")
+    }
+    monkeypatch.setattr(bundle, "BOUND", Size(1, 1))
+    assert bundle.main(build) == 1
+
+
+TEMPLATE = {
+    "Globals": {"Function": {"Layers": [{"Ref": "Shared"}]}},
+    "Resources": {
+        "Files": {"Type": "AWS::Serverless::Function", "Properties": {}},
+        "Shared": {"Type": "AWS::Serverless::LayerVersion", "Properties": {}},
+    },
+}
+
+
+def read_layers() -> dict[str, set[str]]:
+    return {name: set(layers) for name, layers in bundle.find_layers(template.load_template()).items()}
+
+
+def test_functions_that_may_work_on_files_have_the_library_of_clouds_and_no_other_has() -> None:
+    working = {"StoragesFunction"}  # which has the forms of all drivers
+    for name, function in template.iter_resources("AWS::Serverless::Function"):
+        for policy in function["Properties"]["Policies"]:
+            if any("${Files.Arn}" in str(one) or "Files.Arn" in str(one) for one in policy.get("Statement", ())):
+                working.add(name)
+    working -= {"SearchFunction"}
+    assert {name for name, layers in read_layers().items() if "CloudsLayer" in layers} == working
+
+
+def test_functions_that_keep_indexes_have_the_database_and_no_other_has() -> None:
+    owners = {"SearchFunction", "IndexWalk", "IndexPart", "IndexSettle"}
+    assert {name for name, layers in read_layers().items() if "SearchLayer" in layers} == owners
