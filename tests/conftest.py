@@ -73,6 +73,7 @@ def records(engine: str) -> None:
         storages,
         tasks,
         unique,
+        uploads,
         users,
     )  # fmt: skip
 
@@ -83,6 +84,7 @@ def records(engine: str) -> None:
     for model in models:
         engines.empty_table(model.Meta.table_name, model.get_key_name())
     engines.empty_table(index_marks.IndexMarkRecord.Meta.table_name, "storage", "folder")
+    engines.empty_table(uploads.UploadRecord.Meta.table_name, "place", "item")
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ WITHOUT_KEY = {
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",
-    "fetch-owner", "x-id", "key-marker", "version-id-marker",
+    "fetch-owner", "x-id", "max-parts", "part-number-marker", "key-marker", "version-id-marker",
 }  # fmt: skip
 
 

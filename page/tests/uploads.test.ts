@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { crc32 } from '../src/state/uploads/crc32'
 import { addNumber } from '../src/state/uploads/names'
+import { listMissing } from '../src/state/uploads/parts'
 import { findFault } from '../src/state/uploads/send'
 import { Speed } from '../src/state/uploads/speed'
 import { sort, summarize } from '../src/state/uploads/summary'
@@ -52,4 +54,24 @@ test('speed is that of the last seconds', () => {
   for (let at = 0; at <= 4000; at += 500) speed.add(500, at)
   expect(Math.round(speed.measure(4000))).toBe(1125)
   expect(speed.measure(20_000)).toBe(0)
+})
+
+test('a CRC-32 is written as S3 writes it', async () => {
+  expect(await crc32(new TextEncoder().encode('123456789'))).toBe('y/Q5Jg==')
+  expect(await crc32(new Uint8Array())).toBe('AAAAAA==')
+  expect(await crc32(new Uint8Array(2 ** 20 + 1))).toBe('xqSLKA==')
+})
+
+test.each([
+  [null, [0, 1, 2, 3]],
+  [[[0, 3]], []],
+  [
+    [
+      [1, 1],
+      [3, 3],
+    ],
+    [0, 2],
+  ],
+])('of a file in 4 chunks of which %j are there, the others are sent', (received, missing) => {
+  expect(listMissing({ total_chunks: 4, received })).toEqual(missing)
 })

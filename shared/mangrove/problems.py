@@ -16,6 +16,7 @@ Problem                      500  the base: its message is fit for the user
 │   └── SearchUnavailable    404  `search not available`: it is switched off
 ├── MethodNotAllowed         405  a file route asked in another way than GET and HEAD
 ├── UploadRefused            405  the storage takes no uploads
+├── ChunkInFlight            409  another request is storing the same chunk of an upload
 ├── TooLarge                 413  more bytes than this deployment can carry
 ├── TooMany                  429  too many failed sign-ins
 ├── BrokenArchive            500  not an archive of its kind, damaged, or packed in an unknown way
@@ -154,6 +155,11 @@ class MethodNotAllowed(Problem):
 class UploadRefused(Problem):
     code = 405
     text = "Current storage doesn't support upload"
+
+
+class ChunkInFlight(Problem):
+    code = 409
+    text = "chunk is being uploaded by another request"
 
 
 class TooLarge(Problem):

@@ -41,8 +41,11 @@ S3_OPTIONS = Effects(
             "test_links_give_the_bytes_under_their_name": "sign_url_expire add_filename_to_disposition",
         },
         "unit/drivers/s3/test_pages.py": {"test_only_the_chosen_list_call_is_used": "list_object_version"},
+        "unit/drivers/s3/test_direct.py": {
+            "test_clients_send_to_the_storage_where_the_option_says_so": "enable_direct_upload",
+            "test_they_send_to_the_host_of_the_option": "direct_upload_host",
+        },
     },
-    not_yet={13: "enable_direct_upload direct_upload_host"},
 )
 
 ALIAS_OPTIONS = Effects(

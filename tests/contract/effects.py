@@ -30,7 +30,6 @@ SETTINGS = Effects(
         "contract/api/test_settings_save.py": {
             "test_privacy_regs_mask_messages": "privacy_regs",
             "test_a_reset_ends_the_old_permanent_token_at_once_and_leaves_sessions_alone": "token",
-            "test_nobody_is_told_of_what_is_not_there": "multipart_enabled",
         },
         "contract/api/test_settings_tools.py": {
             "test_a_tool_is_offered_while_its_last_setting_up_went_well": "offline_download_ready",
@@ -63,6 +62,9 @@ SETTINGS = Effects(
         "contract/api/test_signatures.py": {
             "test_links_expire_when_the_setting_says_so": "link_expiration",
             "test_without_sign_all_links_are_open": "sign_all",
+        },
+        "contract/api/test_multipart.py": {
+            "test_the_settings_switch_it_off_and_bound_its_chunks": "multipart_enabled multipart_chunk_size",
         },
         "contract/api/test_uploads.py": {
             "test_system_files_are_ignored_when_the_setting_says_so": "ignore_system_files",
@@ -142,7 +144,6 @@ SETTINGS = Effects(
             "ldap_skip_tls_verify ldap_manager_dn ldap_manager_password ldap_user_search_base "
             "ldap_user_search_filter ldap_default_dir ldap_default_permission ldap_login_tips"
         ),
-        13: "multipart_chunk_size",
         17: "customize_head customize_body",
     },
 )

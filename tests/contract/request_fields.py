@@ -37,6 +37,10 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "POST /api/fs/dirs": ({"path"}, {"path": "/"}),
     "POST /api/fs/get": ({"path"}, {"path": "/f.txt"}),
     "POST /api/fs/list": ({"path"}, {"path": "/sub", "refresh": True}),
+    "POST /api/fs/get_direct_upload_info": (
+        {"path", "file_name"},
+        {"path": "/sub", "file_name": "new.txt", "file_size": 3},
+    ),
     "POST /api/fs/mkdir": ({"path"}, {"path": "/new"}),
     "POST /api/fs/move": (
         {"src_dir", "dst_dir", "names[]"},
@@ -55,6 +59,7 @@ FILES: dict[str, tuple[set[str], Any]] = {
     "POST /api/fs/remove_empty_directory": ({"src_dir"}, {"src_dir": "/"}),
     "POST /api/fs/rename": ({"path", "name"}, {"path": "/f.txt", "name": "new.txt", "overwrite": True}),
     "POST /api/fs/search": ({"parent"}, SEARCH),
+    "POST /api/fs/multipart/init": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/form": ({"File-Path"}, "/new.txt"),
     "PUT /api/fs/put": ({"File-Path"}, "/new.txt"),
 }
@@ -134,6 +139,13 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/rename": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
         "POST /api/me/update": USER,
+        "POST /api/fs/get_direct_upload_info": {"tool", "password"},
+        "POST /api/fs/multipart/init": UPLOAD,
+        "PUT /api/fs/multipart/chunk": {"X-Upload-Id", "X-Chunk-Crc32"},
+        "POST /api/fs/multipart/sign": {"upload_id", "chunks[].crc32"},
+        "POST /api/fs/multipart/complete": {"X-Upload-Id", "Password"},
+        "POST /api/fs/multipart/abort": {"X-Upload-Id"},
+        "GET /api/fs/multipart/status": {"upload_id", "path", "size"},  # of the caller's own sessions, and of no file
         "PUT /api/fs/form": UPLOAD,
         "PUT /api/fs/put": UPLOAD,
     }

@@ -172,7 +172,62 @@ def files(admin: Person) -> None:
     assert admin.downloads("/files/pictures/a.txt", sign)["statusCode"] == 404
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
+    stage_download(admin)
     hold_names(admin)
+    upload_in_parts(admin)
+
+
+def stage_download(admin: Person) -> None:
+    """A text passes through the service, also one that is too large for its answer: that is staged once."""
+    large, store = bytes(range(256)) * 20_000, admin.cloud.client("s3")
+    store.put_object(Bucket=admin.cloud.refs["Files"], Key="large.txt", Body=large)
+    sign = admin.gets("files/get", path="/files/large.txt")["sign"]
+    for _ in range(2):
+        event = {"http": {"path": "/p/files/large.txt"}, "rawQueryString": f"sign={sign}", "headers": {"range": ""}}
+        found = admin.raw("downloads/p_get", event)
+        assert found["statusCode"] == 302, found
+        assert httpx.get(found["headers"]["location"]).content == large
+    staged = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")
+    assert staged["KeyCount"] == 1
+    admin.gets("files/remove", dir="/files", names=["large.txt"])
+
+
+def upload_in_parts(admin: Person) -> None:
+    """Chunks that wait in staging, as Alias takes none itself; an upload that is given up."""
+    send_parts(admin, "multipart_abort", begin_multipart(admin, "/pair/new/given up"))
+    id = begin_multipart(admin, "/pair/new/parts")
+    send_parts(admin, "multipart_chunk", id, "hello mangrove\n")
+    tasks = [send_parts(admin, "multipart_complete", id)["task"]["id"] for _ in range(2)]
+    assert tasks[0] == tasks[1]
+    admin.cloud.run_executions()
+    assert admin.gets("files/get", path="/pair/new/parts")["size"] == 15
+
+
+def lose_uploads(admin: Person) -> None:
+    """Begin uploads as a user who is no more then: what the sweep takes away."""
+    bob = {"username": "uploader", "password": "a long password", "base_path": "/", "role": 0, "permission": 8}
+    admin.gets("users/create", **bob)
+    person = Person(admin.cloud).sign_in("uploader", "a long password")
+    for path in ("/files/lost", "/pair/new/lost"):
+        begin_multipart(person, path)
+    number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "uploader")
+    admin.gets("users/delete", f"id={number}")
+
+
+def begin_multipart(person: Person, path: str) -> str:
+    """The id of a new upload in parts."""
+    answer = json.loads(person.raw("uploads/multipart_init", {"headers": {"file-path": quote(path)}})["body"])
+    assert answer["code"] == 200, answer
+    id: str = answer["data"]["upload_id"]
+    return id
+
+
+def send_parts(person: Person, sample: str, id: str, body: str = "") -> Any:
+    """The data that a request about an upload in parts is answered with."""
+    event = {"headers": {"x-upload-id": id}} | ({"body": body} if body else {})
+    answer = json.loads(person.raw(f"uploads/{sample}", event)["body"])
+    assert answer["code"] == 200, (sample, answer)
+    return answer["data"]
 
 
 def hold_names(admin: Person) -> None:

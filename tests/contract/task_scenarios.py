@@ -23,7 +23,7 @@ from mangrove.tasks import file_copy
 from mangrove.tasks.leases import HEARTBEAT_SECONDS
 from tests import lambdas, servers
 from tests.contract import index_scenarios
-from tests.contract.scenarios import Person
+from tests.contract.scenarios import Person, lose_uploads
 from tests.recorder import Right
 
 LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
@@ -287,7 +287,9 @@ def sweep(admin: Person) -> None:
     admin.raw("settings/save", {"body": json.dumps([{"key": "task_retention_days", "value": "0"}])})
     stalled = stall_tasks(admin)
     store.put_object(Bucket=cloud.refs["Index"], Key="999/names.parquet", Body=b"of a storage that is no more")
+    lose_uploads(admin)
     cloud.get_function("SweepFunction")({})
+    check_no_parts(admin)
     assert "999" not in {
         one["Key"].partition("/")[0] for one in store.list_objects_v2(Bucket=cloud.refs["Index"])["Contents"]
     }

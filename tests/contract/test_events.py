@@ -86,6 +86,13 @@ ORDER = [
     "files/mkdir",
     "uploads/put",
     "uploads/form",
+    "uploads/get_direct_upload_info",
+    "uploads/multipart_init",
+    "uploads/multipart_sign",
+    "uploads/multipart_chunk",
+    "uploads/multipart_status",
+    "uploads/multipart_complete",
+    "uploads/multipart_abort",
     "files/list",
     "files/list_get",
     "files/get",
@@ -167,7 +174,6 @@ CODES = {  # envelope codes other than 200: tools that are not there, a made-up 
 MORE = {"download/begin"}  # states that are followed by waiting
 STATUS = {
     "downloads/d_get": 302,
-    "downloads/d_head": 302,
     "downloads/p_get": 206,
     "downloads/p_head": 206,
 }
@@ -215,6 +221,8 @@ class Values:
     def learn(self, name: str, data: Any) -> None:
         if name in ("auth/login", "auth/login_hash"):
             self.known["token"] = data["token"]
+        if name == "uploads/multipart_init":
+            self.known["upload_id"] = data["upload_id"]
         if name == "files/get":
             self.known["sign"] = data["sign"]
         if name == "files/archive_meta":
@@ -241,7 +249,13 @@ def run_samples(cloud: lambdas.Cloud) -> None:
         run(cloud, values, name)
     cloud.run_executions()
     assert list_names(cloud, values, "/files") == ["by tasks", "hello world.txt"]
-    assert list_names(cloud, values, "/files/by tasks") == ["letters", "downloaded.txt", "file", "letters.zip"]
+    assert list_names(cloud, values, "/files/by tasks") == [
+        "letters",
+        "downloaded.txt",
+        "file",
+        "in parts.txt",
+        "letters.zip",
+    ]
     assert list_names(cloud, values, "/files/by tasks/letters/1977") == ["hello.txt"]
     run(cloud, values, "auth/logout")
     assert run(cloud, values, "auth/me", code=401)["message"] == "token is invalidated"
@@ -287,6 +301,11 @@ def open_upload(cloud: lambdas.Cloud, values: Values) -> None:
     check_answer(values, "uploads/put", cloud.get_function_in("functions/api/uploads")(event))
 
 
+def begin_multipart(cloud: lambdas.Cloud, values: Values) -> None:
+    """Begin another upload in parts."""
+    run(cloud, values, "uploads/multipart_init")
+
+
 def upload_archive(cloud: lambdas.Cloud, values: Values) -> None:
     """Upload an archive that can be read."""
     content = io.BytesIO()
@@ -326,6 +345,7 @@ def name_index_task(cloud: lambdas.Cloud, values: Values) -> None:
 
 
 BEFORE: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample needs
+    "uploads/multipart_abort": begin_multipart,
     "files/archive_meta": upload_archive,
     "files/add_offline_download": allow_origin,
     "tasks/undone": open_upload,

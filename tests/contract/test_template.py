@@ -241,7 +241,11 @@ def test_no_function_has_a_right_it_does_not_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "written"),
-    [("SiteFunction", []), ("DownloadsFunction", []), ("UploadsFunction", ["Counters.Arn", "Tasks.Arn"])],
+    [
+        ("SiteFunction", []),
+        ("DownloadsFunction", []),
+        ("UploadsFunction", ["Counters.Arn", "Tasks.Arn", "Uploads.Arn"]),
+    ],
 )
 def test_functions_that_only_read_the_configuration_cannot_write_it(name: str, written: list[str]) -> None:
     found = [

@@ -11,16 +11,17 @@ from starlette.responses import RedirectResponse, Response
 from mangrove import runtime
 from mangrove.drivers.base import MakesThumbnails
 from mangrove.forwarding import forward_headers
-from mangrove.problems import NotSupported
+from mangrove.problems import NotSupported, TooLarge
 from mangrove.shares import Shares
 from mangrove.sources import find_source
+from mangrove.tasks import staged_downloads
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
 from mangrove.tree.links import Purpose
 from mangrove.web.address import BaseUrl, ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.gates import Anyone
-from mangrove.web.serving import serve_file, serve_image, serve_member
+from mangrove.web.serving import guess_mime, serve_file, serve_image, serve_member
 
 api = Api("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
@@ -65,7 +66,11 @@ async def _serve_bytes(request: Request, file: Download) -> Response:
     if proxy_url is not None and "d" not in request.query_params:
         return RedirectResponse(proxy_url, 302)
     forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
-    return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    try:
+        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    except TooLarge:
+        url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
+        return RedirectResponse(url, 302, headers=NO_STORE)
 
 
 class ThumbnailShares(Shares):
@@ -100,13 +105,18 @@ async def download(
     sign: str = "",
     type: str = "",
 ) -> Response:
-    """The bytes of a file, or a redirect to where the storage hands them out."""
+    """The bytes of a file, or a redirect to where the storage hands them out.
+
+    HEAD answers itself where that address ends some time: it is signed, and for GET alone.
+    """
     file = await authorize_download(full_path or path, sign)
     if type == "thumb":
         return await _serve_thumbnail(file, client_address)
     link = None if file.must_proxy else await file.get_link()
     if link is None:
         return await _serve_bytes(request, file)
+    if request.method == "HEAD" and link.lifetime is not None:
+        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
     url = base_url + link.url if link.url.startswith("/") else link.url
     return RedirectResponse(_forward_parameters(request, file, url), 302, headers=NO_STORE)
 

@@ -1,21 +1,30 @@
-"""Uploads: a raw body or a form, streamed into the storage."""
+"""Uploads: a raw body or a form, streamed into the storage; files in parts, and straight into a storage."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Set
 from typing import Any
+from urllib.parse import unquote
+
+from fastapi import Request
 
 from mangrove.drivers.base import Upload
-from mangrove.tasks import submit
+from mangrove.paths import check_name
+from mangrove.problems import BadRequest, Missing
+from mangrove.tasks import completion, multipart, submit, upload_sessions
 from mangrove.tree import access, uploads
 from mangrove.tree.access import PathAccess
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
+from mangrove.web import multipart as wire
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.dialects import Dialect, RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Writer
-from mangrove.web.incoming import Incoming, IncomingUpload
+from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
+from mangrove.web.multipart import Chunk, Init, UploadId
+from mangrove.web.serving import guess_mime
 
 api = Api("uploads")
 HEADERS = [
@@ -33,17 +42,25 @@ HEADERS = [
 FILE = {"type": "string", "format": "binary", "description": "The bytes"}
 
 
-def _describe_request(content_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """For the OpenAPI document: a request that no model binds."""
-    parameters = [
-        {"name": name, "in": "header", "required": name == "File-Path", "description": text, "schema": {"type": kind}}
-        for name, kind, text in HEADERS
-    ]
-    return {"parameters": parameters, "requestBody": {"required": True, "content": {content_type: {"schema": schema}}}}
+def _describe_headers(*headers: tuple[str, str, str], required: Set[str]) -> dict[str, Any]:
+    """For the OpenAPI document: headers that no signature binds."""
+    return {
+        "parameters": [
+            {"name": name, "in": "header", "required": name in required, "description": text, "schema": {"type": kind}}
+            for name, kind, text in headers
+        ]
+    }
 
 
-RAW = _describe_request("application/octet-stream", FILE)
-FORM = _describe_request("multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]})
+def _describe_body(content_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {content_type: {"schema": schema}}}}
+
+
+PUT = _describe_headers(*HEADERS, required={"File-Path"})
+RAW = PUT | _describe_body("application/octet-stream", FILE)
+FORM = PUT | _describe_body(
+    "multipart/form-data", {"type": "object", "properties": {"file": FILE}, "required": ["file"]}
+)
 
 
 async def _store(
@@ -70,6 +87,93 @@ async def form(who: Writer, incoming: Incoming, dialect: RequestDialect) -> Repl
     await uploads.refuse_form(target)
     target, _ = await uploads.prepare(target, incoming.overwrite)
     return await _store(target, incoming, *await incoming.open_form(), dialect)
+
+
+INIT = _describe_headers(
+    *(header for header in HEADERS if header[0] not in ("Content-Length", "As-Task")),
+    ("X-Chunk-Size", "integer", "Bytes of a chunk that the client wants; it gets what is possible there."),
+    required={"File-Path", "X-File-Size"},
+)
+ID = ("X-Upload-Id", "string", "The session.")
+CHUNK = _describe_headers(
+    ID,
+    ("X-Chunk-Index", "integer", "The number of the chunk, from 0."),
+    ("X-Chunk-Crc32", "string", "The CRC-32 of its bytes, highest byte first, in Base64; others are refused."),
+    required={"X-Upload-Id", "X-Chunk-Index"},
+) | _describe_body("application/octet-stream", FILE)
+COMPLETE = _describe_headers(ID, ("Password", "string", "As for `put`."), required={"X-Upload-Id"})
+ABORT = _describe_headers(ID, required={"X-Upload-Id"})
+DIRECT = _describe_headers(*(header for header in HEADERS if header[0] == "Overwrite"), required=set())
+
+
+@api.post("/api/fs/get_direct_upload_info", data_model=wire.DirectInfo, openapi_extra=DIRECT)
+async def get_direct_upload_info(who: Writer, body: wire.DirectReq, request: Request) -> Reply:
+    """Have the address to which the client sends a whole file itself; `not implement` where there is none."""
+    try:
+        path = unquote(body.path, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest("path is not valid Unicode") from None
+    folder = await access.at(who, path, body.password)
+    upload = Upload(body.file_size, time.time(), guess_mime(body.file_name))
+    overwrite = request.headers.get("overwrite", "") != "false"
+    signed = await multipart.sign_upload(folder.child(check_name(body.file_name)), upload, overwrite)
+    return ok(wire.format_direct(signed))
+
+
+@api.post("/api/fs/multipart/init", data_model=wire.UploadSnapshot, openapi_extra=INIT)
+async def init_multipart(who: Writer, incoming: Init) -> Reply:
+    """Begin an upload in chunks, or go on with one of the same file."""
+    target = await access.at(who, incoming.path, incoming.password)
+    multipart.require_enabled(target.settings)
+    progress, is_resumed = await multipart.begin(target, incoming.new)
+    return ok(wire.format_progress(progress) | {"resumed": is_resumed})
+
+
+@api.put("/api/fs/multipart/chunk", data_model=wire.UploadSnapshot, openapi_extra=CHUNK)
+async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
+    """Store one chunk, in any order; one that is sent again replaces what was there."""
+    session = await upload_sessions.load(who, incoming.upload_id)
+    body = read_body(incoming.request)
+    return ok(wire.format_progress(await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)))
+
+
+@api.post("/api/fs/multipart/sign", data_model=wire.SignedChunks)
+async def sign_chunks(who: Writer, body: wire.SignReq) -> Reply:
+    """Have the addresses to which the client sends chunks itself, each good for one chunk's size and CRC-32 alone."""
+    session = await upload_sessions.load(who, body.upload_id)
+    wanted = [(chunk.index, chunk.crc32) for chunk in body.chunks]
+    return ok(wire.format_signed(body.chunks, await multipart.sign(who, session, wanted)))
+
+
+@api.post("/api/fs/multipart/complete", data_model=wire.UploadSnapshot, openapi_extra=COMPLETE)
+async def complete_multipart(who: Writer, upload_id: UploadId, request: Request, dialect: RequestDialect) -> Reply:
+    """Make the file of its chunks; what is missing is named. Safe to be sent again."""
+    session = await upload_sessions.load(who, upload_id)
+    task = await completion.complete(who, session, request.headers.get("password", ""))
+    shown = wire.format_progress(await multipart.look(session))
+    return ok(shown | ({"task": dialects.format_created_task(task, dialect)} if task else {}))
+
+
+@api.get("/api/fs/multipart/status", data_model=wire.UploadSnapshot)
+async def get_multipart(who: Writer, upload_id: str = "", path: str = "", size: str = "") -> Reply:
+    """See an upload in chunks: by its id, or the newest one for a path and a size."""
+    if upload_id:
+        return ok(wire.format_progress(await multipart.look(await upload_sessions.load(who, upload_id))))
+    wanted = parse_size(size, "size")
+    if wanted is None:
+        raise BadRequest("upload_id, or path and size, are required")
+    progress = await multipart.find(await access.at(who, path), wanted)
+    if progress is None:
+        raise Missing("multipart upload session not found")
+    return ok(wire.format_progress(progress))
+
+
+@api.post("/api/fs/multipart/abort", data_model=wire.UploadSnapshot, openapi_extra=ABORT)
+async def abort_multipart(who: Writer, upload_id: UploadId) -> Reply:
+    """Give an upload up, with what is there of it."""
+    session = await upload_sessions.load(who, upload_id)
+    await completion.abort(who, session)
+    return ok(wire.format_progress(await multipart.look(session)))
 
 
 app = api.app

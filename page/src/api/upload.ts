@@ -15,52 +15,82 @@ export interface PutOptions {
   onprogress: (sent: number) => void
 }
 
-/**
- * Store a file at a path of the tree; folders that are missing are made. Throws Problem, and an aborted signal's reason.
- * An XMLHttpRequest, because `fetch` does not tell how much it has sent.
- */
-export function put(path: string, file: File, options: PutOptions): Promise<void> {
-  const { promise, resolve, reject } = makePromise()
+/** Store a file at a path of the tree; folders that are missing are made. Throws Problem, and an aborted signal's reason. */
+export async function put(path: string, file: File, options: PutOptions): Promise<void> {
   const { token } = caller
-  const { signal, password } = options
-  const request = new XMLHttpRequest()
-  request.open('PUT', '/api/fs/put')
-  request.responseType = 'json'
-  request.setRequestHeader('file-path', encodePath(path))
-  request.setRequestHeader('overwrite', String(options.overwrite))
-  request.setRequestHeader('last-modified', String(Math.max(0, file.lastModified)))
-  request.setRequestHeader('content-type', file.type || 'application/octet-stream')
-  if (token) request.setRequestHeader('authorization', token)
-  if (options.asTask) request.setRequestHeader('as-task', 'true')
-  if (options.sha256) request.setRequestHeader('x-file-sha256', options.sha256)
-  if (/^[\x20-\xff]+$/.test(password)) request.setRequestHeader('password', password) // more no header can say
-  request.upload.onprogress = (event) => options.onprogress(event.loaded)
-  request.onerror = () => reject(new Problem('offline'))
-  request.onabort = () => reject(signal.reason)
-  request.onload = () => {
-    const problem = readAnswer(request)
-    if (!problem) return resolve()
-    if (problem.kind === 'signedOut' && token && token === caller.token) caller.onSignedOut()
-    reject(problem)
+  const headers = describeFile(path, file, options)
+  if (token) headers.authorization = token
+  if (options.asTask) headers['as-task'] = 'true'
+  if (options.sha256) headers['x-file-sha256'] = options.sha256
+  readAnswer(await sendBytes({ method: 'PUT', url: '/api/fs/put', headers }, file, options), token)
+}
+
+/** The headers that say of a file where it goes and what it is. */
+export function describeFile(
+  path: string,
+  file: File,
+  { overwrite, password }: Pick<PutOptions, 'overwrite' | 'password'>,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    'file-path': encodePath(path),
+    overwrite: String(overwrite),
+    'last-modified': String(Math.max(0, file.lastModified)),
+    'content-type': file.type || 'application/octet-stream',
   }
-  signal.addEventListener('abort', () => request.abort(), { once: true })
-  if (signal.aborted) reject(signal.reason)
-  else request.send(file)
-  return promise
+  if (isHeader(password)) headers.password = password
+  return headers
 }
 
-function makePromise(): { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void } {
-  let resolve = () => {}
-  let reject: (reason: unknown) => void = () => {}
-  const promise = new Promise<void>((accept, refuse) => {
-    resolve = accept
-    reject = refuse
+/** Whether a header can say it. */
+export function isHeader(text: string): boolean {
+  return /^[\x20-\xff]+$/.test(text)
+}
+
+export interface BytesRequest {
+  method: string
+  url: string
+  headers: Record<string, string>
+}
+
+/**
+ * Send bytes, to the service or elsewhere; the answer whatever its status. Throws Problem when there is none, and an
+ * aborted signal's reason. An XMLHttpRequest, because `fetch` does not tell how much it has sent.
+ */
+export function sendBytes(
+  { method, url, headers }: BytesRequest,
+  body: Blob | ArrayBuffer,
+  { signal, onprogress }: Pick<PutOptions, 'signal' | 'onprogress'>,
+): Promise<XMLHttpRequest> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    request.open(method, url)
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
+    const abort = () => request.abort()
+    request.upload.onprogress = (event) => onprogress(event.loaded)
+    request.onerror = () => reject(new Problem('offline'))
+    request.onabort = () => reject(signal.reason)
+    request.onload = () => resolve(request)
+    request.onloadend = () => signal.removeEventListener('abort', abort)
+    signal.addEventListener('abort', abort, { once: true })
+    if (signal.aborted) reject(signal.reason)
+    else request.send(body)
   })
-  return { promise, resolve, reject }
 }
 
-function readAnswer(request: XMLHttpRequest): Problem | null {
-  const answer: { code: 200 } | Failure | null = request.response
-  if (typeof answer?.code !== 'number') return new Problem(request.status >= 500 ? 'broken' : 'offline')
+/** See that the service answers with success to what was sent with `token`. Throws Problem. */
+export function readAnswer(request: XMLHttpRequest, token: string): void {
+  const problem = findProblem(request)
+  if (problem?.kind === 'signedOut' && token && token === caller.token) caller.onSignedOut()
+  if (problem) throw problem
+}
+
+function findProblem({ responseText, status }: XMLHttpRequest): Problem | null {
+  let answer: { code: 200 } | Failure
+  try {
+    answer = JSON.parse(responseText)
+  } catch {
+    return new Problem(status >= 500 ? 'broken' : 'offline')
+  }
+  if (typeof answer?.code !== 'number') return new Problem(status >= 500 ? 'broken' : 'offline')
   return isSuccess(answer) ? null : new Problem(classify(answer.problem), answer.message, answer.code)
 }

@@ -94,7 +94,7 @@ export class UploadQueue {
     this.#start()
   }
 
-  /** Begin anew, from the first byte. */
+  /** Begin anew; of a large file only what the service does not have. */
   retry(uploads: readonly Upload[] = this.#all.filter(({ state }) => state === 'failed')): void {
     for (const upload of uploads) {
       if (!isFinished(upload) || this.#running.has(upload)) continue
@@ -156,12 +156,12 @@ export class UploadQueue {
     upload.state = 'running'
     this.#running.add(upload)
     try {
-      await send(upload, asTask, controller.signal, (sent) => {
+      const isHanded = await send(upload, asTask, controller.signal, (sent) => {
         this.speed.add(sent - upload.sent, performance.now())
         upload.sent = sent
         this.#show()
       })
-      upload.state = asTask && upload.file ? 'handed' : 'done'
+      upload.state = isHanded ? 'handed' : 'done'
       this.#telling.add(upload)
     } catch (thrown) {
       if (controller.signal.reason === 'pause') this.#enqueue(upload, true)

@@ -530,7 +530,7 @@ export const en = {
   uploads: {
     asTask: 'Let the service finish in the background',
     asTaskHint: 'It takes the files first and stores them afterwards: of use where a storage is slow.',
-    beginsAnew: 'A file that was under way begins anew.',
+    beginsAnew: 'A file that was under way begins anew. A large one goes on where it was.',
     byName: {
       dot: (name: string) => `“${name}” cannot be a name.`,
       empty: (_: string) => 'It has no name.',

@@ -518,7 +518,7 @@ export const zh: Texts = {
   uploads: {
     asTask: '由服务在后台完成',
     asTaskHint: '服务先接收文件，随后再存入：适合较慢的存储。',
-    beginsAnew: '正在上传的文件将重新开始。',
+    beginsAnew: '正在上传的文件将重新开始，大文件将从中断处继续。',
     byName: {
       dot: (name) => `“${name}”不能用作名称。`,
       empty: () => '没有名称。',

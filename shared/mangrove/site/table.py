@@ -8,7 +8,7 @@ from mangrove import __version__
 
 SINGLE, SITE, STYLE, PREVIEW, GLOBAL, OFFLINE, INDEX, SSO, LDAP, S3, FTP, TRAFFIC = range(12)
 PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
-SHARING, MULTIPART, WEBAUTHN = "sharing", "upload in parts", "WebAuthn"
+SHARING, WEBAUTHN = "sharing", "WebAuthn"
 SINGLE_SIGN_ON, LDAP_LOGIN, TRANSMISSION = "single sign-on", "LDAP", "Transmission"
 S3_SERVER, FTP_SERVER = "S3 server", "FTP server"
 
@@ -229,7 +229,7 @@ TABLE = (
     Setting("max_client_upload_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_server_download_speed", "number", "-1", TRAFFIC, PRIVATE),
     Setting("max_server_upload_speed", "number", "-1", TRAFFIC, PRIVATE),
-    Setting("multipart_enabled", "bool", "false", TRAFFIC, PUBLIC, absent=MULTIPART),
+    Setting("multipart_enabled", "bool", "true", TRAFFIC, PUBLIC),
     Setting(
         "multipart_chunk_size", "number", "10", TRAFFIC, PUBLIC, help="size in MB of one part of an upload in parts"
     ),

@@ -79,6 +79,15 @@ class Settings(Mapping[str, str]):
         return frozenset(part.strip().lower() for part in self._values[key].split(",") if part.strip())
 
     @cached_property
+    def multipart_enabled(self) -> bool:
+        return self._is_on("multipart_enabled")
+
+    @cached_property
+    def multipart_chunk_size(self) -> int:
+        """Bytes of a chunk, of a setting in MiB."""
+        return max(self._parse_number("multipart_chunk_size"), 1) << 20
+
+    @cached_property
     def token(self) -> str:
         """The permanent token; `""` means there is none."""
         return self._values["token"]

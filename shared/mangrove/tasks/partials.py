@@ -157,14 +157,14 @@ async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
     partial = run.cursor.partial
     if partial is None:
         return
-    if partial.stored is None and not await _try_abort(partial):
+    if partial.stored is None and not await try_abort(partial):
         content = partial.model_dump_json().encode()
         await staging.pin(ABANDONED)
         await staging.store(ABANDONED, token_hex(12), stream(content), Upload(len(content), time.time(), durable=True))
     run.cursor.partial = None
 
 
-async def _try_abort(partial: PartialFile) -> bool:
+async def try_abort(partial: PartialFile) -> bool:
     """Whether the parts are gone. An abort is silent about a storage that does not answer, so that is asked first."""
     try:
         async with _open_storage(partial.storage) as driver:
@@ -188,5 +188,5 @@ async def sweep_partials() -> None:
             continue
         content = await Endpoint(storage, staging.get_path(ABANDONED, entry.name)).read_range(0, entry.size or 0)
         is_old = entry.modified < time.time() - GIVE_UP_SECONDS
-        if await _try_abort(PartialFile.model_validate_json(content)) or is_old:
+        if await try_abort(PartialFile.model_validate_json(content)) or is_old:
             await staging.remove(ABANDONED, entry.name)

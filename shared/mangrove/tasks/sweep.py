@@ -1,10 +1,11 @@
-"""Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, ended sessions and
-counters."""
+"""Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, uploads that were
+given up, ended sessions and counters."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Set
 
 from mangrove import runtime
 from mangrove.drivers import base
@@ -19,6 +20,7 @@ from mangrove.site import snapshot
 from mangrove.tasks import machines, queue, staging
 from mangrove.tasks.kinds import KINDS
 from mangrove.tasks.partials import sweep_partials
+from mangrove.tasks.upload_sessions import sweep_sessions
 
 DAY = 24 * 3600  # seconds
 STALLED_SECONDS = 3600  # far longer than any wait of a machine
@@ -30,7 +32,7 @@ async def sweep() -> None:
     days = (await snapshot.fresh()).settings.task_retention_days
     await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY)
     await asyncio.to_thread(_restart_stalled, time.time())
-    await _remove_orphans(time.time() - ORPHAN_SECONDS)
+    await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
     await asyncio.to_thread(sessions.sweep)
@@ -57,11 +59,11 @@ def _restart_stalled(now: float) -> None:
             page = task_lists.list_unfinished(kind, page.following) if page.following else None
 
 
-async def _remove_orphans(before: float) -> None:
+async def _remove_orphans(before: float, kept: Set[str]) -> None:
     storage = await staging.driver()
     async for batch in storage.list(base.ROOT):
         for entry in batch:
-            if await _is_orphan(storage, entry, before):
+            if entry.name not in kept and await _is_orphan(storage, entry, before):
                 await staging.clear(entry.name)
 
 

@@ -67,7 +67,9 @@ class Download:
             found = await driver.link(self.located.path)
         except NotSupported:
             return None
-        return None if found.headers else Link(entry.url or found.url)
+        if found.headers:
+            return None
+        return Link(entry.url) if entry.url else Link(found.url, lifetime=found.lifetime)
 
     def get_down_proxy_url(self) -> str | None:
         """The address at the storage's download proxy, when it has one."""

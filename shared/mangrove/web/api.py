@@ -176,7 +176,6 @@ ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that i
 FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
 ABSENT = {
     "/api/admin/scan/": "scan",
-    "/api/fs/multipart/": "upload in parts",
     "/api/fs/torrent/": "torrents",
     "/api/public/share/": "sharing",
     "/api/share/": "sharing",

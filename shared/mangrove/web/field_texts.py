@@ -160,6 +160,7 @@ TEXTS = {
     "uid": "The id of a user.",
     "until": "Changed then or before: a date or a time as in RFC 3339, in UTC where it says nothing else.",
     "uri": "The address of the tool.",
+    "upload_id": "The session of an upload in chunks.",
     "url": "An address.",
     "urls": "Addresses to download; blank ones are passed over.",
     "used_space": "Bytes that are taken.",

@@ -37,21 +37,22 @@ class IncomingUpload:
         self.overwrite = headers.get("overwrite", "") != "false"
         self.as_task = headers.get("as-task", "") == "true"
         self.mime = headers.get("content-type", "") or guess_mime(self.path)
-        self.file_size = _parse_size(headers.get("x-file-size", ""), "X-File-Size")
-        self.length = _parse_size(headers.get("content-length", ""), "Content-Length")
+        self.file_size = parse_size(headers.get("x-file-size", ""), "X-File-Size")
+        self.length = parse_size(headers.get("content-length", ""), "Content-Length")
         self.modified = _parse_modified(headers.get("last-modified", ""))
         self.hashes = {
             kind: text for kind in HASHES if (text := _parse_digest(headers.get(f"x-file-{kind}", ""), kind))
         }
         if not config().on_one_machine and (self.length or 0) > LARGEST_CLOUD_ANSWER:
             raise TooLarge(
-                f"more than {LARGEST_CLOUD_ANSWER} bytes cannot be uploaded through the function: use a direct upload"
+                f"more than {LARGEST_CLOUD_ANSWER} bytes cannot be uploaded through the function: begin with "
+                "/api/fs/multipart/init"
             )
 
     def open_raw(self) -> tuple[AsyncIterator[bytes], Upload]:
         """The body as the file."""
         size = self.file_size if self.length is None else self.length
-        return _read_body(self.request), Upload(size, self.modified, self.mime)
+        return read_body(self.request), Upload(size, self.modified, self.mime)
 
     async def open_form(self) -> tuple[AsyncIterator[bytes], Upload]:
         """The part `file`, read up to its first byte."""
@@ -60,7 +61,7 @@ class IncomingUpload:
             raise Problem("the content type is not multipart/form-data")
         if not options.get(b"boundary"):
             raise Problem("the content type says no boundary")
-        part = FilePart(_read_body(self.request), options[b"boundary"])
+        part = FilePart(read_body(self.request), options[b"boundary"])
         mime = await part.read_headers() or guess_mime(self.path)
         return part.iter_bytes(), Upload(self.file_size, self.modified, mime)
 
@@ -76,7 +77,8 @@ def _parse_path(request: Request) -> str:
         raise BadRequest("File-Path is not valid Unicode") from None
 
 
-def _parse_size(text: str, name: str) -> int | None:
+def parse_size(text: str, name: str) -> int | None:
+    """Bytes that a header says; None for an empty text, BadRequest for what is no number."""
     size = parse_integer(text)
     if text and size is None:
         raise BadRequest(f"{name} is not a number of bytes")
@@ -99,7 +101,8 @@ def _parse_digest(text: str, kind: str) -> str:
     return text.lower()
 
 
-async def _read_body(request: Request) -> AsyncIterator[bytes]:
+async def read_body(request: Request) -> AsyncIterator[bytes]:
+    """The body as it arrives, as fast as clients may send."""
     async for chunk in throttle.limit_client_upload(request.stream()):
         if chunk:
             yield chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
+from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.download_client import LETTERS, MISSING, check_page, make_signature, make_url, read_key
 from tests.service import Client, Service
@@ -180,6 +182,19 @@ def test_a_storage_with_addresses_redirects_and_nobody_keeps_that(
         check_page(visitor.http.get(make_url("p", path, found["sign"])), 403, "proxy not allowed")
         missing = f"{mounted}/d/none"
         check_page(visitor.http.get(make_url("d", missing, make_signature(read_key(admin), missing))), 404, MISSING)
+
+
+def test_head_is_not_sent_to_an_address_that_is_signed_for_get(
+    s3: Callable[[], str], admin: Client, visitor: Client
+) -> None:
+    endpoint = s3()
+    with fixtures.mount(admin, "S3", addition=servers.s3_options(endpoint, servers.make_bucket(endpoint))) as mounted:
+        assert admin.put(f"{mounted}/f.txt", b"bytes")["code"] == 200
+        url = make_url("d", f"{mounted}/f.txt", admin.ok("/api/fs/get", path=f"{mounted}/f.txt")["sign"])
+        assert visitor.http.get(url).status_code == 302
+        head = visitor.http.head(url)
+        assert (head.status_code, head.headers["content-length"], head.content) == (200, "5", b"")
+        assert head.headers["etag"]
 
 
 def test_text_and_what_the_storage_wants_pass_through(service: Service, admin: Client, visitor: Client) -> None:

@@ -43,9 +43,7 @@ def test_a_storage_status_cannot_be_a_script(admin: Client) -> None:
     assert json.loads(row["addition"])["root_folder_path"] == options["root_folder_path"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/admin/scan/progress", "/api/fs/torrent/parse", "/api/share/list", "/api/fs/multipart/init"]
-)
+@pytest.mark.parametrize("path", ["/api/admin/scan/progress", "/api/fs/torrent/parse", "/api/share/list"])
 def test_what_this_version_does_not_have_says_so(admin: Client, path: str) -> None:
     for prefix, word in (("", "NotAvailable"), ("/openlist", None)):
         answer = admin.http.post(prefix + path).json()

@@ -131,7 +131,7 @@ TABLE: list[tuple[str, str, str, str | None, int, int]] = [
     ("max_client_upload_speed", "number", "", "-1", 11, 1),
     ("max_server_download_speed", "number", "", "-1", 11, 1),
     ("max_server_upload_speed", "number", "", "-1", 11, 1),
-    ("multipart_enabled", "bool", "", None, 11, 0),
+    ("multipart_enabled", "bool", "", "true", 11, 0),
     ("multipart_chunk_size", "number", "", "10", 11, 0),
     ("aria2_secret", "string", "", "", 5, 1),
     ("aria2_uri", "string", "", "http://localhost:6800/jsonrpc", 5, 1),

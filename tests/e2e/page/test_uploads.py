@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,57 @@ def test_the_queue_is_paused_continued_and_given_up(
     row.filter(has_text="7.txt").get_by_role("button", name="Upload 7.txt again").click()
     page.get_by_text("8 of 8 uploaded").wait_for()
     assert len(service.client().names(folder)) == 8
+
+
+@WIDE
+@pytest.mark.long
+def test_a_large_file_goes_on_after_a_reload_with_what_is_missing(
+    page: Any, service: Service, folder: str, tmp_path: Path, errors: list[str]
+) -> None:
+    admin = service.client()
+    rows = [{"key": "multipart_chunk_size", "value": "1"}]
+    assert admin.http.post("/api/admin/setting/save", json=rows).json()["code"] == 200
+    large, content = tmp_path / "large.bin", os.urandom((5 << 20) + 7)
+    large.write_bytes(content)
+    sent: list[str] = []
+
+    def pass_some(route: Any) -> None:
+        """Two chunks pass, the others wait."""
+        sent.append(route.request.headers["x-chunk-index"])
+        if len(sent) <= 2:
+            route.continue_()
+
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.route("**/api/fs/multipart/chunk", pass_some)
+    sign_in(page, f"/@{folder}")
+    choose(page, "Upload files", large)
+    query = {"path": f"{folder}/large.bin", "size": len(content)}
+    wait_until(lambda: len(sent) > 2 and _count_bytes(admin, query) == 2 << 20, page)
+    page.reload()
+    page.unroute("**/api/fs/multipart/chunk")
+    again: list[str] = []
+    page.on("request", lambda one: again.append(one.headers.get("x-chunk-index", "")))
+    sign_in(page, f"/@{folder}")
+    choose(page, "Upload files", large)
+    wait_until(lambda: admin.names(folder) == ["large.bin"], page)
+    assert sorted(filter(None, again)) == sorted({*"012345"} - {*sent[:2]})
+    assert admin.bytes(f"{folder}/large.bin").content == content
+    errors.clear()  # of what was broken off
+
+
+def _count_bytes(client: Client, query: dict[str, Any]) -> int:
+    """Bytes that the service has of an upload in parts."""
+    data = client.get("/api/fs/multipart/status", **query)["data"]
+    return data["received_bytes"] if data else 0
+
+
+def wait_until(holds: Callable[[], bool], page: Any) -> None:
+    """While the page goes on."""
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("it did not happen")
 
 
 @WIDE

@@ -169,7 +169,7 @@ def test_a_header_that_cannot_be_is_refused(on_one_machine: None, name: str, val
 def test_a_function_refuses_what_it_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, incoming, CLOUD)
     assert upload(content_length="4400000").length == 4_400_000
-    with pytest.raises(TooLarge, match="use a direct upload"):
+    with pytest.raises(TooLarge, match="begin with /api/fs/multipart/init"):
         upload(content_length="4400001")
 
 

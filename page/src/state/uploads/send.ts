@@ -3,29 +3,52 @@ import { join } from '../../api/paths'
 import { asProblem, Problem } from '../../api/problem'
 import { put } from '../../api/upload'
 import { passwords } from '../passwords'
+import { site } from '../site.svelte'
 import { addNumber } from './names'
+import { sendInParts } from './parts'
 import type { Fault, Upload } from './upload'
 
 const ASKED_FIRST = 4 * 2 ** 20 // bytes from which it is asked whether a name is taken before they are all sent in vain
+const TOO_LARGE = 413 // what a function of the cloud says of a body that is larger than it can take
 const HASHED = 16 * 2 ** 20 // bytes up to which a hash goes with a file: browsers hash only what is in memory at once
 
-/** Put one upload where it belongs. Throws Problem (`exists` when the name is taken), or the signal's reason. */
+/** Put one upload where it belongs, a large one in parts; whether a task of the service carries it on. Throws Problem
+ *  (`exists` when the name is taken), or the signal's reason. */
 export async function send(
   upload: Upload,
   asTask: boolean,
   signal: AbortSignal,
   onprogress: (sent: number) => void,
-): Promise<void> {
+): Promise<boolean> {
   const { file, folder, choice } = upload
-  if (!file) return makeFolder(folder, upload.name)
+  if (!file) {
+    await makeFolder(folder, upload.name)
+    return false
+  }
   const password = passwords.find(folder)
   if (choice === 'keepBoth') upload.storedAs = await findFreeName(folder, upload.name, password)
   else if (choice !== 'replace' && file.size >= ASKED_FIRST && (await isTaken(upload.path, password))) {
     throw new Problem('exists')
   }
+  const options = { overwrite: choice === 'replace', password, signal, onprogress }
+  const canSplit = site.isOn('multipart_enabled') && file.size > 0
+  if (canSplit && file.size > findChunkSize()) return sendInParts(upload.path, file, options)
   const sha256 = await hash(file)
   signal.throwIfAborted()
-  await put(upload.path, file, { overwrite: choice === 'replace', asTask, password, sha256, signal, onprogress })
+  try {
+    await put(upload.path, file, { ...options, asTask, sha256 })
+  } catch (thrown) {
+    if (canSplit && thrown instanceof Problem && thrown.code === TOO_LARGE) {
+      return sendInParts(upload.path, file, options)
+    }
+    throw thrown
+  }
+  return asTask
+}
+
+/** Bytes of a part as the site wants it. */
+function findChunkSize(): number {
+  return (Number(site.get('multipart_chunk_size')) || 10) * 2 ** 20
 }
 
 async function findFreeName(folder: string, name: string, password: string): Promise<string> {

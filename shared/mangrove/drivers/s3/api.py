@@ -21,6 +21,7 @@ from mangrove.problems import StorageProblem, Unreachable
 
 COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
+GLOBAL_ENDPOINT = "https://s3.amazonaws.com"  # of AWS
 READING = ("get_object", "head_object")
 PROBE_PAUSE = 1.0  # seconds between two questions whether a server that hung answers again
 CONFLICT_PAUSES = (0.1, 0.4, 1.6, 0.0)  # seconds before another attempt beside a conflicting request; 0.0: no more
@@ -40,6 +41,8 @@ class Api:
         self.client: Any = None
         self.copy_client: Any = None  # waits longer for an answer
         self.link_client: Any = None  # signs links
+        self._upload_client: Any = None  # signs uploads
+        self._taking = asyncio.Lock()
         self._http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
@@ -64,6 +67,19 @@ class Api:
         client = await self.run(partial(clients.take, key))
         self._keys.append(key)
         return client
+
+    async def take_upload_client(self) -> Any:
+        """The client that signs uploads, for the host that browsers can send to. On AWS that of the region: another one
+        may answer with a redirect, which no browser follows to another origin."""
+        options = self._options
+        async with self._taking:
+            if self._upload_client is None:
+                endpoint = parse_endpoint(options.direct_upload_host or "") or self.client.meta.endpoint_url
+                if endpoint == GLOBAL_ENDPOINT:
+                    endpoint = f"https://s3.{options.region or 'us-east-1'}.amazonaws.com"
+                with translate_errors():
+                    self._upload_client = await self._take(ClientKey.of(options, endpoint))
+        return self._upload_client
 
     async def stop(self) -> None:
         """Calls in flight go on, and may call again; the threads end when they are idle."""

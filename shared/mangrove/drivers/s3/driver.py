@@ -9,16 +9,18 @@ from functools import partial
 from typing import Any
 
 from mangrove.concurrency import gather_bounded
+from mangrove.config import config
 from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.direct import SignedRequest, StoredPart
 from mangrove.drivers.paging import EntriesPage
 from mangrove.drivers.refusals import refuse_existing, refuse_inside_itself
-from mangrove.drivers.s3 import copy, pages
+from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.conditions import Conditions
 from mangrove.drivers.s3.errors import translate_errors
 from mangrove.drivers.s3.links import remove_bucket, replace_host
-from mangrove.drivers.s3.objects import Objects, Part, make_entry
+from mangrove.drivers.s3.objects import Objects, Part, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
 from mangrove.drivers.s3.upload import StreamingUpload
@@ -201,6 +203,27 @@ class S3(Driver):
 
     async def abort(self, path: TreePath, token: str) -> None:
         await self._objects.abort(self.get_key(path), token)
+
+    @property
+    def offers_direct_uploads(self) -> bool:
+        """Where the option says so, and in the cloud in the buckets of the deployment, that its own role is for."""
+        is_own = not self.options.access_key_id and not config().on_one_machine
+        return self.options.enable_direct_upload or is_own
+
+    async def sign_upload(self, path: TreePath, upload: Upload) -> SignedRequest:
+        key = self._make_key(path)
+        if not upload.overwrite:
+            await refuse_existing(self.stat, path)
+        return await direct.sign_upload(self._objects, key, upload)
+
+    async def sign_part(self, path: TreePath, token: str, number: int, size: int, crc32: str) -> SignedRequest:
+        return await direct.sign_part(self._objects, self.get_key(path), token, number, size, crc32)
+
+    async def list_parts(self, path: TreePath, token: str) -> Sequence[StoredPart]:
+        return await direct.list_parts(self._objects, self.get_key(path), token)
+
+    def predict_etag(self, receipts: Sequence[str]) -> str:
+        return join_etags(list(map(Part.parse_receipt, receipts)))
 
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         if not isinstance(source, S3) or not self._can_copy_from(source):

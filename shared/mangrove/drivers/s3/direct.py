@@ -1,0 +1,66 @@
+"""Requests that a client sends to the bucket itself, and the parts that arrived that way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mangrove.drivers.base import Upload
+from mangrove.drivers.direct import SignedRequest, StoredPart
+from mangrove.drivers.s3.checksums import Kind
+from mangrove.drivers.s3.conditions import ABSENT
+from mangrove.drivers.s3.errors import translate_errors
+from mangrove.drivers.s3.objects import Objects, Part
+
+LIFETIME = 900  # seconds in which a signed request has to begin
+LIST_PAGE = 1000  # parts that a server lists at once
+
+
+async def sign_upload(objects: Objects, key: str, upload: Upload) -> SignedRequest:
+    """A PUT of a whole object; without `overwrite` the server refuses it where the key is taken, if it can do that."""
+    assert upload.size is not None
+    headers = {"content-type": upload.mime}
+    arguments: dict[str, Any] = {"Key": key, "ContentLength": upload.size, "ContentType": upload.mime}
+    if not upload.overwrite and (await objects.conditions.ask()).puts:
+        arguments |= ABSENT
+        headers["if-none-match"] = "*"
+    return await _sign(objects, "put_object", arguments, headers)
+
+
+async def sign_part(objects: Objects, key: str, upload_id: str, number: int, size: int, crc32: str) -> SignedRequest:
+    """A PUT of one part. A server that is known not to verify CRC-32 gets the size alone."""
+    arguments = {"Key": key, "UploadId": upload_id, "PartNumber": number, "ContentLength": size}
+    headers = {}
+    if objects.integrity.kind is Kind.CRC32:
+        arguments["ChecksumCRC32"] = crc32
+        headers["x-amz-checksum-crc32"] = crc32
+    return await _sign(objects, "upload_part", arguments, headers)
+
+
+async def _sign(
+    objects: Objects, operation: str, arguments: Mapping[str, Any], headers: Mapping[str, str]
+) -> SignedRequest:
+    api = objects.api
+    client = await api.take_upload_client()
+    query = {"Bucket": api.bucket, **arguments}
+    with translate_errors():
+        url = await api.run(partial(client.generate_presigned_url, operation, Params=query, ExpiresIn=LIFETIME))
+    return SignedRequest("PUT", url, headers, LIFETIME)
+
+
+async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[StoredPart]:
+    """The parts of an upload as the server has them; NotFound when it does not know the upload."""
+    found: list[StoredPart] = []
+    marker = 0
+    while True:
+        answer = await objects.api(
+            "list_parts", Key=key, UploadId=upload_id, MaxParts=LIST_PAGE, PartNumberMarker=marker
+        )
+        for one in answer.get("Parts", ()):
+            part = Part(one["Size"], one["ETag"], one.get("ChecksumCRC32", ""))
+            found.append(StoredPart(one["PartNumber"], one["Size"], part.format_receipt()))
+        following = int(answer.get("NextPartNumberMarker") or 0)
+        if not answer.get("IsTruncated") or following <= marker:
+            return found
+        marker = following
