@@ -44,6 +44,7 @@ Problem                      500  the base: its message is fit for the user
 ├── RecordsUnavailable       500  the records could not be read or written; worth a retry
 ├── RecordMissing            500  there is no such record [records.base]
 ├── RecordRefused            500  the engine never takes such a record: it is too large [records.base]
+├── SealBroken               500  a secret in a record, or the key that opens it, cannot be read [records.crypto]
 ├── NewerSchema              500  the records are of a version that is not known here [records.schema]
 ├── UntrustedSchema          500  what the records say about their version is not ours [records.schema]
 ├── NameTaken                500  another record has the unique name [records.base]
