@@ -77,7 +77,7 @@ class TaskClient:
         """All tasks of a kind, the oldest first, when none is left undone."""
         wait_until(lambda: not self.client.get(f"/openlist/api/task/{kind}/undone")["data"], seconds)
         rows: list[Row] = self.client.get(f"/openlist/api/task/{kind}/done")["data"]
-        return rows
+        return sorted(rows, key=lambda row: str(row["start_time"]))
 
     def list_staged(self) -> set[str]:
         """The paths of all files in staging, as seen from there."""

@@ -20,7 +20,7 @@ from tests.contract.api.fixtures import check_failure
 from tests.contract.api.multipart_client import MIB, MultipartClient, format_crc32
 from tests.contract.api.task_client import wait_until
 from tests.contract.api.upload_client import read_stored
-from tests.service import Client, Service
+from tests.service import Client, Service, run_service
 
 CONTENT = os.urandom(2 * MIB + 77)
 CHUNKS = [CONTENT[start : start + MIB] for start in range(0, len(CONTENT), MIB)]
@@ -28,6 +28,18 @@ SNAPSHOT = {
     "upload_id", "state", "attempt", "path", "size", "chunk_size", "total_chunks", "received", "received_bytes",
     "frontier", "storage_progress", "direct",
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One of its own: uploads that are not completed leave what they have in staging, at which other tests look."""
+    with run_service(tmp_path_factory.mktemp("multipart") / "data") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def admin(service: Service) -> Client:
+    return service.client()
 
 
 @pytest.fixture

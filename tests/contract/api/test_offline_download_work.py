@@ -371,7 +371,6 @@ def test_a_killed_service_goes_on_with_the_next_part(tmp_path: Path, web: Origin
 def test_what_cannot_be_had_fails_in_the_end_and_says_why(unlucky: TaskClient) -> None:
     short, closed = sorted(unlucky.wait_for_all(KIND, 50), key=lambda row: row["name"].endswith("closed"))
     assert (short["state"], closed["state"]) == (7, 7)
-    # the last try decides, which a busy machine may answer too late
-    assert short["error"] in ("127.0.0.1: the connection broke off", "127.0.0.1: no connection")
-    assert closed["error"] == "127.0.0.1: no connection"
+    # the last try decides: a busy machine may be too late for it, and another server may have the closed port by then
+    assert {short["error"], closed["error"]} <= {"127.0.0.1: the connection broke off", "127.0.0.1: no connection"}
     assert unlucky.wait_for_all(TRANSFER) == [] and read_files(unlucky.disk) == {}

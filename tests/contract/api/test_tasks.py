@@ -320,4 +320,7 @@ def test_lists_come_in_pages_where_they_are_asked_for(transfers: TransferClient)
             assert transfers.client.get(base, page=bad)["code"] == 400
     for id in made:
         transfers.wait_for("copy", id)
-    assert [row["id"] for row in transfers.client.get("/api/task/copy/done", page=2, per_page=4)["data"]] == made[4:]
+    pages = [transfers.client.get("/api/task/copy/done", page=page, per_page=4)["data"] for page in (1, 2)]
+    assert list(map(len, pages)) == [4, 1]
+    ends = [row["end_time"] for page in pages for row in page]
+    assert ends == sorted(ends, reverse=True) and {row["id"] for page in pages for row in page} == set(made)

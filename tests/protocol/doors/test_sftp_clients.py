@@ -129,7 +129,9 @@ def test_paramiko_reads_writes_and_asks_for_checksums(place: Place, ann: str) ->
     content = os.urandom(700_000)
     with servers.moto_s3() as endpoint, _connect_paramiko(place, ann) as client:
         addition = servers.s3_options(endpoint, servers.make_bucket(endpoint))
-        place.admin.ok("/api/admin/storage/create", mount_path="/bucket", driver="S3", addition=json.dumps(addition))
+        made = place.admin.ok(
+            "/api/admin/storage/create", mount_path="/bucket", driver="S3", addition=json.dumps(addition)
+        )
         with client.open("/bucket/in", "wb") as file:
             file.set_pipelined(True)
             file.write(content)
@@ -146,6 +148,7 @@ def test_paramiko_reads_writes_and_asks_for_checksums(place: Place, ann: str) ->
         with pytest.raises(OSError):
             client.utime("/bucket/in", (1, 1))  # a bucket keeps no such times
         client.remove("/bucket/in")
+        place.admin.ok("/api/admin/storage/delete", params={"id": made["id"]})
 
 
 @contextmanager

@@ -174,6 +174,7 @@ def test_connections_that_nobody_signs_in_on_give_way_the_oldest_first(place: Pl
             await asyncio.wait_for(newest.read(), 0.5)
         for _, writer in idle:
             writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in idle), return_exceptions=True)
 
     asyncio.run(work())
 
