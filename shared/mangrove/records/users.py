@@ -179,6 +179,8 @@ def list_page(start: int, size: int | None) -> tuple[list[User], int]:
         return found[start:], len(found)
     others = sorted(id for role in OTHER_ROLES for id in iter_ids(role))
     total = count(NORMAL)[0] + len(others)
+    if start >= total:
+        return [], total
     passed, last = count(NORMAL, most=max(min(start, total) - len(others), 0))
     passed += bisect_right(others, last)
     normal = iter_ids(NORMAL, last, min(size + len(others), MOST_AT_ONCE))
