@@ -20,6 +20,7 @@ NOTED_ABOVE = {
     "mangrove.tree.transfers._move": "_execute",
     "mangrove.tree.transfers._copy": "_execute",
     "mangrove.tasks.batches._copy_directly": "tasks.transfer._copy_on, around each batch",
+    "mangrove.tasks.completion._finish": "_complete_direct; elsewhere the file is in staging",
     "mangrove.tasks.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",
     "mangrove.tasks.endpoints.remove_unchanged": "tasks.transfer._copy_on",
     "mangrove.tasks.file_copy._copy_within": "tasks.transfer._copy_on",

@@ -248,6 +248,16 @@ async def a_missing_folder_is_no_surprise_to_removals_of_empty_ones(driver: Any)
     assert await names(driver, "/") == []
 
 
+@needs(base.SetsTimes, FILES, base.MakesDirectories)
+async def files_and_folders_get_the_times_they_are_given(driver: Any) -> None:
+    await make_tree(driver, ["/d"], ["/d/f"])
+    for path, modified in (("/d/f", 1_500_000_000.5), ("/d", 1_400_000_000.0), ("/d/f", 0.0)):
+        await driver.set_modified(P(path), modified)
+        assert (await driver.stat(P(path))).modified == modified
+    await fails(driver.set_modified(P("/d/none"), 1.0), NotFound)
+    await check_file(driver, "/d/f", b"/d/f")
+
+
 @needs(base.MakesDirectories)
 async def folders_are_made_by_many_at_once(driver: Any) -> None:
     await asyncio.gather(*(driver.makedirs(P(f"/a/b/c/{number % 4}")) for number in range(16)))
