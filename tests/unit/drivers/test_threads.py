@@ -31,6 +31,7 @@ class Storage:
         self.back = threading.Event()
         self.back.set()
         self.probed = 0
+        self.begun = 0
         self.ended = list[bool]()
 
     def probe(self) -> None:
@@ -38,6 +39,7 @@ class Storage:
         self.back.wait()
 
     def call(self) -> str:
+        self.begun += 1
         self.back.wait()
         self.ended.append(is_given_up())
         return "done"
@@ -241,9 +243,12 @@ def test_cancelled_calls_that_hang_are_noticed_too(storage: Storage) -> None:
     async def go() -> None:
         pool = StorageThreads("abandoned", storage.probe)
         storage.back.clear()
-        for _ in range(threads.THREADS):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(pool.run(storage.call), 0.01)
+        for number in range(threads.THREADS):
+            call = asyncio.ensure_future(pool.run(storage.call))
+            await wait_until(lambda number=number: storage.begun > number)  # type: ignore[misc]
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
         with pytest.raises(Unreachable):
             await asyncio.wait_for(pool.run(int), DEADLINE)
 
