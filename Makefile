@@ -53,7 +53,7 @@ undeploy: named .venv-build/ready
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
 
-# SEEDS: how many (8 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
+# SEEDS: how many (4 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
 crash: export SOAK_SECONDS ?= 20
 crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
 	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)

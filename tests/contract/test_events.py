@@ -232,6 +232,7 @@ class Values:
                 self.known["tid"] = (data[key] if isinstance(data[key], dict) else data[key][0])["id"]
 
 
+@pytest.mark.long
 def test_samples_run_through_the_functions(cloud: lambdas.Cloud) -> None:
     run_samples(cloud)
 

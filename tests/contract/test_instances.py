@@ -12,7 +12,7 @@ import pytest
 from tests import lambdas
 from tests.contract.test_events import EVENTS
 
-pytestmark = pytest.mark.xdist_group("instances")  # one deployment of its own
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("instances")]  # one deployment of its own
 
 SECONDS = 2.0
 SLACK = 0.5

@@ -20,6 +20,9 @@ from tests.interpreters import Interpreter, run_here, start_moto
 from tests.origin import Origin
 from tests.task_env import ALL_RIGHTS, Before, Bucket, Disk, TaskEnv, calls
 
+pytestmark = pytest.mark.long
+
+
 PART = 5 << 20  # bytes; what S3 takes as the least
 LARGE = bytes(range(256)) * (4 * PART // 3 // 256)
 PIECE = 64 << 10

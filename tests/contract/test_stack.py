@@ -12,7 +12,10 @@ import pytest
 from mangrove.local import template
 
 SAM = template.ROOT / ".venv-build" / "bin" / "python"
-pytestmark = pytest.mark.skipif(not SAM.exists(), reason="`make build` installs what transforms the template")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not SAM.exists(), reason="`make build` installs what transforms the template"),
+]
 
 ROUTES, RESOURCES = 250, 450  # AWS takes 300 and 500
 ENVIRONMENT_BYTES = 4096

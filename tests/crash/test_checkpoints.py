@@ -133,8 +133,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "settle.done": ALL,
 }
 USUAL = (  # those that `make test` has
-    "queue.opened", "step.worked", "copy.part", "copy.finished", "move.removed", "download.part", "extract.member",
-    "settle.cleaned",
+    "queue.opened", "copy.part", "move.removed", "download.part", "extract.member",
 )  # fmt: skip
 CASES = [
     pytest.param(name, scene, marks=() if name in USUAL else pytest.mark.long)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("crash")  # two services at once are enough
 PACKS = 17  # in one test
 PACK = 3
 LANES = 2  # services at once, each with packs of its own
-COUNT = int(os.environ.get("SEEDS", "8"))
+COUNT = int(os.environ.get("SEEDS", "4"))
 ONLY = [int(seed) for seed in os.environ.get("SEED", "").split(",") if seed]
 
 Pack = list[int]

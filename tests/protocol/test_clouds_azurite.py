@@ -27,6 +27,7 @@ from tests.servers.relay import Relay, relay
 
 P = TreePath
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.driver("AzureBlob", "azurite"),
     pytest.mark.xdist_group("azurite"),
     pytest.mark.skipif(bool(azurite.MISSING), reason=azurite.MISSING),

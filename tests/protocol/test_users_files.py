@@ -12,6 +12,9 @@ import pytest
 from tests.contract.api.upload_client import send
 from tests.protocol.places import Place, own_names, wait_for_task
 
+pytestmark = pytest.mark.long
+
+
 MODIFIED = 1_577_934_245  # seconds since the epoch, in 2020
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 ODD_NAMES = (

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import pytest
 from PIL import Image
 
 from tests.contract.api import fixtures
@@ -16,6 +17,9 @@ from tests.contract.api.task_client import wait_until
 from tests.protocol import places
 from tests.protocol.places import Place
 from tests.service import Client
+
+pytestmark = pytest.mark.long
+
 
 SPACE = {"Local", "SFTP", "SMB", "Crypt"}  # the drivers whose protocol tells it, on the servers here
 

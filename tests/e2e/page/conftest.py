@@ -18,7 +18,12 @@ AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {"wide": (1280, 800), "phone": (390, 844)}
 
 
-ALSO_ON_PHONES = ("test_journey",)  # in `make test`; all others are in `make crash`
+USUAL = (
+    "test_journey",
+    "test_changes",
+    "test_uploads",
+    "test_hostile",
+)  # in `make test`; all others are in `make crash`
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.path).parent == Path(__file__).parent:
             item.add_marker(pytest.mark.xdist_group(f"page {item.path.stem}"))
-            if "phone" in item.name and item.path.stem not in ALSO_ON_PHONES:
+            if item.path.stem not in USUAL or ("phone" in item.name and item.path.stem != USUAL[0]):
                 item.add_marker(pytest.mark.long)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
