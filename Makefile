@@ -1,4 +1,4 @@
-# Eight targets are the whole vocabulary; each sets up what it needs.
+# These targets are the whole vocabulary: serve test check build deploy undeploy bench crash; each sets up what it needs.
 .PHONY: serve test check build deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
