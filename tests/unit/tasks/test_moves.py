@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
+from mangrove.drivers.local import copy
 from mangrove.drivers.local.driver import Local
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
@@ -187,6 +188,25 @@ def test_of_a_batch_what_changed_meanwhile_stays_and_fails_by_name(
     assert "c: file exists" in error
     assert source.files() == {"tree/b": b"newer", "tree/c": b"old"}
     assert target.files() == {"tree/a": b"old", "tree/c": b"theirs"}
+
+
+def test_what_changes_between_the_look_and_the_copy_is_not_copied(
+    task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = task_env.disk(), task_env.disk()
+    source.put("tree/b", b"old")
+    make_batching(task_env, target)
+    task = task_env.move(source.mount, target.mount, "tree")
+    look = copy.FileCopier._refuse_existing
+
+    def look_then_change(copier: copy.FileCopier, path: TreePath, overwrite: bool) -> None:
+        look(copier, path, overwrite)
+        source.put("tree/b", b"newer")
+
+    monkeypatch.setattr(copy.FileCopier, "_refuse_existing", look_then_change)
+    task_env.run(task)
+    assert "b: the source changed while it was copied" in task_env.view(task)[1]
+    assert (source.files(), target.files()) == ({"tree/b": b"newer"}, {})
 
 
 @pytest.mark.parametrize(("durability", "durable"), [("file", True), ("process", False)])

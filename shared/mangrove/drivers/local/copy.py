@@ -60,7 +60,8 @@ class FileCopier:
             with open_file(self._root, path) as handle:
                 self._refuse_existing(target, overwrite)
                 with self._root.open_target(target) as (folder, name):
-                    copied = self._copy_file(self._root, handle, folder, target, overwrite)
+                    status = os.fstat(handle)
+                    copied = self._copy_file(self._root, handle, status, folder, target, overwrite)
                     self._commit(copied, folder, name, durable)
         else:
             raise StorageProblem("cannot copy a device")
@@ -80,8 +81,12 @@ class FileCopier:
 
     def _copy_one(self, source: Root, file: CopyRequest) -> StorageProblem | None:
         try:
-            with self._open_request(source, file) as handle, self._root.open_target(file.target) as (folder, name):
-                self._commit(self._copy_file(source, handle, folder, file.target, file.overwrite), folder, name)
+            with (
+                self._open_request(source, file) as (handle, status),
+                self._root.open_target(file.target) as (folder, name),
+            ):
+                copied = self._copy_file(source, handle, status, folder, file.target, file.overwrite)
+                self._commit(copied, folder, name)
         except StorageProblem as problem:
             return problem
         return None
@@ -92,8 +97,11 @@ class FileCopier:
         copies: dict[int, CopiedFile] = {}
         for index, file in enumerate(files):
             try:
-                with self._open_request(source, file) as handle, self._root.open_target(file.target) as (folder, _):
-                    copies[index] = self._copy_file(source, handle, folder, file.target, file.overwrite)
+                with (
+                    self._open_request(source, file) as (handle, status),
+                    self._root.open_target(file.target) as (folder, _),
+                ):
+                    copies[index] = self._copy_file(source, handle, status, folder, file.target, file.overwrite)
             except StorageProblem as problem:
                 results[index] = problem
         try:
@@ -118,13 +126,14 @@ class FileCopier:
         return results
 
     @contextmanager
-    def _open_request(self, source: Root, file: CopyRequest) -> Iterator[int]:
-        """A handle of the file that is to be copied; Changed when it is another one by now."""
+    def _open_request(self, source: Root, file: CopyRequest) -> Iterator[tuple[int, os.stat_result]]:
+        """A handle of the file that is to be copied, and its status; Changed when it is another one by now."""
         with open_file(source, file.source) as handle:
-            if not is_same(os.fstat(handle), Entry("", file.size, file.modified, False, etag=file.etag)):
+            status = os.fstat(handle)
+            if not is_same(status, Entry("", file.size, file.modified, False, etag=file.etag)):
                 raise Changed("the source changed since the task began")
             self._refuse_existing(file.target, file.overwrite)
-            yield handle
+            yield handle, status
 
     def _refuse_existing(self, target: TreePath, overwrite: bool) -> None:
         """A look before the bytes are copied for nothing; what counts is what is there when the copy gets its name."""
@@ -141,14 +150,18 @@ class FileCopier:
             os.mkdir(name, self._root.limit_mode(0o777), dir_fd=folder)
         self._durability.forget(target)
 
-    def _copy_file(self, root: Root, source: int, folder: int, target: TreePath, overwrite: bool) -> CopiedFile:
-        """Copy an open file of `root` with its times into the folder of its target; refused when it changes then."""
-        status, part = os.fstat(source), make_part_name()
+    def _copy_file(
+        self, root: Root, source: int, status: os.stat_result, folder: int, target: TreePath, overwrite: bool
+    ) -> CopiedFile:
+        """Copy an open file of `root` with its times into the folder of its target; refused when it is no longer what
+        `status` says once it is copied."""
+        part = make_part_name()
         mode = self._root.limit_mode(root.extend_mode(stat.S_IMODE(status.st_mode)))
         copied = tmpfile.create(folder, part, mode)
         try:
             self._copy_bytes(source, copied, status.st_size)
-            if os.fstat(source).st_mtime_ns != status.st_mtime_ns:
+            now = os.fstat(source)
+            if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
                 raise Changed("the source changed while it was copied")
             os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
         except BaseException:
