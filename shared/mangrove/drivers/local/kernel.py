@@ -9,6 +9,9 @@ import platform
 from typing import Any
 
 RENAME_NOREPLACE = 1
+_OPENAT2 = 437  # the number of the call, on every processor; the C library has no function for it
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_BENEATH = 0x08
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ON_THIS_MACHINE = frozenset({
     0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x858458F6, 0xF2F52010, 0x2FC12FC1, 0x794C7630,  # ext, XFS, Btrfs,
@@ -32,6 +35,24 @@ _SYNCFS = _find("syncfs", ctypes.c_int)
 _FSTATFS = _find("fstatfs", ctypes.c_int, ctypes.c_void_p)
 
 
+class _OpenHow(ctypes.Structure):
+    """`struct open_how` of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def _find_openat2() -> Any:
+    """The call, if this is Linux; what the kernel answers is known when it is made."""
+    if platform.system() != "Linux" or (syscall := getattr(_LIBC, "syscall", None)) is None:
+        return None
+    syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
+    syscall.restype = ctypes.c_long
+    return syscall
+
+
+_SYSCALL = _find_openat2()
+
+
 def _check(result: int) -> None:
     if result:
         number = ctypes.get_errno()
@@ -46,6 +67,22 @@ def rename_noreplace(old: str, new: str, source: int, folder: int) -> None:
     if _RENAMEAT2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _check(_RENAMEAT2(source, os.fsencode(old), folder, os.fsencode(new), RENAME_NOREPLACE))
+
+
+def open_beneath(folder: int, path: str, flags: int) -> int:
+    """A handle of what is at the relative `path` below an open folder; links are followed unless one leads out of it.
+
+    OSError with EXDEV for a link that leads out, or has an absolute target; with ENOSYS before Linux 5.6, elsewhere and
+    where a sandbox does not know the call (some of them answer EPERM); with EAGAIN when folders were renamed meanwhile.
+    """
+    if _SYSCALL is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    handle: int = _SYSCALL(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    if handle < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return handle
 
 
 def can_sync_file_system() -> bool:

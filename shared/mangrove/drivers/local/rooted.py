@@ -1,7 +1,8 @@
 """Local paths that cannot leave their root, whatever symbolic links exist or appear below it.
 
-A path is resolved first, refused when it ends outside, then opened folder by folder without following links: a
-folder that is replaced by a link in between causes an error and is never followed.
+The kernel opens what lies below the root and refuses links that lead out, in one step (openat2). Where it cannot, or
+a link has an absolute target, a path is resolved first, refused when it ends outside, then opened folder by folder
+without following links: a folder that is replaced by a link in between causes an error and is never followed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from mangrove.config import config
+from mangrove.drivers.local import kernel
 from mangrove.drivers.threads import is_given_up
 from mangrove.paths import TreePath
 from mangrove.problems import (
@@ -28,7 +30,14 @@ from mangrove.problems import (
 )
 
 Segments = tuple[str, ...]  # of a path below the root, links resolved
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_PATH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+_NOT_SAID = (
+    errno.EXDEV, errno.ELOOP,  # links that lead out, or to themselves, or have an absolute target
+    errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.E2BIG,  # the call is not there, or folders were renamed meanwhile
+    errno.ENAMETOOLONG,  # of the whole path; its segments may be fine
+)  # fmt: skip
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOENT: (NotFound, None),
     errno.ENOTDIR: (NotFound, None),
@@ -102,27 +111,43 @@ class Root:
             raise NotFound
         return tuple(real[len(self.real.rstrip("/")) + 1 :].split("/"))
 
-    def _open_folder(self, segments: Segments) -> int:
-        handle = os.open(self.real, _FOLDER)
+    def _open_beneath(self, path: TreePath, flags: int) -> int | None:
+        """A handle of what `path` leads to; None where the kernel does not say that it is below the root."""
+        root = os.open(self.real, _PATH | os.O_DIRECTORY)
+        try:
+            return kernel.open_beneath(root, path[1:] or ".", flags)
+        except OSError as error:
+            if error.errno in _NOT_SAID:
+                return None
+            raise
+        finally:
+            os.close(root)
+
+    def _walk(self, segments: Segments) -> int:
+        """A handle of a folder that `resolve` found."""
+        handle = os.open(self.real, _FOLDER | os.O_NOFOLLOW)
         for segment in segments:
             try:
-                below = os.open(segment, _FOLDER, dir_fd=handle)
+                below = os.open(segment, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
             finally:
                 os.close(handle)
             handle = below
         return handle
 
+    def _open_folder(self, path: TreePath) -> int:
+        try:
+            handle = self._open_beneath(path, _FOLDER)
+            return self._walk(self.resolve(path)) if handle is None else handle
+        except NotADirectoryError:
+            if not stat.S_ISDIR(self.stat(path).st_mode):
+                raise NotAFolder from None
+            raise
+
     @contextmanager
     def open_folder(self, path: TreePath) -> Iterator[int]:
         """A handle of the folder `path`; NotFound, or NotSupported when it is a file."""
         with translate_errors():
-            segments = self.resolve(path)
-            try:
-                handle = self._open_folder(segments)
-            except NotADirectoryError:
-                if self.stat(path) is not None:
-                    raise NotAFolder from None
-                raise
+            handle = self._open_folder(path)
             try:
                 check_wanted()
                 yield handle
@@ -133,7 +158,7 @@ class Root:
     def open_real_folder(self, segments: Segments) -> Iterator[int]:
         """A handle of a folder that `resolve` found."""
         with translate_errors():
-            handle = self._open_folder(segments)
+            handle = self._walk(segments)
             try:
                 yield handle
             finally:
@@ -149,44 +174,79 @@ class Root:
     def open_target(self, path: TreePath) -> Iterator[tuple[int, str]]:
         """As `open_parent`, with links resolved: where the bytes are or are to be; Forbidden when that is outside."""
         with translate_errors():
-            try:
-                segments = self.resolve(path)
-            except NotFound:
-                raise Forbidden from None
-            handle = self._open_folder(segments[:-1])
+            handle, name = self._open_target(path)
             try:
                 check_wanted()
-                yield handle, segments[-1] if segments else "."
+                yield handle, name
             finally:
                 os.close(handle)
+
+    def _open_target(self, path: TreePath) -> tuple[int, str]:
+        handle = self._open_beneath(path.parent, _FOLDER)
+        if handle is not None:
+            try:
+                is_final = path == "/" or not _is_link(path.name, handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            if is_final:
+                return handle, path.name or "."
+            os.close(handle)
+        try:
+            segments = self.resolve(path)
+        except NotFound:
+            raise Forbidden from None
+        return self._walk(segments[:-1]), segments[-1] if segments else "."
 
     def open(self, path: TreePath) -> int:
         """A handle for reading the regular file `path`; NotSupported for a folder or a device."""
         with translate_errors():
-            segments = self.resolve(path)
-            if not segments:
-                raise NotAFile
-            handle = self._open_folder(segments[:-1])
-            try:
-                found = os.open(segments[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
-            finally:
-                os.close(handle)
+            found = self._open_beneath(path, _FILE)
+            if found is None:
+                found = self._walk_to(path, _FILE | os.O_NOFOLLOW)
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 os.close(found)
                 raise NotAFile
             return found
 
+    def _walk_to(self, path: TreePath, flags: int) -> int:
+        """As `_open_beneath`, folder by folder."""
+        segments = self.resolve(path)
+        if not segments:
+            return os.open(self.real, flags)
+        handle = self._walk(segments[:-1])
+        try:
+            return os.open(segments[-1], flags, dir_fd=handle)
+        finally:
+            os.close(handle)
+
     def stat(self, path: TreePath) -> os.stat_result:
         """The status of what `path` leads to; NotFound when that is nothing or outside."""
         with translate_errors():
-            segments = self.resolve(path)
-            if not segments:
-                return os.stat(self.real)
-            handle = self._open_folder(segments[:-1])
-            try:
-                found = os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
-            finally:
-                os.close(handle)
-            if stat.S_ISLNK(found.st_mode):
-                raise NotFound  # a link to itself, or replaced since it was resolved
-            return found
+            found = self._open_beneath(path, _PATH)
+            if found is not None:
+                try:
+                    return os.fstat(found)
+                finally:
+                    os.close(found)
+            return self._walk_to_status(path)
+
+    def _walk_to_status(self, path: TreePath) -> os.stat_result:
+        segments = self.resolve(path)
+        if not segments:
+            return os.stat(self.real)
+        handle = self._walk(segments[:-1])
+        try:
+            found = os.stat(segments[-1], dir_fd=handle, follow_symlinks=False)
+        finally:
+            os.close(handle)
+        if stat.S_ISLNK(found.st_mode):
+            raise NotFound  # a link to itself, or replaced since it was resolved
+        return found
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, translate_errors
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
@@ -15,8 +20,20 @@ from mangrove.problems import Exists, Forbidden, NotAFile, NotFound, NotSupporte
 P = TreePath
 
 
+def refuse_call(folder: int, path: str, flags: int) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By what paths are confined: by the kernel, or folder by folder where it cannot."""
+    if request.param == "walk":
+        monkeypatch.setattr(kernel, "open_beneath", refuse_call)
+    return str(request.param)
+
+
 @pytest.fixture
-def root(tmp_path: Path) -> Root:
+def root(tmp_path: Path, means: str) -> Root:
     """A root with a folder `d`, a file `d/f`, a link inside, three links out and one to itself."""
     folder = tmp_path / "root"
     (folder / "d").mkdir(parents=True)
@@ -28,10 +45,12 @@ def root(tmp_path: Path) -> Root:
     (folder / "up").symlink_to("../outside")
     (folder / "secret").symlink_to("../outside/secret")
     (folder / "circle").symlink_to("circle")
+    (folder / "absolute").symlink_to(folder / "d")
+    (folder / "magic").symlink_to("/proc/self/cwd")
     return Root(str(folder))
 
 
-@pytest.mark.parametrize("path", ["/d/f", "/inner/f"])
+@pytest.mark.parametrize("path", ["/d/f", "/inner/f", "/absolute/f"])
 def test_a_link_inside_is_followed(root: Root, path: str) -> None:
     handle = root.open(P(path))
     assert os.read(handle, 99) == b"inside"
@@ -39,7 +58,9 @@ def test_a_link_inside_is_followed(root: Root, path: str) -> None:
     assert root.stat(P(path)).st_size == 6
 
 
-@pytest.mark.parametrize("path", ["/out", "/out/secret", "/up/secret", "/secret", "/circle", "/circle/f", "/none"])
+@pytest.mark.parametrize(
+    "path", ["/out", "/out/secret", "/up/secret", "/secret", "/circle", "/circle/f", "/magic", "/none"]
+)
 def test_what_lies_outside_is_not_found(root: Root, path: str) -> None:
     for work in (root.open, root.stat):
         with pytest.raises(NotFound):
@@ -64,6 +85,47 @@ def test_a_target_is_where_a_link_leads_and_a_parent_where_it_is_named(root: Roo
         assert name == "."
 
 
+def test_the_longest_names_and_paths_leave_no_handle(root: Root) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for path in (P("/d/" + "n" * 255), P(f"/{'n' * 250}" * 16)):
+        with suppress(StorageProblem), root.open_target(path):
+            pass
+        with pytest.raises(StorageProblem):
+            root.stat(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.fixture
+def swapping(tmp_path: Path) -> Iterator[None]:
+    """Meanwhile `d` is again and again replaced by a link that leads out."""
+    folder, end = tmp_path / "root", threading.Event()
+
+    def swap() -> None:
+        (folder / "link").symlink_to(tmp_path / "outside")
+        while not end.is_set():
+            for one, other in (("d", "kept"), ("link", "d"), ("d", "link"), ("kept", "d")):
+                os.rename(folder / one, folder / other)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    yield
+    end.set()
+    thread.join()
+
+
+def test_whatever_is_swapped_meanwhile_nothing_outside_is_reached(root: Root, tmp_path: Path, swapping: None) -> None:
+    outside = (tmp_path / "outside").stat().st_ino
+    for _ in range(500):
+        with pytest.raises(NotFound):
+            root.open(P("/d/secret"))
+        with suppress(NotFound):
+            assert root.stat(P("/d")).st_ino != outside
+        with suppress(NotFound), root.open_folder(P("/d")) as handle:
+            assert os.fstat(handle).st_ino != outside
+        with suppress(NotFound, Forbidden), root.open_target(P("/d/new")) as (handle, _):
+            assert os.fstat(handle).st_ino != outside
+
+
 def test_files_and_folders_are_told_apart(root: Root) -> None:
     for path in ("/", "/d"):
         with pytest.raises(NotSupported, match="not a file"):
@@ -75,6 +137,7 @@ def test_files_and_folders_are_told_apart(root: Root) -> None:
 def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_followed(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kernel, "open_beneath", refuse_call)
     real = os.path.realpath
     assert os.path.isdir(root.real)
 
@@ -87,6 +150,30 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
     monkeypatch.setattr(os.path, "realpath", replace)
     with pytest.raises(NotFound):
         root.open(P("/d/secret"))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.EXDEV])
+def test_where_the_kernel_does_not_say_the_path_is_walked(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: int, path: str, flags: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(kernel, "open_beneath", refuse)
+    (tmp_path / "f").write_bytes(b"inside")
+    assert Root(str(tmp_path)).stat(P("/f")).st_size == 6
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="openat2 is Linux's")
+def test_a_path_that_the_kernel_can_open_is_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/f").write_bytes(b"inside")
+    root = Root(str(tmp_path))
+    monkeypatch.setattr(Root, "resolve", lambda *_: pytest.fail("walked"))
+    assert root.stat(P("/a/b/f")).st_size == 6
+    os.close(root.open(P("/a/b/f")))
+    with root.open_target(P("/a/b/new")) as (_, name):
+        assert name == "new"
 
 
 @pytest.mark.parametrize(
