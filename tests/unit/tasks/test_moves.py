@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
-from mangrove.drivers.local import copy
 from mangrove.drivers.local.driver import Local
+from mangrove.drivers.local.open_folder import OpenFolder
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
 from mangrove.tasks import batches, file_copy, queue
@@ -197,13 +197,14 @@ def test_what_changes_between_the_look_and_the_copy_is_not_copied(
     source.put("tree/b", b"old")
     make_batching(task_env, target)
     task = task_env.move(source.mount, target.mount, "tree")
-    look = copy.FileCopier._refuse_existing
+    look = OpenFolder.open_target
 
-    def look_then_change(copier: copy.FileCopier, path: TreePath, overwrite: bool) -> None:
-        look(copier, path, overwrite)
+    def look_then_change(folder: OpenFolder, path: TreePath, overwrite: bool) -> tuple[int, str]:
+        found = look(folder, path, overwrite)
         source.put("tree/b", b"newer")
+        return found
 
-    monkeypatch.setattr(copy.FileCopier, "_refuse_existing", look_then_change)
+    monkeypatch.setattr(OpenFolder, "open_target", look_then_change)
     task_env.run(task)
     assert "b: the source changed while it was copied" in task_env.view(task)[1]
     assert (source.files(), target.files()) == ({"tree/b": b"newer"}, {})

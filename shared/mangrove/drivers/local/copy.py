@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.drivers.local import tmpfile
 from mangrove.drivers.local.durability import Durability, sync_file
+from mangrove.drivers.local.open_folder import OpenFolder
 from mangrove.drivers.local.ranges import RangeCopier
 from mangrove.drivers.local.rooted import Root, check_wanted, translate_errors
 from mangrove.drivers.local.versions import is_same
 from mangrove.drivers.part_names import make_part_name
 from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.problems import Changed, NotSupported, StorageProblem
 
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task
@@ -57,51 +58,50 @@ class FileCopier:
         if stat.S_ISDIR(mode):
             self._copy_empty_folder(path, target)
         elif stat.S_ISREG(mode):
-            with open_file(self._root, path) as handle:
-                self._refuse_existing(target, overwrite)
-                with self._root.open_target(target) as (folder, name):
-                    status = os.fstat(handle)
+            with OpenFolder(self._root) as origin, OpenFolder(self._root) as folders, translate_errors():
+                handle, status = origin.open_file(path)
+                try:
+                    folder, name = folders.open_target(target, overwrite)
                     copied = self._copy_file(self._root, handle, status, folder, target, overwrite)
-                    self._commit(copied, folder, name, durable)
+                finally:
+                    os.close(handle)
+                self._commit(copied, folder, name, durable)
         else:
             raise StorageProblem("cannot copy a device")
         if durable:
             self._durability.sync_names([target])
 
     def copy_from(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
-        """Copy small files from another root; the problem of each, or None."""
+        """Copy small files from another root; the problem of each, or None. Files of one folder that come one after the
+        other cost least: a folder is opened once for all of them."""
         results: list[StorageProblem | None] = []
-        for start in range(0, len(files), HELD):
-            batch = files[start : start + HELD]
-            if any(file.durable for file in batch):
-                results += self._copy_durably(source, batch)
-            else:
-                results += [self._copy_one(source, file) for file in batch]
+        with OpenFolder(source) as origin, OpenFolder(self._root) as target:
+            for start in range(0, len(files), HELD):
+                batch = files[start : start + HELD]
+                if any(file.durable for file in batch):
+                    results += self._copy_durably(origin, target, batch)
+                else:
+                    results += [self._copy_one(origin, target, file) for file in batch]
         return results
 
-    def _copy_one(self, source: Root, file: CopyRequest) -> StorageProblem | None:
+    def _copy_one(self, origin: OpenFolder, target: OpenFolder, file: CopyRequest) -> StorageProblem | None:
         try:
-            with (
-                self._open_request(source, file) as (handle, status),
-                self._root.open_target(file.target) as (folder, name),
-            ):
-                copied = self._copy_file(source, handle, status, folder, file.target, file.overwrite)
+            copied, folder, name = self._copy_request(origin, target, file)
+            with translate_errors():
                 self._commit(copied, folder, name)
         except StorageProblem as problem:
             return problem
         return None
 
-    def _copy_durably(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
+    def _copy_durably(
+        self, origin: OpenFolder, target: OpenFolder, files: Sequence[CopyRequest]
+    ) -> list[StorageProblem | None]:
         """First all bytes, then all names: so few flushes are enough for many files."""
         results: list[StorageProblem | None] = [None] * len(files)
         copies: dict[int, CopiedFile] = {}
         for index, file in enumerate(files):
             try:
-                with (
-                    self._open_request(source, file) as (handle, status),
-                    self._root.open_target(file.target) as (folder, _),
-                ):
-                    copies[index] = self._copy_file(source, handle, status, folder, file.target, file.overwrite)
+                copies[index], _, _ = self._copy_request(origin, target, file)
             except StorageProblem as problem:
                 results[index] = problem
         try:
@@ -109,13 +109,17 @@ class FileCopier:
                 self._durability.sync_files([copied.handle for copied in copies.values()])
         except StorageProblem as problem:
             for copied in copies.values():
-                with suppress(StorageProblem), self._root.open_target(copied.target) as (folder, _):
-                    tmpfile.discard(folder, copied.part)
-                os.close(copied.handle)
+                self._discard(target, copied)
             return [result or problem for result in results]
         for index, copied in copies.items():
             try:
-                with self._root.open_target(copied.target) as (folder, name):
+                folder, name = target.open_target(copied.target, copied.overwrite)
+            except StorageProblem as problem:
+                self._discard(target, copied)
+                results[index] = problem
+                continue
+            try:
+                with translate_errors():
                     self._commit(copied, folder, name)
             except StorageProblem as problem:
                 results[index] = problem
@@ -125,22 +129,24 @@ class FileCopier:
             return [result or problem for result in results]
         return results
 
-    @contextmanager
-    def _open_request(self, source: Root, file: CopyRequest) -> Iterator[tuple[int, os.stat_result]]:
-        """A handle of the file that is to be copied, and its status; Changed when it is another one by now."""
-        with open_file(source, file.source) as handle:
-            status = os.fstat(handle)
+    def _discard(self, target: OpenFolder, copied: CopiedFile) -> None:
+        os.close(copied.handle)
+        with suppress(StorageProblem):
+            folder, _ = target.open_target(copied.target, overwrite=True)
+            tmpfile.discard(folder, copied.part)
+
+    def _copy_request(self, origin: OpenFolder, target: OpenFolder, file: CopyRequest) -> tuple[CopiedFile, int, str]:
+        """A copy of the file that is asked for, the folder where it is to be, and its name there; Changed when the file
+        is another one by now."""
+        handle, status = origin.open_file(file.source)
+        try:
             if not is_same(status, Entry("", file.size, file.modified, False, etag=file.etag)):
                 raise Changed("the source changed since the task began")
-            self._refuse_existing(file.target, file.overwrite)
-            yield handle, status
-
-    def _refuse_existing(self, target: TreePath, overwrite: bool) -> None:
-        """A look before the bytes are copied for nothing; what counts is what is there when the copy gets its name."""
-        if not overwrite:
-            with suppress(NotFound):
-                self._root.stat(target)
-                raise Exists
+            folder, name = target.open_target(file.target, file.overwrite)
+            with translate_errors():
+                return self._copy_file(origin.root, handle, status, folder, file.target, file.overwrite), folder, name
+        finally:
+            os.close(handle)
 
     def _copy_empty_folder(self, path: TreePath, target: TreePath) -> None:
         with self._root.open_folder(path) as handle, os.scandir(handle) as items:

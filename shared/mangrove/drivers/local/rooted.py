@@ -31,7 +31,7 @@ from mangrove.problems import (
 
 Segments = tuple[str, ...]  # of a path below the root, links resolved
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _PATH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 _NOT_SAID = (
     errno.EXDEV, errno.ELOOP,  # links that lead out, or to themselves, or have an absolute target
@@ -201,9 +201,9 @@ class Root:
     def open(self, path: TreePath) -> int:
         """A handle for reading the regular file `path`; NotSupported for a folder or a device."""
         with translate_errors():
-            found = self._open_beneath(path, _FILE)
+            found = self._open_beneath(path, FILE)
             if found is None:
-                found = self._walk_to(path, _FILE | os.O_NOFOLLOW)
+                found = self._walk_to(path, FILE | os.O_NOFOLLOW)
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 os.close(found)
                 raise NotAFile
