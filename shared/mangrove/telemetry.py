@@ -1,13 +1,25 @@
-"""One logger for the service: JSON lines in the cloud and in files, readable lines on a terminal."""
+"""One logger for the service: JSON lines in the cloud and in files, readable lines on a terminal. In the cloud metrics
+as well, as lines on standard output from which CloudWatch makes them (Embedded Metric Format)."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+from mangrove.config import config
+
+NAMESPACE = "Mangrove"
+Event = TypeVar("Event")
+Result = TypeVar("Result")
+Handler = Callable[[Event, Any], Result]
+"""Of a function: event and context in; the context is None on one machine."""
 
 
 class Readable(LambdaPowertoolsFormatter):
@@ -56,3 +68,53 @@ def log_warning(message: str, **fields: Any) -> None:
 def log_exception(message: str, **fields: Any) -> None:
     """Log the exception being handled, with its trace."""
     log.exception(message, extra={"facts": fields})
+
+
+def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
+    """The handler of a function, whose log names the invocation in every line: function, request id, and what the API's
+    own log calls the request. A function handles one event at a time."""
+
+    def named(event: Event, context: Any) -> Result:
+        if context is None:  # on one machine
+            return handler(event, context)
+        about = {"function": context.function_name, "request_id": context.aws_request_id}
+        with log.append_context_keys(**about, correlation_id=_find_request_id(event)):
+            return handler(event, context)
+
+    return named
+
+
+def _find_request_id(event: Any) -> str | None:
+    match event:
+        case {"requestContext": {"requestId": str(id)}}:
+            return id
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What is measured in the cloud. `dimension`: by what it is told apart within a stack, whose own is `service`."""
+
+    name: str
+    unit: MetricUnit
+    dimension: str = ""
+
+
+REQUESTS = Metric("Requests", MetricUnit.Count, "code")
+BYTES_RECEIVED = Metric("BytesReceived", MetricUnit.Bytes)
+BYTES_SENT = Metric("BytesSent", MetricUnit.Bytes)
+TASKS_ENDED = Metric("TasksEnded", MetricUnit.Count, "state")
+OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of those that are not done; 0 without any
+METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE)
+
+
+def emit(amounts: Mapping[Metric, float], told_apart: str = "") -> None:
+    """Write metrics of one dimension down, in the cloud; `told_apart`: its value, where they have one."""
+    if not config().is_function:
+        return
+    written = EphemeralMetrics(namespace=NAMESPACE)
+    for metric, amount in amounts.items():
+        if metric.dimension:
+            written.add_dimension(metric.dimension, told_apart)
+        written.add_metric(metric.name, metric.unit, amount)
+    written.flush_metrics()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 PASSWORD = "only for this test"
 
@@ -97,3 +99,15 @@ def test_calls_are_counted(records: None, tmp_path: Path) -> None:
         assert count_calls() > before
 
     in_process(tmp_path, work)
+
+
+def test_the_access_log_says_who_asked(records: None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work(client: httpx.AsyncClient) -> None:
+        await data(client.get("/api/me"))
+        await client.get("/api/me", headers={"authorization": "forged"})
+
+    with caplog.at_level(logging.INFO, logger="mangrove"):
+        in_process(tmp_path, work)
+    lines = [record.__dict__["facts"] for record in caplog.records if record.message == "request"]
+    callers = [(line["path"], line["code"], line.get("caller")) for line in lines]
+    assert callers == [("/api/auth/login", 200, None), ("/api/me", 200, "admin"), ("/api/me", 401, None)]

@@ -1,11 +1,6 @@
 """The regular look at the indexes: which are missing, and what changed so long ago that it is to be folded in."""
 
-from typing import Any
-
 from mangrove.tasks.indexing import refresh
-from mangrove.tasks.steps import run_in_loop
+from mangrove.tasks.schedules import make_scheduled
 
-
-def handler(event: dict[str, Any], context: Any) -> None:
-    """Open the runs that are due; the answer is not read."""
-    run_in_loop(refresh())
+handler = make_scheduled(refresh)

@@ -15,6 +15,7 @@ from mangrove.tasks.index_lists import open_folders
 from mangrove.tasks.index_parts import PartResult, find_result, open_result
 from mangrove.tasks.specs import IndexCursor, IndexPart, IndexSpec
 from mangrove.tasks.steps import Cancelled, Run, get_seconds, run_in_loop
+from mangrove.telemetry import name_invocation
 from mangrove.tree import mounts
 
 SECONDS = 300.0  # that a part is read: then the folders that wait are divided anew
@@ -36,6 +37,7 @@ class PartRun(Run[IndexSpec, IndexCursor]):
             raise Cancelled
 
 
+@name_invocation
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The state Part: `{"tid", "round", "part"}` in and out."""
     seconds = min(get_seconds(context, SECONDS), SECONDS)

@@ -29,7 +29,7 @@ from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
 from mangrove.tasks.unreadable import give_up, read_task_id
-from mangrove.telemetry import log_exception
+from mangrove.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
 
 KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
@@ -75,8 +75,7 @@ class Run(Generic[SpecT, CursorT]):
 
     async def save_and_release(self, **done: Any) -> None:
         """Write `view` and `cursor` and give up the lease; `done` and `expires` as `records.save` has them.
-        RecordRefused, which the
-        view says then, when the cursor is too large: the record keeps the one that it has."""
+        RecordRefused, which the view says then, when the cursor is too large: the record keeps the one that it has."""
         try:
             await self.update(0, view=self.view, cursor=self.cursor.dump(), **done)
         except RecordRefused as problem:
@@ -293,7 +292,7 @@ def make_worker(
             log_exception("a worker failed", tid=id)
             raise
 
-    return handler
+    return name_invocation(handler)
 
 
 def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -> Handler:
@@ -312,7 +311,7 @@ def make_settler(schema: Schema[SpecT, CursorT], clean: Clean[SpecT, CursorT]) -
         more = run_in_loop(settle(id, failure if isinstance(failure, dict) else {}, schema, clean))
         return {"tid": id, "more": more}
 
-    return handler
+    return name_invocation(handler)
 
 
 async def settle(
@@ -378,6 +377,7 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
     try:
         await run.save_and_release(done=True, expires=await _find_expiry(run.task))
         pass_checkpoint("settle.done")
+        emit({TASKS_ENDED: 1}, state.name.lower())
     except Superseded:
         await _finish_removed(run, clean)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Set
+from datetime import datetime
 
 from mangrove import runtime
 from mangrove.drivers import base
@@ -15,12 +16,14 @@ from mangrove.records import counters, sessions, task_batches, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.task_lists import UnfinishedPage
+from mangrove.records.tasks import Task
 from mangrove.search.segments import SegmentStore
 from mangrove.site import snapshot
 from mangrove.tasks import machines, queue, staging
 from mangrove.tasks.kinds import KINDS
 from mangrove.tasks.partials import sweep_partials
 from mangrove.tasks.upload_sessions import sweep_sessions
+from mangrove.telemetry import OLDEST_TASK_AGE, emit
 
 DAY = 24 * 3600  # seconds
 STALLED_SECONDS = 3600  # far longer than any wait of a machine
@@ -31,7 +34,7 @@ async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
     days = (await snapshot.fresh()).settings.task_retention_days
     await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY)
-    await asyncio.to_thread(_restart_stalled, time.time())
+    emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
@@ -46,17 +49,29 @@ def _delete_old_tasks(before: float) -> None:
             task_batches.delete_done(kind, ids)
 
 
-def _restart_stalled(now: float) -> None:
+def _restart_stalled(now: float) -> float:
     """Start tasks that no worker held for long: their execution ended without settling them. One that was held in the
-    future was held when a clock was wrong."""
+    future was held when a clock was wrong. The seconds that the oldest of all has been under way."""
+    oldest = 0.0
     for kind in KINDS:
         page: UnfinishedPage | None = task_lists.list_unfinished(kind)
         while page is not None:
             for ids in task_batches.split(page.ids):
                 for task in task_batches.read(ids):
+                    oldest = max(oldest, _get_age(task, now))
                     if not task.done and abs(now - task.touched) > STALLED_SECONDS:
                         machines.start(task, f"-{int(now)}")
             page = task_lists.list_unfinished(kind, page.following) if page.following else None
+    return oldest
+
+
+def _get_age(task: Task, now: float) -> float:
+    """The seconds since a task was asked for, or, once it was retried, since it was begun."""
+    if task.done:
+        return 0.0
+    if task.attempt and task.view.start_time:
+        return now - datetime.fromisoformat(task.view.start_time).timestamp()
+    return now - task.created
 
 
 async def _remove_orphans(before: float, kept: Set[str]) -> None:

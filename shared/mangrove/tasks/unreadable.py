@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from mangrove.records.base import Conflict, RecordMissing
 from mangrove.records.crypto import SealBroken
 from mangrove.tasks.kinds import State
 from mangrove.tasks.leases import Superseded
-from mangrove.telemetry import log_warning
+from mangrove.telemetry import TASKS_ENDED, emit, log_warning
 
 MAX_ID, MAX_SHOWN = 256, 200  # letters
 
@@ -35,9 +36,9 @@ def give_up(id: str, problem: Problem, now: str) -> bool:
             records.delete(id)
         elif not task.done:
             failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=now)
-            records.mark_done(task, failed)
+            with suppress(SealBroken):  # of the answer to what was written
+                records.mark_done(task, failed)
+            emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
     except (RecordMissing, Conflict):
         pass  # gone, or opened anew meanwhile
-    except SealBroken:
-        pass  # of the answer to what was written
     return False

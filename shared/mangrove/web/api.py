@@ -25,10 +25,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mangrove import __version__, deadlines, problems, runtime
 from mangrove.config import config
+from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, OutOfTime, Problem
 from mangrove.shares import Shares
 from mangrove.site.masking import mask_private
-from mangrove.telemetry import log_detail, log_event, log_exception, log_warning
+from mangrove.telemetry import (
+    BYTES_RECEIVED,
+    BYTES_SENT,
+    REQUESTS,
+    emit,
+    log_detail,
+    log_event,
+    log_exception,
+    log_warning,
+    name_invocation,
+)
 from mangrove.web.address import find_client_address
 from mangrove.web.binding import REQUIRED_MARK, JsonRequest, UnreadableBody
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, find_dialect
@@ -173,6 +184,7 @@ class Api:
 
 
 ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that it was not enough
+NOTED = (("code", "envelope_code"), ("caller", "caller"))  # in the log, and of a request's state
 FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
 ABSENT = {
     "/api/admin/scan/": "scan",
@@ -188,6 +200,23 @@ POLLED = re.compile(  # what clients ask again and again, and what belongs to a 
 )
 
 
+class Answer:
+    """What is sent for a request, as its log and the metrics know it."""
+
+    def __init__(self, send: Send) -> None:
+        self.status = 0
+        self.bytes = 0
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Send a message on, and note it."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.bytes += len(message.get("body", b""))
+        await self._send(message)
+
+
 class RequestMiddleware:
     """Around every request: the dialect's prefix is cut off, the access is logged, no traceback reaches the client."""
 
@@ -198,40 +227,43 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began, answer = time.perf_counter(), Answer(send)
         path: str = scope["path"]
         state = dict(scope.get("state", {}))
         scope = {**scope, "state": state}
         if path.startswith(OPENLIST_PREFIX + "/"):
             state["dialect"] = Dialect.OPENLIST
             scope["path"] = path[len(OPENLIST_PREFIX) :]
-
-        async def send_and_note_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         try:
-            await self.app(scope, receive, send_and_note_status)
+            await self.app(scope, receive, answer.send)
         except ClientDisconnect:
             log_event("client left", method=scope["method"], path=path)
         except Exception:  # the one place: an error that nothing else expects becomes an answer here
             request_id = token_hex(8)
             log_exception("request failed", method=scope["method"], path=path, request_id=request_id)
-            if not status:
+            if not answer.status:
                 problem = Problem(f"internal error, request id {request_id}")
                 reply = make_failure(problem, dialect=state.get("dialect", Dialect.DOCUMENT))
-                await reply(scope, receive, send_and_note_status)
+                await reply(scope, receive, answer.send)
             elif not config().on_one_machine:
                 raise  # nothing was sent yet: the adapter makes it a failure, where half an answer would be its own
         finally:
-            milliseconds = round((time.perf_counter() - began) * 1000, 1)
-            code = {"code": state["envelope_code"]} if "envelope_code" in state else {}
-            if config().access_log:
-                is_polling = status == state.get("envelope_code", 200) == 200 and POLLED.fullmatch(path)
-                log = log_detail if is_polling else log_event
-                log("request", method=scope["method"], path=path, status=status, **code, ms=milliseconds)
+            _note_request(scope, path, answer, time.perf_counter() - began)
+
+
+def _note_request(scope: Scope, path: str, answer: Answer, seconds: float) -> None:
+    """A line in the log, and metrics. `path`: as it was asked for."""
+    state = scope["state"]
+    about = {name: state[key] for name, key in NOTED if key in state}
+    code = about.get("code", answer.status)
+    if config().access_log:
+        is_polling = answer.status == code == 200 and POLLED.fullmatch(path)
+        log = log_detail if is_polling else log_event
+        milliseconds = round(seconds * 1000, 1)
+        log("request", method=scope["method"], path=path, status=answer.status, **about, ms=milliseconds)
+    received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    emit({REQUESTS: 1}, str(code))
+    emit({BYTES_RECEIVED: parse_integer(received.decode("latin-1")) or 0, BYTES_SENT: answer.bytes})
 
 
 class DeadlineMiddleware:
@@ -317,7 +349,7 @@ def make_lambda_handler(app: FastAPI) -> Callable[[Any, Any], Any]:
             log_exception("an event cannot be read")
         return REFUSED_EVENT
 
-    return handler
+    return name_invocation(handler)
 
 
 def _get_seconds(context: Any) -> float:

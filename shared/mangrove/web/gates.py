@@ -44,6 +44,7 @@ class Gate:
         if self.level == "anyone":
             return None
         user = await _authenticate(request)
+        request.state.caller = user.username
         if self.level == "member" and user.role == GUEST:
             raise Denied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:

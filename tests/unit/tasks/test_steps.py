@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from mangrove import runtime
+from mangrove.config import Config, config
 from mangrove.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
 from mangrove.records import tasks
 from mangrove.records.base import RecordMissing
@@ -189,6 +193,14 @@ def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Tas
         assert list(queue.list_views("copy", done, OWNER)) == []
 
 
+def test_a_task_that_ends_is_counted_once_by_how_it_ended(task: Task, capfd: pytest.CaptureFixture[str]) -> None:
+    runtime.put(Config, replace(config(), data=None, is_function=True))
+    settle(task, "Boom")
+    settle(task)
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if "TasksEnded" in line]
+    assert [(line["state"], line["TasksEnded"]) for line in lines] == [("failed", [1.0])]
+
+
 def test_a_slice_of_a_task_that_is_done_does_nothing_and_lets_go_of_it(task: Task) -> None:
     settle(task)
     before = read(task)
@@ -204,6 +216,8 @@ def test_a_worker_answers_what_the_machine_reads(task: Task) -> None:
         return True
 
     class Context:
+        function_name = aws_request_id = "x"
+
         def get_remaining_time_in_millis(self) -> int:
             return 100_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import time
@@ -14,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from mangrove import runtime
+from mangrove.config import Config, config
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration, counters, sessions, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskRecord
 from mangrove.tasks import queue, staging, sweep
 from mangrove.tasks.kinds import DELETE_NEVER, KINDS, State
 from mangrove.tasks.queue import Opening
@@ -185,6 +188,28 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     task_env.run_all()
     assert (task_env.view(task), target.files()) == ((State.SUCCEEDED, ""), {"f": b"f"})
     assert not exists(deleted)
+
+
+def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
+    task_env: TaskEnv, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runtime.put(Config, replace(config(), is_function=True))
+
+    def tell() -> float:
+        run_sweep(task_env)
+        (line,) = (json.loads(line) for line in capfd.readouterr().out.splitlines() if "OldestTaskAge" in line)
+        return float(line["OldestTaskAge"][0])
+
+    make_done(task_env, 2)
+    assert tell() == 0
+    retried, waiting = (queue.open("copy", task_env.user, Opening("a task", SPEC)) for _ in range(2))
+    for task, hours in ((retried, 30), (waiting, 5)):
+        TaskRecord(task.id).update(actions=[TaskRecord.created.set(time.time() - hours * 3600)])
+    assert 30 * 3600 <= tell() < 31 * 3600
+    begun = (datetime.now(UTC) - timedelta(hours=6)).isoformat().replace("+00:00", "Z")
+    again = records.reopen(records.get(retried.id), retried.view)
+    records.save(records.acquire_lease(again.id, "one", 5), "one", 0, view=replace(again.view, start_time=begun))
+    assert 6 * 3600 <= tell() < 7 * 3600, "it was retried six hours ago"
 
 
 def test_two_sweeps_at_once_do_no_harm(task_env: TaskEnv) -> None:

@@ -177,3 +177,4 @@ def test_the_access_log_has_the_code_of_the_envelope_beside_the_status(caplog: p
     lines = [record.__dict__["facts"] for record in caplog.records if record.message == "request"]
     found = [(one["path"], one["status"], one.get("code")) for one in lines]
     assert found == [("/api/echo", 200, 200), ("/api/closed", 200, 403), ("/api/broken", 200, 500), ("/f/a", 200, None)]
+    assert not any("caller" in one for one in lines)

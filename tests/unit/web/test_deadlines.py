@@ -30,6 +30,8 @@ class Context:
     """What Lambda tells a function of its time."""
 
     seconds: float
+    function_name: str = "test"
+    aws_request_id: str = "one"
 
     def get_remaining_time_in_millis(self) -> int:
         return int((self.seconds + ANSWER_SECONDS) * 1000)

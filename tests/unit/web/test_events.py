@@ -6,12 +6,17 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from functions.api.site.app import handler
+from mangrove import runtime
+from mangrove.config import Config, config
+from mangrove.telemetry import log
 from mangrove.web import api
 from mangrove.web.events import BadEvent, check_event
 
@@ -71,6 +76,26 @@ def test_what_no_http_api_sends_is_refused_with_a_reason_in_the_log(
 
 def test_a_request_is_answered() -> None:
     assert handler(PING, None)["statusCode"] == 200
+
+
+def test_a_request_is_counted_by_the_code_of_its_answer_and_logged_under_its_ids(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")
+    runtime.put(Config, replace(config(), is_function=True))
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(api, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
+    context = SimpleNamespace(function_name="site", aws_request_id="one", get_remaining_time_in_millis=lambda: 30_000)
+    missing = change(rawPath="/api/none", headers={"host": "x", "content-length": "12"})
+    missing["requestContext"]["http"]["path"] = "/api/none"
+    missing["requestContext"]["requestId"] = "of the API"
+    assert json.loads(handler(missing, context)["body"])["code"] == 404
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["code"] for line in lines if "Requests" in line] == ["404"]
+    (moved,) = (line for line in lines if "BytesSent" in line)
+    assert moved["BytesReceived"] == [12.0] and moved["BytesSent"][0] > 20
+    (facts,) = seen
+    assert (facts["function"], facts["request_id"], facts["correlation_id"]) == ("site", "one", "of the API")
 
 
 def test_every_sample_of_a_route_is_an_event() -> None:
