@@ -21,9 +21,11 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mangrove.local.sendfile import ConnectionSender
 from mangrove.sources import find_source
 from mangrove.telemetry import log_event
 from mangrove.web.address import is_trusted_proxy
+from mangrove.web.sending import EXTENSION
 
 MOST_DESCRIPTORS = 1 << 20  # where the system sets no limit
 CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
@@ -171,7 +173,10 @@ class Connection(HttpToolsProtocol):
         self._is_in_body = True
         self._body_size = self._raw_size = 0
         self._receiving = None
+        sender = ConnectionSender(self.transport, self.flow)
+        self.scope["extensions"] = {EXTENSION: {"sender": sender}}
         super().on_headers_complete()
+        sender.follow(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         if not self.transport.is_closing():

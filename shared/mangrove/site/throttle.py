@@ -120,6 +120,11 @@ def limit_client_download(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return _limit(body, runtime.get(Throttles).client_download)
 
 
+def limits_client_downloads() -> bool:
+    """Whether bytes on their way to HTTP clients have to wait."""
+    return runtime.get(Throttles).client_download.rate() is not None
+
+
 def limit_client_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Bytes that an HTTP client sends."""
     return _limit(body, runtime.get(Throttles).client_upload)

@@ -14,12 +14,14 @@ from starlette.responses import Response, StreamingResponse
 
 from mangrove.config import config
 from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.sending import OpensFiles, SendableFile
 from mangrove.headers import format_content_disposition
 from mangrove.paths import TreePath
 from mangrove.problems import Changed, TooLarge
 from mangrove.site import throttle
 from mangrove.tree.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, format_http_date, parse_ranges
+from mangrove.web.sending import FileResponse, can_send_file
 
 LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
 TRIES = 5  # to open a file that is replaced again and again
@@ -71,6 +73,11 @@ class FileVersion:
     inner: TreePath
     entry: Entry
     name: str
+
+    async def open_file(self) -> SendableFile:
+        """The file itself, of a storage that opens files; Changed as `open`."""
+        assert isinstance(self.driver, OpensFiles)
+        return await self.driver.open_file(self.inner, self.entry)
 
     async def open(self, wanted: ByteRange | None = None) -> AsyncIterator[bytes]:
         """Its bytes, or those of a range; Changed when it is another file by now, as far as the storage can tell.
@@ -141,6 +148,8 @@ async def _serve_version(request: Request, file: FileVersion) -> Response:
     status = 206 if ranges else 200
     if request.method == "HEAD" or not wanted.length:
         return Response(status_code=status, headers=headers)
+    if can_send_file(request.scope, file.driver, wanted.length):
+        return FileResponse(await file.open_file(), wanted.start, wanted.length, status, headers)
     return ClosingStream(await file.open(wanted), status, headers)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import socket
+from contextlib import suppress
 from typing import Any
+
+import pytest
 
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
+from mangrove.drivers.sending import OpensFiles
 from mangrove.paths import TreePath
-from mangrove.problems import NotAFile, NotFound, StorageProblem
+from mangrove.problems import Changed, NotAFile, NotFound, StorageProblem
 from tests.contract.drivers.actions import SENT_AT, body, content, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
@@ -63,6 +68,36 @@ async def blocks_are_of_at_most_a_mebibyte(driver: Any) -> None:
     sizes = [len(block) async for block in await driver.read(P("/f"))]
     assert sum(sizes) == LONG
     assert max(sizes) <= BLOCK
+
+
+@needs(base.Writes, OpensFiles)
+async def a_file_goes_to_a_socket_in_parts_that_the_socket_takes(driver: Any) -> None:
+    written = os.urandom(LONG)
+    await put(driver, "/f", written)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    file = await driver.open_file(P("/f"), await driver.stat(P("/f")))
+    with ours, theirs:
+        assert await file.send_to(ours.fileno(), LONG, 10) == 0
+        offset, received = 1000, b""
+        while offset < LONG:
+            with suppress(BlockingIOError):
+                offset += await file.send_to(ours.fileno(), offset, LONG - offset)
+            received += theirs.recv(LONG)
+        ours.close()
+        while block := theirs.recv(LONG):
+            received += block
+        assert received == written[1000:]
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours, pytest.raises(ConnectionError):
+        await file.send_to(ours.fileno(), 0, 10)
+    file.close()
+    stale = await driver.stat(P("/f"))
+    await put(driver, "/f", b"newer")
+    await fails(driver.open_file(P("/f"), stale), Changed)
+    await fails(driver.open_file(P("/none")), NotFound)
+    await fails(driver.open_file(P("/")), NotAFile)
 
 
 @needs(base.Writes)

@@ -81,13 +81,13 @@ def serve(app: Any = None, descriptors: int = 10_000, **limits: Any) -> Iterator
 
 def read_all(connection: socket.socket) -> bytes:
     """What comes until the other side closes."""
-    found = b""
+    found = bytearray()
     try:
         while block := connection.recv(1 << 16):
             found += block
     except ConnectionResetError:
         pass  # closed with something unread
-    return found
+    return bytes(found)
 
 
 def send_slowly(connection: socket.socket, data: bytes) -> float:

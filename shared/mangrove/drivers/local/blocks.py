@@ -29,6 +29,10 @@ class FileHandle:
         self.number = number
         self._threads = threads
 
+    async def send_to(self, socket: int, offset: int, count: int) -> int:
+        """See `SendableFile`."""
+        return await self._threads.run_to_completion(_send, socket, self.number, offset, count)
+
     def close(self) -> None:
         if self.number >= 0:
             number, self.number = self.number, -1
@@ -38,6 +42,16 @@ class FileHandle:
                 pass  # the process ends, and starts no thread any more
 
     __del__ = close
+
+
+def _send(socket: int, handle: int, offset: int, count: int) -> int:
+    try:
+        return os.sendfile(socket, handle, offset, count)
+    except (BlockingIOError, ConnectionError):
+        raise  # they are the socket's
+    except OSError as error:
+        with translate_errors():
+            raise error
 
 
 async def read_blocks(

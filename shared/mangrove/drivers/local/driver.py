@@ -21,6 +21,7 @@ from mangrove.drivers.local.thumbnails import ThumbnailMaker, is_picture
 from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
+from mangrove.drivers.sending import SendableFile
 from mangrove.drivers.threads import StorageThreads
 from mangrove.paths import TreePath
 from mangrove.problems import (
@@ -161,6 +162,9 @@ class Local(Driver):
     ) -> AsyncIterator[bytes]:
         handle = await self._threads.run(self._open, path, if_match)
         return read_blocks(self._threads, handle, offset, length)
+
+    async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:
+        return await self._threads.run(self._open, path, if_match)
 
     def _open(self, path: TreePath, if_match: Entry | None) -> FileHandle:
         if is_part(path.name):

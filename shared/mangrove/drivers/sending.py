@@ -1,0 +1,30 @@
+"""The power to send a file to a socket without its bytes passing through the process (sendfile(2))."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from mangrove.drivers.base import Entry
+from mangrove.paths import TreePath
+
+
+class SendableFile(Protocol):
+    """An open file; closed with its last reference, too."""
+
+    async def send_to(self, socket: int, offset: int, count: int) -> int:
+        """Hand a part of the file to a socket that does not block; how many bytes it took, 0 at the end of the file.
+
+        BlockingIOError when it takes none now, ConnectionError when it is closed.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class OpensFiles(Protocol):
+    """A storage whose files the kernel of this machine can send."""
+
+    async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:
+        """Open a file as `read` does; Changed when it is not that of `if_match`."""
+        ...

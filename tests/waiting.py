@@ -1,0 +1,14 @@
+"""Waiting for what comes true in another thread or process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_until(test: Callable[[], bool], seconds: float = 30) -> None:
+    """Return as soon as the test holds; a failure when that takes longer."""
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end
+        time.sleep(0.05)
