@@ -29,7 +29,7 @@ def test_what_an_upload_may_not_do_is_refused_before_anything_is_staged(transfer
         assert get_refusal(send(reader, route, f"{transfers.mount}/n", b"new"))[0] == 403
         assert list_ids(reader, "upload", "undone") + list_ids(reader, "upload", "done") == []
     assert get_refusal(send(transfers.service.anonymous(), route, path, b"new")) == accounts.GUEST_DISABLED
-    assert transfers.list_staged() == before
+    assert transfers.list_staged() <= before  # of which what others left may go meanwhile
     assert list_ids(transfers.client, "upload", "undone") + list_ids(transfers.client, "upload", "done") == []
     assert {path.name for path in transfers.root.iterdir()} == {"there", "folder"}
     assert (transfers.root / "there").read_text() == "old"
