@@ -64,6 +64,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def records(engine: str) -> None:
     """Empty tables."""
     from mangrove.records import (
+        app_passwords,
         counters,
         index_marks,
         metas,
@@ -79,7 +80,7 @@ def records(engine: str) -> None:
 
     models = (
         users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
-        sessions.SessionRecord, counters.Counter, unique.Claim, tasks.TaskRecord,
+        app_passwords.AppPasswordRecord, sessions.SessionRecord, counters.Counter, unique.Claim, tasks.TaskRecord,
     )  # fmt: skip
     for model in models:
         engines.empty_table(model.Meta.table_name, model.get_key_name())

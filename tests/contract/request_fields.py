@@ -138,6 +138,7 @@ NOT_PATHS: dict[str, set[str]] = (
         "POST /api/fs/remove_empty_directory": {"password"},
         "POST /api/fs/rename": {"password"},
         "POST /api/me/sshkey/add": {"title", "key"},
+        "POST /api/me/app_password/add": {"title"},
         "POST /api/me/update": USER,
         "POST /api/fs/get_direct_upload_info": {"tool", "password"},
         "POST /api/fs/multipart/init": UPLOAD,

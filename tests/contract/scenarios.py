@@ -87,7 +87,7 @@ class Person:
 
 
 def accounts(admin: Person) -> None:
-    """A lock-out, a second factor, keys, other names."""
+    """A lock-out, a second factor, keys, application passwords, other names."""
     anonymous = Person(admin.cloud)
     codes = [anonymous.asks("auth/login", username="nobody", password="wrong")["code"] for _ in range(7)]
     assert codes[0] != 429 and codes[-1] == 429
@@ -110,6 +110,12 @@ def accounts(admin: Person) -> None:
     first, second, _ = (row["id"] for row in person.gets("auth/sshkey_list")["content"])
     person.gets("auth/sshkey_delete", f"id={first}")
     admin.gets("users/sshkey_delete", f"id={second}")
+    for title in ("phone", "television", "car"):
+        person.gets("auth/app_password_add", title=title)
+    first, second, _ = (row["id"] for row in person.gets("auth/app_password_list")["content"])
+    person.gets("auth/app_password_delete", f"id={first}")
+    assert admin.gets("users/app_password_list", f"uid={number}")["total"] == 2
+    admin.gets("users/app_password_delete", f"id={second}")
     person.gets("auth/me_update", username="bobby", password="another password", sso_id="")
     admin.gets("users/update", **(bob | {"id": number, "username": "robert"}))
     admin.gets("users/delete", f"id={number}")

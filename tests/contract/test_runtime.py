@@ -46,7 +46,7 @@ SLOTS = {
     "mangrove.search.visibility.Judges": "what those who searched last may see of the folders with hits",
     "mangrove.site.health.Health": "the checks of the health, and when each was last made",
     "mangrove.site.snapshot.SnapshotStore": "the configuration in memory",
-    "mangrove.site.users.KnownUsers": "users whom requests looked up last",
+    "mangrove.site.users.KnownUsers": "users whom requests looked up last, and their keys",
     "mangrove.site.throttle.Throttles": "the limits of speed, and which bytes wait for their time",
     "mangrove.slices.PatternThread": "the thread for patterns that anybody may give",
     "mangrove.slices.SliceThread": "the thread for work on very many things",
@@ -77,6 +77,7 @@ CACHES = {
 """Functions that may remember what they return, and why: it depends on the code alone."""
 
 STATELESS = {
+    "mangrove.records.credentials.CredentialRepository": "the names of a table",
     "mangrove.records.repository.ConfigurationRepository": "the names of a table",
     "mangrove.records.repository.Repository": "the names of a table",
     "mangrove.records.users.UserRepository": "the names of a table",

@@ -1,4 +1,4 @@
-"""Signing in and out, the second factor, the current user and their SSH keys."""
+"""Signing in and out, the second factor, the current user, their SSH keys and application passwords."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 from fastapi import Request
 
 from mangrove import runtime
-from mangrove.identity import accounts, keys, otp, passwords, tokens
+from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import Caller
 from mangrove.problems import BadRequest, Denied, Unauthorized
+from mangrove.records import app_passwords as app_password_records
 from mangrove.records import sshkeys
 from mangrove.site import snapshot, users
 from mangrove.web import dialects, models
@@ -125,6 +126,30 @@ def delete_key(who: Visitor, id: RequiredNumber = "") -> Reply:
     """Remove an SSH key of the caller."""
     owner = _require_user(who)
     keys.delete_own(owner, parse_id(id, "id format invalid"))
+    return ok()
+
+
+@api.get("/api/me/app_password/list", data_model=models.Rows[models.AppPasswordRow])
+def list_app_passwords(who: Visitor) -> Reply:
+    """The caller's application passwords; what they are was said once."""
+    own = app_password_records.find_by_user(_require_user(who))
+    return ok({"content": [dialects.format_app_password(one) for one in own], "total": len(own)})
+
+
+@api.post("/api/me/app_password/add", data_model=models.NewAppPassword)
+def add_app_password(who: Visitor, body: models.AddAppPasswordReq) -> Reply:
+    """Make an application password of the caller, for WebDAV and SFTP; the answer alone says what it is."""
+    owner = _require_user(who)
+    require_fields(title=body.title.strip())
+    made, text = app_passwords.add(owner, body.title)
+    return ok({"id": made.id, "title": made.title, "password": text})
+
+
+@api.post("/api/me/app_password/delete")
+def delete_app_password(who: Visitor, id: RequiredNumber = "") -> Reply:
+    """Remove an application password of the caller; whoever is signed in with it is signed out."""
+    owner = _require_user(who)
+    app_passwords.delete_own(owner, parse_id(id, "id format invalid"))
     return ok()
 
 

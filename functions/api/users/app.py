@@ -1,11 +1,12 @@
-"""Administration of users and their SSH keys."""
+"""Administration of users, their SSH keys and application passwords."""
 
 from __future__ import annotations
 
 from fastapi import Request
 
-from mangrove.identity import accounts, keys, tokens
+from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.problems import Missing, Problem
+from mangrove.records import app_passwords as app_password_records
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
@@ -63,10 +64,12 @@ def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, 
 
 @api.post("/api/admin/user/delete")
 def delete(who: Admin, id: Id) -> Reply:
-    """Remove an ordinary user, their sessions and keys."""
+    """Remove an ordinary user, their sessions, keys and application passwords."""
     accounts.delete(id)
     for key in sshkeys.find_by_user(id):
         keys.delete(key.id)
+    for one in app_password_records.find_by_user(id):
+        app_passwords.delete(one.id)
     return ok()
 
 
@@ -81,12 +84,18 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
     return ok()
 
 
-@api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])
-def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
-    """The SSH keys of a user."""
+def _parse_user(uid: str) -> int:
+    """The id of a user; Missing for that of nobody."""
     owner = parse_id(uid, "user id format invalid")
     if users.find_by_id(owner) is None:
         raise Missing("user invalid")
+    return owner
+
+
+@api.get("/api/admin/user/sshkey/list", data_model=models.Rows[models.SshKeyRow])
+def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> Reply:
+    """The SSH keys of a user."""
+    owner = _parse_user(uid)
     rows = [dialects.format_sshkey(key, dialect) for key in sshkeys.find_by_user(owner)]
     return ok({"content": rows, "total": len(rows)})
 
@@ -95,6 +104,20 @@ def list_keys(who: Admin, dialect: RequestDialect, uid: RequiredNumber = "") -> 
 def delete_key(who: Admin, id: RequiredNumber = "") -> Reply:
     """Remove an SSH key of anybody."""
     keys.delete(parse_id(id, "id format invalid"))
+    return ok()
+
+
+@api.get("/api/admin/user/app_password/list", data_model=models.Rows[models.AppPasswordRow])
+def list_app_passwords(who: Admin, uid: RequiredNumber = "") -> Reply:
+    """The application passwords of a user; what they are, nobody is told."""
+    found = app_password_records.find_by_user(_parse_user(uid))
+    return ok({"content": [dialects.format_app_password(one) for one in found], "total": len(found)})
+
+
+@api.post("/api/admin/user/app_password/delete")
+def delete_app_password(who: Admin, id: RequiredNumber = "") -> Reply:
+    """Remove an application password of anybody; whoever is signed in with it is signed out."""
+    app_passwords.delete(parse_id(id, "id format invalid"))
     return ok()
 
 

@@ -8,7 +8,7 @@ export const manage = {
         : `${count} entries are as in the backup, ${bad} need a look`,
     download: 'Download the backup',
     explanation:
-      'The file holds settings, storages, users and rules, with the passwords of storages and the token: keep it in a safe place. Passwords of users, second factors and SSH keys are not in it.',
+      'The file holds settings, storages, users and rules, with the passwords of storages and the token: keep it in a safe place. Passwords of users, application passwords, second factors and SSH keys are not in it.',
     file: 'Backup file',
     noBackup: 'This is no backup, or it is encrypted.',
     nothing: 'Everything is as in the backup already.',

@@ -1,7 +1,8 @@
 """Who is signed in at a door that keeps a connection open, and until when.
 
 A session is checked against the account as it is now at every verb, and `find_ended` finds those that have to end:
-the account is gone, disabled or has another password, it lost the right to use the door, or the key is removed.
+the account is gone, disabled or has another password, it lost the right to use the door, or the key or application
+password is removed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from datetime import UTC, datetime
 from functools import partial
 
 from mangrove import runtime
-from mangrove.identity import accounts, passwords
+from mangrove.identity import accounts
 from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.problems import Denied, Unauthorized
-from mangrove.records import sshkeys
+from mangrove.records import app_passwords, sshkeys
 from mangrove.records.base import RecordMissing
-from mangrove.records.sshkeys import SshKey
 from mangrove.records.users import User
 from mangrove.site import snapshot, users
 from mangrove.telemetry import log_event
@@ -29,9 +29,31 @@ ENDED = "the session has ended, sign in again"
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """What somebody signed in with instead of the account's password: the kind of its record, and its id."""
+
+    kind: str
+    id: int
+
+    def __str__(self) -> str:
+        return f"{_NAMES[self.kind]} {self.id}"
+
+    def note_use(self) -> None:
+        """Let its owner see when it was used last; blocks."""
+        try:
+            _CHANGE[self.kind](self.id, last_used=datetime.now(UTC))
+        except RecordMissing:
+            pass  # removed meanwhile: the session ends
+
+
+_NAMES = {sshkeys.KIND: "key", app_passwords.KIND: "application password"}
+_CHANGE = {sshkeys.KIND: sshkeys.change, app_passwords.KIND: app_passwords.change}
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """A connection that somebody signed in on. `door`: its protocol, for the log; `source`: the client's address;
-    `reading`, `writing`: the rights that the door asks for; `key_id`: of the SSH key it was opened with."""
+    `reading`, `writing`: the rights that the door asks for; `credential`: None for the account's password."""
 
     door: str
     username: str
@@ -40,7 +62,7 @@ class Session:
     source: str
     reading: Right
     writing: Right
-    key_id: int | None = None
+    credential: Credential | None = None
 
     async def find_user(self) -> User:
         """The account as it is now; Unauthorized when the session is over."""
@@ -48,6 +70,9 @@ class Session:
         if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
             raise Unauthorized(ENDED)
         if not user.permission & self.reading:
+            raise Unauthorized(ENDED)
+        used = self.credential
+        if used is not None and not await users.has_credential(used.kind, user.id, used.id):
             raise Unauthorized(ENDED)
         return user
 
@@ -60,7 +85,7 @@ class Session:
 
     def log_start(self) -> None:
         """One line that somebody signed in."""
-        by = "password" if self.key_id is None else f"key {self.key_id}"
+        by = "password" if self.credential is None else str(self.credential)
         log_event("signed in", door=self.door, user=self.username, client=self.source, by=by)
 
     def log(self, verb: str, path: str, began: float, problem: str = "") -> None:
@@ -79,15 +104,14 @@ class Door:
     reading: Right
     writing: Right
 
-    def open_session(self, user: User, source: str, key: SshKey | None = None) -> Session:
+    def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
         """A session of somebody who has proven who they are; Denied without the right to use the door."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
         if not user.permission & self.reading:
             raise Denied(f"the permission to use {self.name} is missing")
-        key_id = key.id if key else None
         return Session(
-            self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, key_id
+            self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
         )  # fmt: skip
 
     async def find_guest(self, username: str) -> User | None:
@@ -96,21 +120,27 @@ class Door:
         is_welcome = user is not None and user.role == GUEST and not user.disabled and user.permission & self.reading
         return user if is_welcome else None
 
-    async def check_password(self, username: str, password: str, code: str, source: str) -> User:
-        """Who has that password, and one-time code where the account wants one; as `accounts.authenticate`."""
-        await snapshot.fresh()
-        static_hash = passwords.make_static_hash(password)
-        check = partial(accounts.authenticate, username, static_hash, code, source, users.find)
-        return await runtime.get(LoginQueue).run(source, check)
-
-    async def find_key(self, username: str, fingerprint: str) -> tuple[User, SshKey] | None:
+    async def find_key(self, username: str, fingerprint: str) -> tuple[User, Credential] | None:
         """The account and its registered key of that fingerprint (`SHA256:…`); None when there is none."""
         user = await _find_user(username)
         if user is None or user.disabled or user.role == GUEST:
             return None
-        keys = await asyncio.to_thread(sshkeys.find_by_user, user.id)
-        found = next((key for key in keys if key.fingerprint == fingerprint), None)
-        return (user, found) if found else None
+        keys = await asyncio.to_thread(users.read_credentials, sshkeys.KIND, user.id)
+        found = next((id for id, own in keys.items() if own == fingerprint), None)
+        return None if found is None else (user, Credential(sshkeys.KIND, found))
+
+
+async def sign_in_with_password(username: str, password: str, door: Door, source: str, code: str = "") -> Session:
+    """The session of whoever has that password: an application password, or the account's own and, where it wants one,
+    the one-time code.
+
+    Unauthorized, SecondFactorRequired, TooMany while locked out; Denied without the right to use the door.
+    """
+    await snapshot.fresh()
+    find_digests = partial(users.read_credentials, app_passwords.KIND)
+    check = partial(accounts.authenticate_at_door, username, password, code, source, users.find, find_digests)
+    user, id = await runtime.get(LoginQueue).run(source, check)
+    return door.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
 
 
 async def _find_user(username: str) -> User | None:
@@ -119,34 +149,12 @@ async def _find_user(username: str) -> User | None:
     return await users.find_by_name(username)
 
 
-def note_use(key_id: int) -> None:
-    """Let the key's owner see when it was used last; blocks."""
-    try:
-        sshkeys.change(key_id, last_used=datetime.now(UTC))
-    except RecordMissing:
-        pass  # removed meanwhile: the session ends
-
-
 async def find_ended(sessions: Iterable[Session]) -> list[Session]:
-    """The sessions that are over."""
+    """The sessions that are over. Where nothing changed since, no record is read for it."""
     ended: list[Session] = []
-    living: list[Session] = []
     for session in sessions:
         try:
             await session.find_user()
-            living.append(session)
         except Unauthorized:
             ended.append(session)
-    key_ids = {session.key_id for session in living if session.key_id is not None}
-    removed = await asyncio.to_thread(_find_removed, key_ids) if key_ids else set()
-    return ended + [session for session in living if session.key_id in removed]
-
-
-def _find_removed(key_ids: Iterable[int]) -> set[int]:
-    removed: set[int] = set()
-    for id in key_ids:
-        try:
-            sshkeys.get(id)
-        except RecordMissing:
-            removed.add(id)
-    return removed
+    return ended

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from secrets import token_urlsafe
 from typing import Any
 
-from mangrove.identity import lockout, names, otp, passwords, tokens
+from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
 from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, Denied, PresentCodeRequired, Problem, SecondFactorRequired, Unauthorized
@@ -20,6 +20,8 @@ from mangrove.telemetry import log_event
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
 FindUser = Callable[[str], User | None]
+FindDigests = Callable[[int], Mapping[int, str]]
+NOBODY = 0  # the id of no user
 MADE_UP_BYTES = 48  # of a password that nobody knows: as long as any that the setting can ask for
 
 
@@ -48,7 +50,30 @@ def authenticate(username: str, static_hash: str, otp_code: str, source: str, fi
     first step of an ordinary sign-in and does not count as a failure.
     """
     lockout.check(username, source)
+    return _authenticate(find(username), username, static_hash, otp_code, source)
+
+
+def authenticate_at_door(
+    username: str, password: str, otp_code: str, source: str, find: FindUser, find_digests: FindDigests
+) -> tuple[User, int | None]:
+    """Who signs in with an application password, and its id; or with the account's own as `authenticate`, and None.
+
+    `find_digests`: the digests of a user's application passwords, by id. What has the form of one and is none costs
+    what any wrong password does, also where there is no such user.
+    """
+    static_hash = passwords.make_static_hash(password)
+    lockout.check(username, source)
     user = find(username)
+    id = None
+    if app_passwords.is_app_password(password):
+        id = app_passwords.find_id(password, find_digests(user.id if user else NOBODY))
+    if user is None or id is None:
+        return _authenticate(user, username, static_hash, otp_code, source), None
+    lockout.record_success(username, source)
+    return user, id
+
+
+def _authenticate(user: User | None, username: str, static_hash: str, otp_code: str, source: str) -> User:
     is_right = passwords.verify(user.password_hash if user else None, static_hash or "-")
     if user is None or not is_right:
         lockout.record_failure(username, source)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
 from mangrove.records.base import TableMeta, Versioned, table_name
-from mangrove.records.repository import Repository
+from mangrove.records.credentials import CredentialRepository, UserIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,11 @@ class SshKeyRecord(Versioned):
     added = UTCDateTimeAttribute()
     last_used = UTCDateTimeAttribute()
 
+    by_user = UserIndex()
 
+
+KIND = "sshkeys"
 TAKEN = "key with the same title already exists"
-_repository = Repository("sshkeys", SshKeyRecord, SshKey, "name", TAKEN)
+_repository = CredentialRepository(KIND, SshKeyRecord, SshKey, "name", TAKEN)
 all, get, create = _repository.all, _repository.get, _repository.create
-change, delete = _repository.change, _repository.delete
-
-
-def find_by_user(user_id: int) -> list[SshKey]:
-    """A user's keys, by id."""
-    return [key for key in all() if key.user_id == user_id]
+change, delete, find_by_user = _repository.change, _repository.delete, _repository.find_by_user

@@ -8,16 +8,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from mangrove import runtime
-from mangrove.records import users
+from mangrove.records import app_passwords, sshkeys, users
 from mangrove.records.users import User
 
 MOST = 4096  # users in memory, and names of users
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+Credentials = Mapping[int, str]
+"""The id of each credential of a user → what proves it."""
+CREDENTIALS: Mapping[str, Callable[[int], Credentials]] = {
+    sshkeys.KIND: lambda user_id: {key.id: key.fingerprint for key in sshkeys.find_by_user(user_id)},
+    app_passwords.KIND: lambda user_id: {one.id: one.digest for one in app_passwords.find_by_user(user_id)},
+}
+"""How the credentials of each kind are read."""
 
 
 class _Latest(Generic[Key, Value]):
@@ -54,6 +61,7 @@ class KnownUsers:
         self._lock = threading.Lock()
         self._users: _Latest[int, User] = _Latest()
         self._ids: _Latest[str | int, int] = _Latest()  # by name and by role, of users who may be called otherwise now
+        self._credentials: Mapping[str, _Latest[int, Credentials]] = {kind: _Latest() for kind in CREDENTIALS}
 
     def get(self, id: int) -> User | None:
         """A user who is remembered."""
@@ -80,18 +88,33 @@ class KnownUsers:
             if generation == self.generation:
                 self._users.add(user.id, user)
 
+    def get_credentials(self, kind: str, user_id: int) -> Credentials | None:
+        """What is remembered of a user's credentials."""
+        with self._lock:
+            return self._credentials[kind].get(user_id)
+
+    def add_credentials(self, kind: str, user_id: int, found: Credentials, generation: int) -> None:
+        """Remember credentials that were read after `generation` was."""
+        with self._lock:
+            if generation == self.generation:
+                self._credentials[kind].add(user_id, found)
+
     def drop(self, ids: Collection[int]) -> None:
-        """Forget users who changed."""
+        """Forget users who changed, or whose credentials did."""
         with self._lock:
             self.generation += 1
             for id in ids:
                 self._users.drop(id)
+                for known in self._credentials.values():
+                    known.drop(id)
 
     def clear(self) -> None:
         """Forget everybody."""
         with self._lock:
             self.generation += 1
             self._users.clear()
+            for known in self._credentials.values():
+                known.clear()
 
 
 def _fits(user: User, key: str | int) -> bool:
@@ -123,6 +146,22 @@ def get(id: int) -> User | None:
         if user is not None:
             known.add(user, generation)
     return user
+
+
+def read_credentials(kind: str, user_id: int) -> Credentials:
+    """A user's credentials of a kind as they are in the records."""
+    known = runtime.get(KnownUsers)
+    generation = known.generation
+    found = CREDENTIALS[kind](user_id)
+    known.add_credentials(kind, user_id, found, generation)
+    return found
+
+
+async def has_credential(kind: str, user_id: int, id: int) -> bool:
+    """Whether a user still has a credential, without a thread where that is remembered."""
+    known = runtime.get(KnownUsers).get_credentials(kind, user_id)
+    found = await asyncio.to_thread(read_credentials, kind, user_id) if known is None else known
+    return id in found
 
 
 async def find_by_name(username: str) -> User | None:

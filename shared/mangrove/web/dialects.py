@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request
 
+from mangrove.records.app_passwords import AppPassword
 from mangrove.records.sshkeys import SshKey
 from mangrove.records.tasks import Task, TaskView
 from mangrove.records.users import User
@@ -46,6 +47,11 @@ def format_sshkey(key: SshKey, dialect: Dialect) -> dict[str, Any]:
         "added_time": key.added,
         "last_used_time": key.last_used,
     }
+
+
+def format_app_password(one: AppPassword) -> dict[str, Any]:
+    """An application password's record, without what it is."""
+    return {"id": one.id, "title": one.title, "added_time": one.added, "last_used_time": one.last_used}
 
 
 def format_setting_delete(dialect: Dialect) -> dict[str, Any] | None:

@@ -85,6 +85,25 @@ class SshKeyRow(BaseModel):
     last_used_time: datetime
 
 
+class AddAppPasswordReq(Body):
+    model_config = _require_in_schema("title")
+
+    title: Annotated[str, Field(max_length=255)] = ""
+
+
+class NewAppPassword(BaseModel):
+    id: int
+    title: str
+    password: str
+
+
+class AppPasswordRow(BaseModel):
+    id: int
+    title: str
+    added_time: datetime
+    last_used_time: datetime
+
+
 class UserReq(Body):
     model_config = _require_in_schema("username")
 

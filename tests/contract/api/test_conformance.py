@@ -168,8 +168,11 @@ REQUIRED = {
     "/api/admin/user/del_cache": ("username", "string"),
     "/api/admin/user/delete": ("id", "integer"),
     "/api/admin/user/get": ("id", "integer"),
+    "/api/admin/user/app_password/delete": ("id", "integer"),
+    "/api/admin/user/app_password/list": ("uid", "integer"),
     "/api/admin/user/sshkey/delete": ("id", "integer"),
     "/api/admin/user/sshkey/list": ("uid", "integer"),
+    "/api/me/app_password/delete": ("id", "integer"),
     "/api/me/sshkey/delete": ("id", "integer"),
 }
 
@@ -198,6 +201,7 @@ READING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/public/offline_download_tools", {}),
     ("GET", "/api/me", {}),
     ("GET", "/api/me/sshkey/list", {}),
+    ("GET", "/api/me/app_password/list", {}),
     ("GET", "/api/admin/storage/list", {}),
     ("GET", "/api/admin/storage/get", {"id": 1}),
     ("GET", "/api/admin/driver/list", {}),
@@ -210,6 +214,7 @@ READING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/admin/user/list", {}),
     ("GET", "/api/admin/user/get", {"id": 1}),
     ("GET", "/api/admin/user/sshkey/list", {"uid": 1}),
+    ("GET", "/api/admin/user/app_password/list", {"uid": 1}),
     ("GET", "/api/admin/meta/list", {}),
     ("POST", "/api/auth/2fa/generate", {}),
     ("GET", "/api/fs/list", {"path": "{folder}"}),

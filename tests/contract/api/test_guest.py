@@ -61,6 +61,9 @@ def test_the_guest_has_no_profile_no_second_factor_and_no_keys(admin: Client) ->
             visitor.get("/api/me/sshkey/list"),
             visitor.post("/api/me/sshkey/add", title="t", key="k"),
             visitor.post("/api/me/sshkey/delete", params={"id": 1}),
+            visitor.get("/api/me/app_password/list"),
+            visitor.post("/api/me/app_password/add", title="t"),
+            visitor.post("/api/me/app_password/delete", params={"id": 1}),
         ):
             assert get_refusal(answer) == (401, "user invalid")
 

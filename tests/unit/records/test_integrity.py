@@ -11,7 +11,7 @@ import pytest
 
 from mangrove import runtime
 from mangrove.problems import Problem
-from mangrove.records import integrity, metas, settings, sshkeys, storages, tasks, users
+from mangrove.records import app_passwords, integrity, metas, schema, settings, sshkeys, storages, tasks, users
 from mangrove.records.base import Protected, Record, RecordMissing
 from mangrove.records.integrity import Refusals
 from mangrove.records.tasks import NewTask, TaskView
@@ -50,12 +50,18 @@ def make_key(user_id: int) -> None:
     sshkeys.create(user_id=user_id, title="t", name=f"{user_id}#t", text="x", fingerprint="f", added=NOW, last_used=NOW)
 
 
+def make_app_password(user_id: int) -> None:
+    name = f"{user_id}#t"
+    app_passwords.create(user_id=user_id, title="t", name=name, digest="d", added=NOW, last_used=NOW)
+
+
 MAKERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "users": (lambda: users.create(username="ann", password_hash="h", role=0), users.all),
     "metas": (lambda: metas.create(path="/a", password="p", read_users=[1]), metas.all),
     "settings": (lambda: settings.save({"token": "t"}), settings.all),
     "storages": (lambda: make_storage("/s"), storages.all),
     "sshkeys": (lambda: make_key(1), sshkeys.all),
+    "app_passwords": (lambda: make_app_password(1), app_passwords.all),
 }
 
 
@@ -200,7 +206,8 @@ def test_what_grants_something_is_protected() -> None:
     def list_models(base: type[Record]) -> set[str]:
         return {name for one in base.__subclasses__() for name in {one.__name__, *list_models(one)}}
 
-    protected = {"UserRecord", "MetaRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "SchemaVersion"}
+    protected = {"UserRecord", "MetaRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
+    protected |= {schema.SchemaVersion.__name__}
     assert list_models(Protected) == protected | {"Versioned"}
 
 

@@ -18,13 +18,11 @@ from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer
 from asyncssh.stream import SSHServerStreamSession
 
 from mangrove.doors import sessions
-from mangrove.doors.sessions import Door, Session
+from mangrove.doors.sessions import Door, Session, sign_in_with_password
 from mangrove.doors.sftp.files import TreeServer
 from mangrove.doors.sftp.protocol import Handler
 from mangrove.identity.rights import Right
 from mangrove.problems import Problem, SecondFactorRequired
-from mangrove.records.sshkeys import SshKey
-from mangrove.records.users import User
 from mangrove.site import snapshot
 from mangrove.sources import find_source
 from mangrove.telemetry import log_event
@@ -121,15 +119,10 @@ class SftpServer(asyncssh.SSHServer):
 
     async def begin_auth(self, username: str) -> bool:
         guest = await SFTP.find_guest(username)
-        return guest is None or not self._open_session(guest, None)
+        return guest is None or not self._take(SFTP.open_session(guest, self._source))
 
-    def _open_session(self, user: User, key: SshKey | None) -> bool:
-        """Whether the one who has proven to be `user` gets in."""
-        try:
-            session = SFTP.open_session(user, self._source, key)
-        except Problem as problem:
-            log_event("sign-in refused", door=SFTP.name, user=user.username, client=self._source, reason=str(problem))
-            return False
+    def _take(self, session: Session) -> bool:
+        """Whether there is room for one who has proven who they are."""
         if not self._connections.is_room(self._source):
             log_event("connection refused", door=SFTP.name, client=self._source, reason="too many connections")
             return False
@@ -140,8 +133,8 @@ class SftpServer(asyncssh.SSHServer):
         assert self._connection is not None and self._session is not None
         self._connections.add(self._connection, self._session)
         self._session.log_start()
-        if self._session.key_id is not None:
-            work = asyncio.to_thread(sessions.note_use, self._session.key_id)
+        if self._session.credential is not None:
+            work = asyncio.to_thread(self._session.credential.note_use)
             self._connection.create_task(work, self._connection.logger)
 
     def public_key_auth_supported(self) -> bool:
@@ -149,18 +142,24 @@ class SftpServer(asyncssh.SSHServer):
 
     async def validate_public_key(self, username: str, key: SSHKey) -> bool:
         found = await SFTP.find_key(username, key.get_fingerprint())
-        return found is not None and self._open_session(*found)
+        if found is None:
+            return False
+        user, credential = found
+        try:
+            return self._take(SFTP.open_session(user, self._source, credential))
+        except Problem as problem:
+            self._log_refusal(username, problem)
+            return False
 
     def password_auth_supported(self) -> bool:
         return not snapshot.current().settings.sftp_disable_password_login
 
     async def validate_password(self, username: str, password: str) -> bool:
         try:
-            user = await SFTP.check_password(username, password, "", self._source)
+            return self._take(await sign_in_with_password(username, password, SFTP, self._source))
         except Problem as problem:
             self._log_refusal(username, problem)
             return False
-        return self._open_session(user, None)
 
     def kbdint_auth_supported(self) -> bool:
         return self.password_auth_supported()
@@ -174,7 +173,7 @@ class SftpServer(asyncssh.SSHServer):
         answer = str(responses[0]) if len(responses) == 1 else ""
         password, code = (self._password, answer) if self._password else (answer, "")
         try:
-            user = await SFTP.check_password(username, password, code.strip(), self._source)
+            return self._take(await sign_in_with_password(username, password, SFTP, self._source, code.strip()))
         except SecondFactorRequired as problem:
             if self._password:
                 self._log_refusal(username, problem)
@@ -184,7 +183,6 @@ class SftpServer(asyncssh.SSHServer):
         except Problem as problem:
             self._log_refusal(username, problem)
             return False
-        return self._open_session(user, None)
 
     def _log_refusal(self, username: str, problem: Problem) -> None:
         log_event(

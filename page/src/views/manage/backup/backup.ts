@@ -1,7 +1,7 @@
 import { call } from '../../../api/client'
 import type { MetaReq, SettingRow, StorageRow, UserRow } from '../../../api/schema'
 
-/** What a backup holds. Passwords of users, their second factors and SSH keys are told to nobody, and so not in it. */
+/** What a backup holds. Passwords of users, their application passwords, second factors and SSH keys are told to nobody, and so not in it. */
 export interface Backup {
   settings: SettingRow[]
   storages: StorageRow[]
