@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -182,6 +183,11 @@ async def read_folder(access: PathAccess, has_virtual: bool) -> tuple[CachedFold
         return await listings().get(located), located
 
     return await _ask_storage(access, has_virtual, read)
+
+
+async def open_pages(access: PathAccess, has_virtual: bool) -> CachedFolder | PagedFolder | None:
+    """The storage's listing, in pages where the storage has such; None where only virtual folders answer."""
+    return await _ask_storage(access, has_virtual, partial(listings().open, in_pages=True))
 
 
 async def check_folder(access: PathAccess) -> None:

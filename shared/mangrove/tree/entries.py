@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Hashable
 
 from mangrove.drivers.base import Entry
-from mangrove.problems import NotAFolder
+from mangrove.problems import NotAFolder, StorageProblem
 from mangrove.slices import SLICE, in_slices
 from mangrove.tree import browse
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.mount_folders import make_mount_entry
+from mangrove.tree.paged_folder import PagedFolder
+
+PAGE = 1000  # entries of a folder in pages that are asked for at once
 
 
 async def stat(access: PathAccess) -> Entry:
@@ -23,20 +26,44 @@ async def stat(access: PathAccess) -> Entry:
 
 
 async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
-    """What the caller may see in a folder: its storage's entries, then the mounts that it has no entry for."""
+    """What the caller may see in a folder: its storage's entries, then the mounts that it has no entry for.
+
+    Of a storage that lists in pages no more than one page is read ahead; of names that are mounts' the mount is shown.
+    """
     access.require_read()
     virtual = access.find_virtual_folders()
-    found = await browse.read_folder(access, bool(virtual))
-    if found is not None:
-        folder = found[0]
-        passes = access.make_visibility_filter().passes
+    folder = await browse.open_pages(access, bool(virtual))
+    visibility = access.make_visibility_filter()
+    if isinstance(folder, PagedFolder):
+
+        def test(entry: Entry) -> bool:
+            return entry.name not in virtual and visibility.passes(entry)
+
+        async for entry in _iterate_pages(access, folder, (visibility.key, frozenset(virtual)), test):
+            yield entry
+    elif folder is not None:
         virtual = browse.exclude_names(virtual, folder)
         for start in range(0, len(folder.entries), SLICE):
             async for entry in in_slices(folder.entries[start : start + SLICE]):
-                if passes(entry):
+                if visibility.passes(entry):
                     yield entry
     for name, mount in virtual.items():
         yield make_mount_entry(name, mount)
+
+
+async def _iterate_pages(
+    access: PathAccess, folder: PagedFolder, key: Hashable, test: Callable[[Entry], bool]
+) -> AsyncIterator[Entry]:
+    start, is_end = 0, False
+    while not is_end:
+        try:
+            part = await folder.read(key, test, start, start + PAGE)
+        except StorageProblem as problem:
+            raise browse.explain_folder_failure(access, problem) from problem
+        async for entry in in_slices(part.entries):
+            yield entry
+        start += len(part.entries)
+        is_end = len(part.entries) < PAGE
 
 
 async def require_folder(access: PathAccess) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.paths import TreePath
 from mangrove.problems import TooLarge, Unreachable
-from mangrove.tree import listing
+from mangrove.tree import entries, listing
 from mangrove.tree.browse import Slice
 from mangrove.tree.listing import listings
 from tests import servers
@@ -207,3 +207,29 @@ def test_a_changed_folder_shows_everything_once(tree: TreeEnv, filled: Bucket, l
     finally:
         for key in new:
             filled.client.delete_object(Bucket=filled.name, Key=key)
+
+
+def test_who_takes_entries_one_by_one_reads_one_page_ahead(
+    tree: TreeEnv, lists: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "PAGE", 50)
+    tree.mount("/s3/many/0100.txt", "Local")
+    tree.mount("/s3/many/new", "Local")
+
+    access = tree.access("/s3/many")
+
+    async def take(count: int) -> list[str]:
+        listing = entries.iterate(access)
+        found = [(await anext(listing)).name for _ in range(count)]
+        await listing.aclose()  # type: ignore[attr-defined]  # it is a generator
+        return found
+
+    async def take_all() -> list[tuple[str, bool]]:
+        return [(entry.name, entry.is_dir) async for entry in entries.iterate(access)]
+
+    assert tree.run(take(40)) == ALL[:40]
+    assert lists.take() <= 2
+    seen = dict(tree.run(take_all()))
+    assert list(seen) == [*[name for name in ALL if name != "0100.txt"], "0100.txt", "new"]
+    assert seen["0100.txt"] and not seen["0101.txt"]
+    assert lists.take() <= 2
