@@ -42,10 +42,13 @@ def _parse_networks(text: str) -> tuple[str, ...]:
     return found
 
 
-def _parse_switch(text: str) -> bool:
-    if text not in ("on", "off"):
-        raise ValueError(f'"{text[:40]}" is neither on nor off')
-    return text == "on"
+ACCESS_LOGS = ("all", "errors", "none")  # of which requests there is a line in the log
+
+
+def _parse_access_log(text: str) -> str:
+    if text not in ACCESS_LOGS:
+        raise ValueError(f'"{text[:40]}" is none of {", ".join(ACCESS_LOGS)}')
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Config:
     snapshot_seconds: float | None = _variable("MANGROVE_SNAPSHOT_SECONDS", "2", _parse_seconds)
     token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
     page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
-    access_log: bool = _variable("MANGROVE_ACCESS_LOG", "on", _parse_switch)
+    access_log: str = _variable("MANGROVE_ACCESS_LOG", "all", _parse_access_log)
     is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -48,6 +49,18 @@ for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
 def set_level(level: str) -> None:
     """From which level on there are lines."""
     log.setLevel(level)
+
+
+@contextmanager
+def hold_stream() -> Iterator[None]:
+    """While it lasts nothing else writes to the log's stream."""
+    handler = log.registered_handler
+    handler.acquire()
+    try:
+        handler.flush()
+        yield
+    finally:
+        handler.release()
 
 
 def log_detail(message: str, **fields: Any) -> None:

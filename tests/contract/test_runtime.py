@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLOTS = {
     "functions.api.search.app.SearchShares": "how many searches are under way, in all and by caller",
     "functions.api.downloads.app.ThumbnailShares": "how many thumbnails are made at once, in all and by caller",
+    "mangrove.access_log.AccessLog": "lines about requests that wait to be written",
     "mangrove.archives.zipcrypt.CipherThread": "the thread in which ZipCrypto streams are decrypted",
     "mangrove.web.api.LargeBodyShares": "how many large requests are handled at once, in all and by caller",
     "mangrove.config.Config": "what the environment says",

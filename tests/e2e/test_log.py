@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from uuid import uuid4
 
 from tests.e2e.processes import holds_within
-from tests.service import ADMIN_PASSWORD, Client, Service
+from tests.service import ADMIN_PASSWORD, Client, Service, start_service
 
 
 def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folder: str) -> None:
@@ -37,3 +38,18 @@ def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folde
     finally:
         id = {row["username"]: row["id"] for row in admin.get("/api/admin/user/list")["data"]["content"]}[user]
         admin.ok("/api/admin/user/delete", params={"id": id})
+
+
+def read_paths(service: Service) -> list[str]:
+    text = (service.data.parent / f"{service.data.name}.log").read_text()
+    return [json.loads(line)["facts"]["path"] for line in text.splitlines() if '"request"' in line]
+
+
+def test_no_line_is_lost_when_the_service_ends(tmp_path: Path) -> None:
+    service = start_service(tmp_path / "data", MANGROVE_ACCESS_LOG="errors")
+    client = service.anonymous()
+    assert client.http.get("/ping").text == "pong"
+    for number in range(100):
+        client.http.get(f"/none/{number}")
+    service.stop()
+    assert read_paths(service) == [f"/none/{number}" for number in range(100)]

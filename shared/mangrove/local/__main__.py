@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from mangrove import __version__
-from mangrove.config import Config
+from mangrove import __version__, runtime
+from mangrove.access_log import AccessLog
+from mangrove.config import ACCESS_LOGS, Config
 from mangrove.integers import parse_integer
 from mangrove.local import backup, engine
 from mangrove.local.data_directory import DataDirectory, ProcessInfo, StartupError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 5  # for requests under way when the service ends
 END_SECONDS = 5.0  # for all that follows
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-SWITCH = ("on", "off")
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -45,8 +45,8 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     page = "folder of another front end for people, or none"
     serve.add_argument("--page", default=env.get("MANGROVE_PAGE", ""), metavar="none|DIR", help=page)
     serve.add_argument("--log-level", type=str.upper, choices=LEVELS, default=env.get("MANGROVE_LOG_LEVEL", "INFO"))
-    access = "log each request, but for polling, which is logged at the level DEBUG"
-    serve.add_argument("--access-log", choices=SWITCH, default=env.get("MANGROVE_ACCESS_LOG", "on"), help=access)
+    access = "log all requests (polling at the level DEBUG), those that fail, or none"
+    serve.add_argument("--access-log", choices=ACCESS_LOGS, default=env.get("MANGROVE_ACCESS_LOG", "all"), help=access)
     for option, default in (("max-connections", "1000"), ("max-connections-per-address", "100")):
         variable = f"MANGROVE_{option.replace('-', '_').upper()}"
         serve.add_argument(f"--{option}", type=_parse_limit, default=env.get(variable, default))
@@ -147,8 +147,13 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
                 _run_server(listener, options.max_connections, options.max_connections_per_address, page)
             except (SystemExit, KeyboardInterrupt):
                 pass  # asked for
+    _exit()  # a thread that still waits for a storage must not hold up the end
+
+
+def _exit() -> NoReturn:
+    runtime.get(AccessLog).close()
     sys.stderr.flush()
-    os._exit(0)  # a thread that still waits for a storage must not hold up the end
+    os._exit(0)
 
 
 def _open_page(wanted: str) -> Page | None:
@@ -189,6 +194,8 @@ def _run_server(listener: socket.socket, most: int, most_per_address: int, page:
     from mangrove.local.connections import ClientConnections, ConnectionLimits, raise_descriptor_limit
     from mangrove.local.gateway import Gateway
 
+    if not sys.stderr.isatty():
+        runtime.get(AccessLog).open(sys.stderr.fileno())
     connections = ClientConnections(ConnectionLimits(most, most_per_address), raise_descriptor_limit())
 
     class Server(uvicorn.Server):
@@ -225,7 +232,7 @@ def _end_within(seconds: float) -> None:
 
 def _end() -> None:
     print("mangrove: what still hangs is left behind", file=sys.stderr, flush=True)
-    os._exit(0)  # the records engine ends with its parent
+    _exit()  # the records engine ends with its parent
 
 
 def _change_password(directory: DataDirectory, user: str) -> None:

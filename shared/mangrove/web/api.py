@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mangrove import __version__, deadlines, problems, runtime
+from mangrove.access_log import AccessLog
 from mangrove.config import config
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, OutOfTime, Problem
@@ -34,7 +35,6 @@ from mangrove.telemetry import (
     BYTES_SENT,
     REQUESTS,
     emit,
-    log_detail,
     log_event,
     log_exception,
     log_warning,
@@ -256,11 +256,14 @@ def _note_request(scope: Scope, path: str, answer: Answer, seconds: float) -> No
     state = scope["state"]
     about = {name: state[key] for name, key in NOTED if key in state}
     code = about.get("code", answer.status)
-    if config().access_log:
-        is_polling = answer.status == code == 200 and POLLED.fullmatch(path)
-        log = log_detail if is_polling else log_event
-        milliseconds = round(seconds * 1000, 1)
-        log("request", method=scope["method"], path=path, status=answer.status, **about, ms=milliseconds)
+    wanted, is_fine = config().access_log, answer.status < 400 and code < 400
+    if wanted == "all" or (wanted == "errors" and not is_fine):
+        is_polling = answer.status == code == 200 and POLLED.fullmatch(path) is not None
+        method, milliseconds = scope["method"], round(seconds * 1000, 1)
+        facts = {"method": method, "path": path, "status": answer.status, **about, "ms": milliseconds}
+        runtime.get(AccessLog).note(facts, is_detail=is_polling)
+    if not config().is_function:
+        return
     received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     emit({REQUESTS: 1}, str(code))
     emit({BYTES_RECEIVED: parse_integer(received.decode("latin-1")) or 0, BYTES_SENT: answer.bytes})
