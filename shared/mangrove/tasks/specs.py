@@ -146,7 +146,8 @@ class TransferSpec(Spec):
 
 class TransferCursor(CopyCursor):
     """Counts of the manifests (`entry_count`, `folder_count`, `failed_count` for the next round), and how far the work
-    came in them: `folders_walked` by Plan, `position` by Move, `folders_left` to be removed after a move.
+    came in them: `folders_walked` by Plan, which goes on in the next one at `next_page`, `position` by Move,
+    `folders_left` to be removed after a move.
 
     `round` counts the retries of what failed; `total` in bytes, as far as sizes are known. `only_entry`: the source,
     when it is a file; there are no manifests then, which could be lost after a move has removed it.
@@ -161,6 +162,7 @@ class TransferCursor(CopyCursor):
     entry_count: int = 0
     folder_count: int = 0
     folders_walked: int = 0
+    next_page: str = ""
     total: int = 0
     position: int = 0
     round: int = 0

@@ -7,12 +7,13 @@ looked up anew by every slice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
+from mangrove.drivers.paging import ListsPages
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, StorageProblem
 from mangrove.site import snapshot
@@ -134,11 +135,12 @@ async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
     try:
         while cursor.folders_walked < lists.folders.count:
             for name in await lists.folders.read_rows(cursor.folders_walked):
-                await _walk_folder(route, name, lists)
-                cursor.folders_walked += 1
-                _count(cursor, lists)
-                if not run.has_time():
-                    return True
+                async for next_page in _walk_folder(route, name, lists, cursor.next_page):
+                    cursor.next_page = next_page
+                    cursor.folders_walked += 0 if next_page else 1
+                    _count(cursor, lists)
+                    if not run.has_time():
+                        return True
     finally:
         await lists.entries.flush()
         await lists.folders.flush()
@@ -155,16 +157,33 @@ def _count(cursor: TransferCursor, lists: _Plan) -> None:
     cursor.entry_count, cursor.folder_count, cursor.total = lists.entries.count, lists.folders.count, lists.total
 
 
-async def _walk_folder(route: TransferRoute, name: str, lists: _Plan) -> None:
-    """Write down what a folder holds and the caller may see."""
+async def _walk_folder(route: TransferRoute, name: str, lists: _Plan, start: str) -> AsyncGenerator[str, None]:
+    """Write down what a folder holds and the caller may see, from the page that begins at `start`. Yields after each
+    page where the next one begins, "" at the end; a storage without pages has one."""
     access = route.access.child(name) if route.access is not None and name else route.access
     visible = access.make_visibility_filter() if access is not None else None
-    if access is not None and name and access.is_mount_or_ancestor():
-        return
-    async for batch in route.source.driver.list((route.source / name).path):
-        for entry in batch:
+    driver, path = route.source.driver, (route.source / name).path
+
+    async def add(entries: Sequence[Entry]) -> None:
+        for entry in entries:
             if not entry.is_link and (visible is None or visible.passes(entry)):
                 await lists.add(f"{name}/{entry.name}".lstrip("/"), entry)
+
+    if access is not None and name and access.is_mount_or_ancestor():
+        yield ""
+        return
+    if not isinstance(driver, ListsPages):
+        async for batch in driver.list(path):
+            await add(batch)
+        yield ""
+        return
+    while True:
+        page = await driver.list_page(path, start)
+        await add(page.entries)
+        yield page.next_start
+        if not page.next_start:
+            return
+        start = page.next_start
 
 
 async def move(run: TransferRun) -> bool:

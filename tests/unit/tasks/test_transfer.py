@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from mangrove import runtime
-from mangrove.drivers.base import DriverContext, Entry
+from mangrove.drivers.base import DriverContext, Entry, list_all
 from mangrove.drivers.local.driver import Local
+from mangrove.drivers.paging import EntriesPage
 from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
 from mangrove.records.tasks import Lease, Task, TaskView
@@ -48,6 +49,24 @@ class BreakingLocal(Local):
                 yield [entry]
 
 
+class PagedLocal(Local):
+    """Lists in pages of two entries, the `failing`th of which cannot be reached; `asked`: folders and starts."""
+
+    failing = 0
+
+    def __init__(self, options: Any, context: DriverContext) -> None:
+        super().__init__(options, context)
+        self.asked: list[tuple[str, str]] = []
+
+    async def list_page(self, path: TreePath, start: str = "", prefix: str = "") -> EntriesPage:
+        self.asked.append((path, start))
+        if len(self.asked) == self.failing:
+            raise Unreachable
+        found = sorted(await list_all(self, path), key=lambda entry: entry.name)
+        at = int(start or 0)
+        return EntriesPage(found[at : at + 2], str(at + 2) if at + 2 < len(found) else "")
+
+
 def open_local(folder: Path, kind: type[Local] = Local) -> Local:
     folder.mkdir(exist_ok=True)
     return kind(Local.Options(root_folder_path=str(folder)), DriverContext())
@@ -68,14 +87,17 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield root
 
 
+def make_route(driver: Local) -> TransferRoute:
+    target: Target = None  # type: ignore[assignment]  # it is no part of a plan
+    return TransferRoute(Endpoint(driver, TreePath("/tree")), target, None, False)
+
+
 def make_plan(tree: Path, failing: int = 1 << 30) -> Callable[[TransferRun], Awaitable[bool]]:
     """Plans the copy of a tree whose storage fails once after `failing` entries."""
     driver = open_local(tree.parent, BreakingLocal)
     assert isinstance(driver, BreakingLocal)
     driver.entries = failing
-    target: Target = None  # type: ignore[assignment]  # it is no part of a plan
-    route = TransferRoute(Endpoint(driver, TreePath("/tree")), target, None, False)
-    return lambda run: transfer.write_manifest(run, route)
+    return lambda run: transfer.write_manifest(run, make_route(driver))
 
 
 def shape(root: Path) -> list[tuple[str, int, bool]]:
@@ -135,6 +157,21 @@ def test_a_plan_goes_on_after_a_failure_as_if_nothing_had_been(tree: Path, faili
     assert slices == (2 if seconds else 20)
     assert read_plan(task) == shape(tree)
     assert task.view.total_bytes == sum(range(40))
+
+
+@pytest.mark.parametrize("failing", [0, 3, 20])
+def test_a_slice_of_a_plan_ends_inside_a_folder_that_is_listed_in_pages(tree: Path, failing: int) -> None:
+    """However large a folder is: no page is asked for twice, but the one that failed."""
+    for number in range(30):
+        (tree / f"flat{number:02}").write_bytes(b"")
+    driver = open_local(tree.parent, PagedLocal)
+    assert isinstance(driver, PagedLocal)
+    driver.failing = failing
+    task, slices = work(lambda run: transfer.write_manifest(run, make_route(driver)), 0.0)
+    assert read_plan(task) == shape(tree)
+    assert len([path for path, _ in driver.asked if path == "/tree"]) == 18 + (failing == 3)
+    assert len(driver.asked) == len(set(driver.asked)) + (1 if failing else 0)
+    assert slices == len(driver.asked) + 1
 
 
 def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
