@@ -1,4 +1,5 @@
-"""Whether a server refuses to replace an object when the request says so: found out once, and remembered."""
+"""Which conditions of a request a server decides: to replace nothing, to copy one version. Found out once, and
+remembered."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.problems import Changed, StorageProblem, Unreachable
 
 ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key
+NO_ETAG = f'"{"0" * 32}"'  # that no object has
 TRIAL = ".mangrove-"  # what keys of trials begin with
 TRIAL_SECONDS = 600.0  # after which a trial has ended, or its process has
 AGAIN_SECONDS = 60.0  # until a trial that failed is made again
@@ -20,21 +22,24 @@ AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 class Refusals(NamedTuple):
-    """Which requests the server refuses on a key that is taken: `puts` means completed uploads as well."""
+    """Which requests the server refuses on a key that is taken: `puts` means completed uploads as well. `versions`: it
+    copies no object whose ETag is another one than was asked for."""
 
     puts: bool
     copies: bool
+    versions: bool = False
 
 
 class Conditions:
-    """What the server of one storage does with `If-None-Match: *`. AWS honours it; of others, many ignore it."""
+    """What the server of one storage does with `If-None-Match: *`, and with the ETag of what is to be copied. AWS
+    honours both; of others, many ignore them."""
 
     def __init__(self, api: Api, options: S3Options, prefix: str) -> None:
         self._api = api
         self._prefix = prefix
         self._asking = asyncio.Lock()
         host = urlsplit(parse_endpoint(options.endpoint) or "https://s3.amazonaws.com").hostname or ""
-        self._found = Refusals(True, True) if host.endswith(AWS) else None
+        self._found = Refusals(True, True, True) if host.endswith(AWS) else None
         self._failed_until = 0.0  # as time.monotonic says
 
     async def ask(self) -> Refusals:
@@ -50,7 +55,7 @@ class Conditions:
 
     def forget_copies(self) -> None:
         """The server takes no condition on a copy after all."""
-        self._found = Refusals(self._found is not None and self._found.puts, False)
+        self._found = Refusals(self._found is not None and self._found.puts, False, False)
 
     async def _try_out(self) -> Refusals:
         await self._abort_earlier()
@@ -58,11 +63,15 @@ class Conditions:
         source = {"Bucket": self._api.bucket, "Key": f"{key}-source"}
         try:
             await self._api("put_object", Key=key, Body=b"")
-            if not await self._is_refused("put_object", Key=key, Body=b"") or not await self._refuses_uploads(key):
+            if not await self._is_refused("put_object", Key=key, Body=b"", **ABSENT) or not await self._refuses_uploads(
+                key
+            ):
                 return Refusals(False, False)
             # it has to take what nothing is in the way of
             await self._api("put_object", Key=source["Key"], Body=b"", **ABSENT)
-            return Refusals(True, await self._is_refused("copy_object", Key=key, CopySource=source))
+            copied = {"Key": key, "CopySource": source}
+            versions = await self._is_refused("copy_object", **copied, CopySourceIfMatch=NO_ETAG)
+            return Refusals(True, await self._is_refused("copy_object", **copied, **ABSENT), versions)
         finally:
             for one in (key, source["Key"]):
                 await self._drop(one)
@@ -81,7 +90,7 @@ class Conditions:
 
     async def _is_refused(self, operation: str, **arguments: object) -> bool:
         try:
-            await self._api(operation, **arguments, **ABSENT)
+            await self._api(operation, **arguments)
         except Changed:
             return True
         except Unreachable:
@@ -95,7 +104,7 @@ class Conditions:
         part = await self._api("upload_part", Key=key, UploadId=upload, PartNumber=1, Body=b"x")
         parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
         arguments = {"Key": key, "UploadId": upload}
-        is_refused = await self._is_refused("complete_multipart_upload", **arguments, MultipartUpload=parts)
+        is_refused = await self._is_refused("complete_multipart_upload", **arguments, MultipartUpload=parts, **ABSENT)
         if is_refused:
             await self._api("abort_multipart_upload", **arguments)
         return is_refused

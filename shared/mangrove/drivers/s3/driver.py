@@ -230,7 +230,7 @@ class S3(Driver):
             return None
         sources = [source.make_copy_source(source.get_key(file.source)) for file in files]
         requests = [(one, self.get_key(file.target), file) for one, file in zip(sources, files, strict=True)]
-        return await copy.copy_from(self._objects, source.stat, self.stat, requests)
+        return await copy.copy_from(self._objects, source, self, requests)
 
     async def copy_part_from(
         self, source: Driver, path: TreePath, target: TreePath, token: str, number: int, offset: int, length: int
