@@ -325,7 +325,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     from mangrove import runtime
     from mangrove.records.base import Connections
     from mangrove.records.crypto import Keyring
-    from mangrove.tasks.steps import use_loop
+    from mangrove.tasks.worker_loop import use_loop
 
     kept = runtime.current().keep(Connections, Keyring)
     with pytest.MonkeyPatch.context() as patch, runtime.use(kept):

@@ -54,7 +54,7 @@ SLOTS = {
     "mangrove.tasks.leases.HeldTasks": "the tasks that workers of this process hold, and keep for the next slice",
     "mangrove.tasks.machines.MachineStarter": "starts state machines: Step Functions, or the runner of one machine",
     "mangrove.tasks.staging.Staging": "the storage of bytes in waiting",
-    "mangrove.tasks.steps.WorkerLoop": "the event loop that workers share with the drivers",
+    "mangrove.tasks.worker_loop.WorkerLoop": "the event loop that workers share with the drivers",
     "mangrove.tasks.multipart.ChunkShares": "how many chunks of uploads are in memory at once, in all and by caller",
     "mangrove.tasks.multipart.KnownParts": "the parts of the uploads that this process stored chunks of lately",
     "mangrove.tasks.multipart.ChunksInFlight": "the chunks of uploads that are being stored",

@@ -24,10 +24,10 @@ from mangrove.records import task_batches, task_lists
 from mangrove.records.task_lists import Following, UnfinishedPage
 from mangrove.records.tasks import Task
 from mangrove.site import snapshot
-from mangrove.tasks import steps
 from mangrove.tasks.kinds import KINDS
 from mangrove.tasks.leases import get_held
 from mangrove.tasks.machines import MachineStarter
+from mangrove.tasks.worker_loop import use_loop
 from mangrove.telemetry import log_event, log_exception
 
 THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
@@ -77,7 +77,7 @@ class Runner(MachineStarter):
         self._postponed: dict[Queued, _Postponed] = {}
         self._is_over = False
         self._reading = asyncio.Lock()
-        steps.use_loop(self._loop)
+        use_loop(self._loop)
         runtime.put(MachineStarter, self)
 
     def start(self, task: Task, suffix: str = "") -> None:

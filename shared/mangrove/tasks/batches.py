@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,12 +35,37 @@ from mangrove.tree.mounts import Located
 
 SMALL = 4 << 20  # bytes; smaller files are copied several at once
 AT_ONCE = 16
+AT_FIRST = 4  # of AT_ONCE
+QUICK_SECONDS = 5.0
 BATCH = 256
 MOVED = "the source changed while it was moved"
 SAME = "the source and the target are the same"
 KEPT_ERRORS = 3  # failed items named in the task's error
 
 TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
+
+
+class Lanes:
+    """Files that are copied at once: few at first, one more with each that went quickly. Many from a slow source would
+    all not be there when the time is over."""
+
+    def __init__(self) -> None:
+        self._limit = asyncio.Semaphore(AT_FIRST)
+        self._count = AT_FIRST
+        self._last = 0.0
+
+    async def copy(self, run: TransferRun, copying: Callable[[], Awaitable[None]]) -> bool:
+        """Copy a file when there is room; False when there is no time for it any more."""
+        async with self._limit:
+            began = time.monotonic()
+            if not run.has_time_for(self._last):
+                return False
+            await copying()
+            self._last = time.monotonic() - began
+        if self._last < QUICK_SECONDS and self._count < AT_ONCE:
+            self._count += 1
+            self._limit.release()
+        return True
 
 
 @dataclass(slots=True)
@@ -55,6 +80,7 @@ class TransferSlice:
     mode: CopyMode
     is_direct: bool
     saved: float = field(default_factory=time.monotonic)
+    lanes: Lanes = field(default_factory=Lanes)
 
     @property
     def target(self) -> Endpoint:
@@ -108,30 +134,39 @@ def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
     return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
 
 
-async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> None:
-    """One batch; an item that fails is named and the others go on. Unreachable ends the slice: it is worth a retry.
+async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
+    """One batch, the first of it at least; how many of its items are done when the slice is over. An item that fails is
+    named and the others go on. Unreachable ends the slice: it is worth a retry.
 
     What failed is written down before the cursor goes on: the next worker would never come back to it.
     """
     run, cursor = work.run, work.run.cursor
-    limit = asyncio.Semaphore(AT_ONCE)
+    problems: dict[int, Problem] = {}
 
-    async def copy(row: ManifestEntry) -> Problem | None:
-        async with limit:
+    async def copy(index: int) -> bool:
+        row = batch[index]
+
+        async def copy_item() -> None:
             try:
                 await _copy_item(work, row)
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, Denied) as problem:
                 await partials.drop_partial(run, (work.target / row.path).path)
-                return problem
-        return None
+                problems[index] = problem
+
+        if index:
+            return await work.lanes.copy(run, copy_item)
+        await copy_item()
+        return True
 
     results = await _copy_directly(work, batch)
     left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
-    for index, result in zip(left, await file_copy.gather_all(copy(batch[index]) for index in left), strict=True):
-        results[index] = result
-    for row, problem in zip(batch, results, strict=True):
+    copied = await file_copy.gather_all(map(copy, left))
+    done = next((index for index, is_there in zip(left, copied, strict=True) if not is_there), len(batch))
+    for index in left:
+        results[index] = problems.get(index)
+    for row, problem in zip(batch[:done], results, strict=False):
         if problem is None:
             cursor.bytes_done += 0 if row.is_dir else row.size or 0
             continue
@@ -142,6 +177,7 @@ async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> None:
     if work.failed.count > cursor.failed_count:
         await work.failed.flush()
         cursor.failed_count = work.failed.count
+    return done
 
 
 async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None]:

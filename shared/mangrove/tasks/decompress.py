@@ -25,6 +25,7 @@ from mangrove.tasks import authorization, file_copy, kinds, queue, staging
 from mangrove.tasks.endpoints import Endpoint, TargetListing
 from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import State
+from mangrove.tasks.part_receipts import drop_receipts
 from mangrove.tasks.partials import OutOfTime, drop_partial
 from mangrove.tasks.specs import DecompressCursor, DecompressSpec, SourceVersion, TransferSpec
 from mangrove.tasks.steps import Run
@@ -32,7 +33,7 @@ from mangrove.tree import archives as tree_archives
 from mangrove.tree.archives import Packed
 
 SLICE_SECONDS = 60.0  # on one machine: where late members are reached through all others, a slice begins at the first
-SAVE_SECONDS = 0.5
+SAVE_SECONDS = 2.0
 KEPT_ERRORS = 3  # refused members named in the task's error
 CACHED = "archive"  # the whole archive in staging
 
@@ -265,6 +266,7 @@ async def clean(run: DecompressRun, state: State) -> None:
     await run.write_kept()
     if run.cursor.partial is not None:
         await drop_partial(run)
+    await drop_receipts(run)
     if not run.cursor.chained and not await asyncio.to_thread(queue.is_chained, run.task):
         await staging.clear(stage)
     elif run.cursor.cached:

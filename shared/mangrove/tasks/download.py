@@ -21,8 +21,9 @@ from mangrove.site import snapshot, throttle
 from mangrove.streams import split_chunks, stream
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.endpoints import Endpoint
-from mangrove.tasks.file_copy import MOST_PARTS
+from mangrove.tasks.file_copy import MOST_PARTS, SAVE_SECONDS
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.part_receipts import PartReceipts, drop_receipts, find_receipts
 from mangrove.tasks.partials import drop_partial, is_torn
 from mangrove.tasks.specs import DownloadCursor, DownloadSpec, PartialFile, TransferSpec
 from mangrove.tasks.steps import Run
@@ -86,7 +87,8 @@ async def _fetch_on(run: DownloadRun) -> bool:
 
 def _count_parts(run: DownloadRun) -> int:
     """How many parts of the file are stored."""
-    return len(run.cursor.partial.receipts) if run.cursor.partial is not None else 0
+    partial = run.cursor.partial
+    return max(partial.receipt_count, len(partial.receipts)) if partial is not None else 0
 
 
 def _get_stage(run: DownloadRun) -> str:
@@ -183,10 +185,10 @@ async def _fetch(run: DownloadRun) -> bool:
     allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
         await drop_partial(run)
-    partial = run.cursor.partial
-    offset = _count_parts(run) * partial.length if partial is not None else 0
-    if partial is not None and offset > partial.size:  # the last part is shorter
-        return await _finish(run, await _get_storage(), partial)
+    partial, receipts = await _find_parts(run)
+    offset = len(receipts) * partial.length if partial is not None and receipts is not None else 0
+    if partial is not None and receipts is not None and offset > partial.size:  # the last part is shorter
+        return await _finish(run, await _get_storage(), partial, receipts)
     validator = partial.validator if partial is not None else ""
     async with http.fetch(run.spec.url, allowed, offset, validator) as answer:
         _limit_size(answer.size or 0, most)
@@ -207,7 +209,7 @@ async def _fetch(run: DownloadRun) -> bool:
 
 
 def _plan_length(size: int | None) -> int:
-    """Bytes of a part of a file of this size: two are under way at once, and the record names every one."""
+    """Bytes of a part of a file of this size: two are under way at once."""
     return PART if size is None else max(PART // 2, -(-size // MOST_PARTS))
 
 
@@ -223,7 +225,9 @@ async def _store(
     """Store what arrives as parts, the next one fetched while one is stored; whether there is more."""
     storage = await _get_storage()
     partial = await _begin_parts(run, storage, answer, length)
-    path, receipts, piece = TreePath(partial.path), partial.receipts, first
+    receipts = await PartReceipts.load(run, partial)
+    path, piece = TreePath(partial.path), first
+    saved = time.monotonic()
     while piece:
         storing = asyncio.ensure_future(
             storage.write_part(path, partial.token, len(receipts) + 1, len(receipts) * length, piece)
@@ -232,20 +236,44 @@ async def _store(
         try:
             await asyncio.wait([storing])
             pass_checkpoint("download.part")
-            receipts.append(storing.result())
+            await receipts.add(len(receipts), storing.result())
             partial.size += len(piece)
             run.show_progress(partial.size)
-            await run.save()
             _limit_size(partial.size, most)
-            await asyncio.wait([fetching])
+            is_over = not await _wait_in_slice(run, fetching, answer)
+            if is_over or time.monotonic() - saved > SAVE_SECONDS:
+                await receipts.save()
+                await run.save()
+                saved = time.monotonic()
         except BaseException:
             fetching.cancel()
             await asyncio.wait([storing, fetching])  # a part that arrives after all are dropped would stay for ever
+            await receipts.save()
             raise
-        piece = fetching.result()
-        if piece and answer.resumable and not run.has_time():
+        if is_over:
+            fetching.cancel()
+            await asyncio.wait([fetching])
             return True
-    return await _finish(run, storage, partial)
+        piece = fetching.result()
+    await receipts.save()
+    await run.save()  # once the file is made of them, its parts are gone
+    return await _finish(run, storage, partial, receipts)
+
+
+async def _wait_in_slice(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
+    """Wait for what is fetched next, but from a server that goes on later no longer than the slice; whether it is
+    there, and the slice goes on."""
+    await asyncio.wait([fetching], timeout=run.seconds_left if answer.resumable else None)
+    return fetching.done() and (not fetching.result() or not answer.resumable or run.has_time())
+
+
+async def _find_parts(run: DownloadRun) -> tuple[PartialFile | None, PartReceipts | None]:
+    """The file that was begun and its receipts; it is dropped where some of those are lost."""
+    partial = run.cursor.partial
+    receipts = await find_receipts(run, partial) if partial is not None else None
+    if partial is not None and receipts is None:
+        await drop_partial(run)
+    return run.cursor.partial, receipts
 
 
 async def _get_storage() -> Parts:
@@ -254,11 +282,11 @@ async def _get_storage() -> Parts:
     return storage
 
 
-async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile) -> bool:
+async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile, receipts: PartReceipts) -> bool:
     """Make one file of all parts, where a worker that died has not done so."""
     path = TreePath(partial.path)
     try:
-        await storage.finish(path, partial.token, partial.receipts, _make_upload(partial.size))
+        await storage.finish(path, partial.token, receipts.list(), _make_upload(partial.size))
     except NotFound:
         if await Endpoint(await staging.driver(), path).find() is None:
             raise
@@ -305,6 +333,7 @@ async def clean(run: DownloadRun, state: State) -> None:
     await run.write_kept()
     if run.cursor.partial is not None:
         await drop_partial(run)
+    await drop_receipts(run)
     if not succeeded or run.task.removed:
         await _stop_tool(run)
     if succeeded and not shared:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,14 +16,16 @@ from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry
 from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.site import throttle
 from mangrove.tasks.endpoints import Endpoint, TargetListing, have_same_bytes
-from mangrove.tasks.partials import OutOfTime, begin_partial
+from mangrove.tasks.part_receipts import PartReceipts, find_receipts
+from mangrove.tasks.partials import OutOfTime, begin_partial, drop_partial
 from mangrove.tasks.specs import CopyCursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.steps import Run
 from mangrove.tasks.verification import Stored, check_copy, look_at_copy
 
 PART = 32 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
-MOST_PARTS = 7_500  # the record names each, and holds 400 KB
+MOST_PARTS = 10_000  # that S3 takes
+SAVE_SECONDS = 2.0  # between two writes of progress: what a killed worker may have stored that is stored again
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
 CHANGED = "the source changed while it was copied"
 
@@ -193,52 +196,78 @@ async def _store_whole(source: Endpoint, target: Endpoint, version: Entry, uploa
 async def _store_parts(
     run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, version: Entry
 ) -> Stored | None:
-    """Store part by part; the record knows each stored one, so that the next worker begins at the next. None: this
-    server takes no parts."""
+    """Store part by part; receipts tell which are there, so that the next worker begins at the next. None: this server
+    takes no parts."""
     assert version.size is not None
     size = version.size
     length, lanes = _plan_parts(source.driver, driver, size)
-    partial = await begin_partial(run, target, driver, upload, length, version)
-    if partial is None:
+    begun = await _begin_parts(run, target, driver, upload, length, version)
+    if begun is None:
         return None
-    length, receipts = partial.length, partial.receipts
+    partial, receipts = begun
     before = run.cursor.bytes_done
-    receipts += [""] * (-(-size // length) - len(receipts))
-    missing = deque(index for index, receipt in enumerate(receipts) if not receipt)
+    missing = deque(index for index in range(-(-size // partial.length)) if index not in receipts)
     saving = asyncio.Lock()  # one write at a time: an older one must not arrive after a newer one
+    saved = time.monotonic()
 
     async def store_next() -> None:
+        nonlocal saved
         try:
             while missing:
-                index = missing.popleft()
-                receipts[index] = await _store_part(source, target, driver, partial, index, version)
+                index, began = missing.popleft(), time.monotonic()
+                receipt = await _store_part(source, target, driver, partial, index, version)
                 pass_checkpoint("copy.part")
                 async with saving:
-                    run.show_progress(before + min((len(receipts) - receipts.count("")) * length, size))
-                    await run.save()
-                if not run.has_time():
+                    await receipts.add(index, receipt)
+                    run.show_progress(before + min(len(receipts) * partial.length, size))
+                    if time.monotonic() - saved >= SAVE_SECONDS:
+                        await receipts.save()
+                        await run.save()
+                        saved = time.monotonic()
+                if not run.has_time_for(time.monotonic() - began):
                     return
         except BaseException:
             missing.clear()
             raise
 
-    await gather_all(store_next() for _ in range(lanes))
-    if missing:
-        raise OutOfTime
+    try:
+        await gather_all(store_next() for _ in range(lanes))
+        if missing:
+            raise OutOfTime
+    finally:
+        await receipts.save()
+    await run.save()  # once the file is made of them, its parts are gone
     pass_checkpoint("copy.parts")
     await source.check_unchanged(version)
     async with target.hold_name():
-        return await _finish_parts(source, target, driver, upload, partial)
+        return await _finish_parts(source, target, driver, upload, partial, receipts.list())
+
+
+async def _begin_parts(
+    run: Run[SpecT, CopyCursorT], target: Endpoint, driver: Parts, upload: Upload, length: int, version: Entry
+) -> tuple[PartialFile, PartReceipts] | None:
+    """The partial file and the receipts that there are; begun anew where some are lost. None: as in `begin_partial`."""
+    while (partial := await begin_partial(run, target, driver, upload, length, version)) is not None:
+        receipts = await find_receipts(run, partial)
+        if receipts is not None:
+            return partial, receipts
+        await drop_partial(run)
+    return None
 
 
 async def _finish_parts(
-    source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, partial: PartialFile
+    source: Endpoint,
+    target: Endpoint,
+    driver: Parts,
+    upload: Upload,
+    partial: PartialFile,
+    receipts: Sequence[str],
 ) -> Stored:
     """Make the file of its parts, unless a worker did that and died before it could say so."""
     by_storage = isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0] > 0
     compared = False
     try:
-        entry = await driver.finish(target.path, partial.token, partial.receipts, upload)
+        entry = await driver.finish(target.path, partial.token, receipts, upload)
     except (NotFound, Exists) as problem:
         if not await have_same_bytes(source, target):
             if isinstance(problem, Exists):

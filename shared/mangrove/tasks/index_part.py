@@ -14,7 +14,8 @@ from mangrove.tasks import index, specs
 from mangrove.tasks.index_lists import open_folders
 from mangrove.tasks.index_parts import PartResult, find_result, open_result
 from mangrove.tasks.specs import IndexCursor, IndexPart, IndexSpec
-from mangrove.tasks.steps import Cancelled, Run, get_seconds, run_in_loop
+from mangrove.tasks.steps import Cancelled, Run, get_seconds
+from mangrove.tasks.worker_loop import run_in_loop
 from mangrove.telemetry import name_invocation
 from mangrove.tree import mounts
 

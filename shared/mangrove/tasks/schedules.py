@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from mangrove.tasks.steps import run_in_loop
+from mangrove.tasks.worker_loop import run_in_loop
 from mangrove.telemetry import Handler, name_invocation
 
 

@@ -84,8 +84,9 @@ class ManifestEntry(NamedTuple):
 class PartialFile(BaseModel):
     """A file that is being stored in parts. `key` names the attempt, `token` is of the driver ("": not begun yet).
 
-    `length`: bytes of a part; `receipts` of the parts, "" for one that is missing; `validator`: the etag of what they
-    are read from, "" when it has none. `size`: bytes that are there of a download. `storage`: how to reach the storage
+    `length`: bytes of a part; `receipt_count`: how many parts have a receipt (see `tasks.part_receipts`; `receipts` are
+    those of an older record, "" for one that is missing); `validator`: the etag of what they are read from, "" when it
+    has none. `size`: bytes that are there of a download. `storage`: how to reach the storage
     when it is mounted no more (see `tasks.partials`), "" for staging. `boot`: of `staging.find_boot` then.
 
     `stored`: what the parts became, once they did; of that, `compared` bytes are known to be those of the source.
@@ -96,6 +97,7 @@ class PartialFile(BaseModel):
     token: str = ""
     length: int
     receipts: list[str] = []
+    receipt_count: int = 0
     size: int = 0
     validator: str = ""
     storage: str = ""
@@ -109,10 +111,12 @@ class Spec(TaskModel):
 
 
 class Cursor(TaskModel):
-    """Base of all cursors. `attempt`: the run of the task that it belongs to; None before the first."""
+    """Base of all cursors. `attempt`: the run of the task that it belongs to; None before the first. `has_receipts`: of
+    the parts of files there may be receipts in staging."""
 
     attempt: int | None = None
     partial: PartialFile | None = None
+    has_receipts: bool = False
 
 
 class CopyCursor(Cursor):

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from mangrove import runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.config import config
@@ -29,11 +28,13 @@ from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
 from mangrove.tasks.specs import CursorT, Schema, SpecT
 from mangrove.tasks.unreadable import give_up, read_task_id
+from mangrove.tasks.worker_loop import run_in_loop
 from mangrove.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
 
 KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
+GRACE_SECONDS = 20.0  # of those that what was begun may take
 
 Result = TypeVar("Result")
 
@@ -61,6 +62,15 @@ class Run(Generic[SpecT, CursorT]):
     def has_time(self) -> bool:
         """Whether the slice is not over yet."""
         return time.monotonic() < self._end
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the slice is over."""
+        return max(self._end - time.monotonic(), 0.0)
+
+    def has_time_for(self, seconds: float) -> bool:
+        """Whether something that takes so long would end with the slice, or not long after it."""
+        return self.has_time() and time.monotonic() + seconds < self._end + GRACE_SECONDS
 
     def show_progress(self, done: int) -> None:
         """Show that `done` bytes are there."""
@@ -227,41 +237,6 @@ async def _keep_alive(work: Awaitable[Result], heartbeats: Awaitable[None]) -> R
 def format_now() -> str:
     """The present, as task records show times."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
-
-
-class WorkerLoop:
-    """The event loop in which the workers of this process run: drivers belong to one loop."""
-
-    def __init__(self) -> None:
-        self._running: asyncio.AbstractEventLoop | None = None
-        self._own: asyncio.AbstractEventLoop | None = None
-
-    def use(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run workers in `loop`, which runs already."""
-        self._running = loop
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run asynchronous work from a worker's thread."""
-        if self._running is not None:
-            return asyncio.run_coroutine_threadsafe(work, self._running).result()
-        if self._own is None:
-            self._own = asyncio.new_event_loop()
-        return self._own.run_until_complete(work)
-
-    def close(self) -> None:
-        """Close the loop that was made here."""
-        if self._own is not None:
-            self._own.close()
-
-
-def use_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the workers of this process in `loop`, which runs already."""
-    runtime.get(WorkerLoop).use(loop)
-
-
-def run_in_loop(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run asynchronous work from a worker's thread."""
-    return runtime.get(WorkerLoop).run(work)
 
 
 def get_seconds(context: Any, on_one_machine: float) -> float:

@@ -30,13 +30,14 @@ from mangrove.tasks.endpoints import TargetListing
 from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import DELETE_POLICIES, State
 from mangrove.tasks.manifest import Manifest, ManifestLost
+from mangrove.tasks.part_receipts import drop_receipts
 from mangrove.tasks.partials import OutOfTime
 from mangrove.tasks.routes import TransferRoute, find_route
 from mangrove.tasks.specs import ManifestEntry, TransferCursor
 from mangrove.tree import journal, mounts
 from mangrove.tree.mounts import select_mount
 
-SAVE_SECONDS = 0.5
+SAVE_SECONDS = 2.0
 
 
 @contextmanager
@@ -226,14 +227,15 @@ async def _copy_on(work: TransferSlice) -> bool:
         for batch in split_batches(rows):
             try:
                 async with note_batch(work, batch):
-                    await copy_batch(work, batch)
+                    done = await copy_batch(work, batch)
             except OutOfTime:
                 return True
             pass_checkpoint("move.batch")
-            cursor.position += len(batch)
-            if time.monotonic() - work.saved > SAVE_SECONDS or not run.has_time():
+            cursor.position += done
+            is_over = done < len(batch) or not run.has_time()
+            if is_over or time.monotonic() - work.saved > SAVE_SECONDS:
                 await work.save()
-            if not run.has_time():
+            if is_over:
                 return True
     run.show_progress(cursor.bytes_done)
     return False
@@ -293,5 +295,6 @@ async def clean(run: TransferRun, state: State) -> None:
     if partial is not None or needless:
         await run.write_kept()
     await partials.abandon_partial(run)
+    await drop_receipts(run)
     for id in needless:
         await staging.clear(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from mangrove.records import task_lists
 from mangrove.tasks import download, queue, steps
 from mangrove.tasks.kinds import State
 from mangrove.tasks.specs import DownloadCursor
+from mangrove.tools import http
 from tests import origin
 from tests.origin import Origin
 from tests.task_env import TaskEnv
@@ -41,6 +43,30 @@ def test_a_file_arrives_whole_in_one_slice_or_in_many(
     assert DownloadCursor.load(task_env.read(task).cursor).complete
 
 
+@pytest.mark.parametrize("size", [2 * PART, 2 * PART + 1])
+def test_a_slice_ends_in_time_however_slowly_the_source_sends(
+    task_env: TaskEnv, web: Origin, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer stalls inside a part: those before it count, and the next slice goes on behind them."""
+    monkeypatch.setattr(steps.Run, "seconds_left", 0.05)
+    monkeypatch.setattr(http, "MAX_DELAY", -1.0)  # what arrives is passed on at once
+    over, content = threading.Event(), bytes(range(256)) * (size // 256) + bytes(size % 256)
+    send = origin.file(content, cut=PART + PART // 4)
+
+    def stall(request: origin.Request) -> None:
+        send(request)
+        over.wait(60)
+
+    target = task_env.disk()
+    task = task_env.download(target.mount, web.at("/f.bin", stall))
+    try:
+        task_env.run_all()
+    finally:
+        over.set()
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f.bin": content})
+    assert len(web.asked) > 1
+
+
 def test_a_file_of_more_than_the_limit_is_refused(task_env: TaskEnv, web: Origin) -> None:
     task_env.set(offline_download_max_size="1")
     target = task_env.disk()
@@ -67,7 +93,7 @@ def test_a_download_that_is_stopped_midway_leaves_nothing_in_staging(
             verb("offline_download", task.id, task_env.caller())
 
     task_env.run(task_env.started.pop(0), before)
-    assert staged == [[queue.get_stage(task)]]
+    assert staged == [[queue.get_stage(task), f"{task.id}.parts"]]
     assert (target.files(), task_env.list_staged()) == ({}, [])
     if verb is queue.cancel:
         assert task_env.view(task) == (State.CANCELED, queue.CANCELED)

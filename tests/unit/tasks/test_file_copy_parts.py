@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.paths import TreePath
 from mangrove.tasks import file_copy, queue, staging, steps
 from mangrove.tasks.kinds import State
+from mangrove.tasks.specs import TransferCursor
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 
@@ -171,3 +173,46 @@ def test_parts_on_a_disk_from_before_a_power_cut_are_not_gone_on_with(
     task_env.run(task, look_between(task_env, task, cut_power))
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
     assert target.unfinished() == []
+
+
+def test_a_record_does_not_grow_with_the_parts_of_a_file(
+    task_env: TaskEnv, target: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receipts are rows of their own, of which those that are new are written."""
+    source = task_env.bucket() if isinstance(target, Disk) else task_env.disk()
+    source.put("f", LARGE * 2)
+    monkeypatch.setattr(steps.Run, "has_time", lambda self: False)
+    task = task_env.copy(source.mount, target.mount, "f")
+    sizes: list[tuple[int, int]] = []
+
+    def before(name: str, nth: int) -> None:
+        partial = TransferCursor.load(task_env.read(task).cursor).partial
+        if partial is not None and partial.stored is None:
+            sizes.append((partial.receipt_count, len(orjson.dumps(task_env.read(task).cursor))))
+
+    task_env.run(task, before)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE * 2})
+    counts, lengths = zip(*sizes, strict=True)
+    assert counts[:3] == (1, 2, 3)
+    assert max(lengths) == min(lengths)
+
+
+@pytest.mark.parametrize("damage", [b"", b"[0", None])
+def test_a_file_whose_receipts_are_lost_is_begun_anew(
+    task_env: TaskEnv, target: Side, damage: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = task_env.disk()
+    source.put("f", LARGE)
+    if isinstance(target, Disk):
+        monkeypatch.setattr(type(task_env.driver(target.mount)), "plan_part_copies", lambda self, source: (0, 0))
+    monkeypatch.setattr(steps.Run, "has_time", lambda self: False)
+    task = task_env.copy(source.mount, target.mount, "f")
+
+    def lose(name: str, nth: int) -> None:
+        if (name, nth) == ("Move", 1):
+            (receipts,) = (task_env.folder / "staging" / f"{task.id}.parts").iterdir()
+            receipts.unlink() if damage is None else receipts.write_bytes(damage)
+
+    task_env.run(task, lose)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": LARGE})
+    assert (target.unfinished(), task_env.list_staged()) == ([], [])

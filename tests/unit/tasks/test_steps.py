@@ -21,7 +21,8 @@ from mangrove.tasks.kinds import State
 from mangrove.tasks.leases import Busy
 from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import Spec
-from mangrove.tasks.steps import Cancelled, WorkerLoop
+from mangrove.tasks.steps import Cancelled
+from mangrove.tasks.worker_loop import WorkerLoop, run_in_loop
 from tests.task_env import RecordingStarter, TaskEnv
 from tests.unit.tasks.slices import (
     OWNER,
@@ -240,7 +241,7 @@ def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task
     async def find_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    assert steps.run_in_loop(find_loop()) is task_env.loop
+    assert run_in_loop(find_loop()) is task_env.loop
     own = WorkerLoop()
     loop = own.run(find_loop())
     assert loop is not task_env.loop
