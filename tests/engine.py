@@ -16,6 +16,8 @@ from typing import Any
 from mangrove.records.endpoints import Endpoint, use_socket
 
 ROOT = Path(__file__).resolve().parent.parent
+PORTS = 5  # that are tried
+SECONDS = 60.0  # that an engine may take to start
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 
 
@@ -43,15 +45,44 @@ def engine() -> Iterator[str]:
     if given:
         yield given
         return
-    host = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
-    with closing(socket.create_server((host, 0))) as probe:
-        port = probe.getsockname()[1]
-    with subprocess.Popen([BINARY, "serve", "--host", host, "--port", str(port)], stdout=subprocess.DEVNULL) as child:
+    with run_engine(f"127.{random.randint(1, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}") as (address, _):
+        yield address
+
+
+@contextmanager
+def run_engine(host: str, *options: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """An engine of our own that nobody watches; its address and process."""
+    for _ in range(PORTS):
+        port = _find_port()
+        command = [BINARY, "serve", "--host", host, "--port", str(port), *options]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+            try:
+                if _is_open(host, port, child):
+                    yield f"http://{host}:{port}", child
+                    return
+            finally:
+                child.kill()
+    raise RuntimeError("the records engine did not start")
+
+
+def _find_port() -> int:
+    """One that nobody uses on any address now; the engine refuses others. Somebody may take it before the engine."""
+    with closing(socket.create_server(("0.0.0.0", 0))) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_open(host: str, port: int, child: subprocess.Popen[bytes]) -> bool:
+    """Whether the engine takes connections; False when it has ended."""
+    end = time.monotonic() + SECONDS
+    while child.poll() is None:
         try:
-            wait_for_port(host, port)
-            yield f"http://{host}:{port}"
-        finally:
-            child.kill()
+            socket.create_connection((host, port), 1).close()
+            return True
+        except OSError:
+            assert time.monotonic() < end, "the records engine did not open its port"
+            time.sleep(0.01)
+    return False
 
 
 @contextmanager
@@ -63,16 +94,6 @@ def open_client(endpoint: Endpoint) -> Iterator[Any]:
     with closing(boto3.client("dynamodb", endpoint_url=endpoint.url, region_name="us-east-1", **keys)) as client:
         use_socket(client, endpoint.socket_path)
         yield client
-
-
-def wait_for_port(host: str, port: int) -> None:
-    for _ in range(500):
-        try:
-            socket.create_connection((host, port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.01)
-    raise TimeoutError("the records engine did not open its port")
 
 
 def create_tables() -> None:

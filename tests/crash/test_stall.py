@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 import pytest
@@ -26,16 +24,8 @@ END_SECONDS = 120.0
 @contextmanager
 def run_engine_elsewhere(folder: Path) -> Iterator[tuple[str, int]]:
     """An engine that nobody watches; its address and pid."""
-    host = "127.77.7.7"
-    with closing(create_server((host, 0))) as probe:
-        port = probe.getsockname()[1]
-    options = ["--host", host, "--port", str(port), "--db-path", str(folder / "elsewhere.db")]
-    with subprocess.Popen([engines.BINARY, "serve", *options], stdout=subprocess.DEVNULL) as child:
-        try:
-            engines.wait_for_port(host, port)
-            yield f"http://{host}:{port}", child.pid
-        finally:
-            child.kill()
+    with engines.run_engine("127.77.7.7", "--db-path", str(folder / "elsewhere.db")) as (address, child):
+        yield address, child.pid
 
 
 def open_tasks(client: Client) -> None:

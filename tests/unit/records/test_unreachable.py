@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -79,17 +78,9 @@ def test_an_engine_that_hangs_is_a_problem_worth_a_retry(
 @contextmanager
 def stopped_engine() -> Iterator[str]:
     """A real engine that was stopped: the kernel accepts connections for it, and nothing answers."""
-    with closing(socket.create_server(("127.4.3.2", 0))) as probe:
-        port = probe.getsockname()[1]
-    with subprocess.Popen(
-        [engines.BINARY, "serve", "--host", "127.4.3.2", "--port", str(port)], stdout=subprocess.DEVNULL
-    ) as child:
-        try:
-            engines.wait_for_port("127.4.3.2", port)
-            child.send_signal(signal.SIGSTOP)
-            yield f"http://127.4.3.2:{port}"
-        finally:
-            child.kill()
+    with engines.run_engine("127.4.3.2") as (address, child):
+        child.send_signal(signal.SIGSTOP)
+        yield address
 
 
 @each_call
