@@ -58,6 +58,8 @@ crash: export SOAK_SECONDS ?= 20
 crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
 	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)
 	.venv/bin/python -m pytest -m long tests/unit tests/contract tests/protocol tests/e2e
+	$(MAKE) build
+	.venv/bin/python -m pytest -rs tests/lambda
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Mangrove needs Python 3.11 or newer"; exit 1; }

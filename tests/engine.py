@@ -1,23 +1,31 @@
-"""A real records engine for tests: dynoxide in memory on a random loopback address, tables from the template."""
+"""A real records engine for tests: dynoxide in memory on a random loopback address, tables from the template; or
+DynamoDB Local."""
 
 from __future__ import annotations
 
 import os
 import random
 import secrets
+import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from mangrove.records.endpoints import Endpoint, use_socket
+from tests import servers
 
 ROOT = Path(__file__).resolve().parent.parent
 PORTS = 5  # that are tried
 SECONDS = 60.0  # that an engine may take to start
+FETCH = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/dynamodb_local/pom.xml"), "dependency:copy-dependencies"]
+MAIN = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 
 
@@ -83,6 +91,26 @@ def _is_open(host: str, port: int, child: subprocess.Popen[bytes]) -> bool:
             assert time.monotonic() < end, "the records engine did not open its port"
             time.sleep(0.01)
     return False
+
+
+@contextmanager
+def dynamodb_local() -> Iterator[str]:
+    """DynamoDB Local, AWS's own word on what DynamoDB does; its address. Skips where java or mvn is missing."""
+    if not (shutil.which("java") and shutil.which("mvn")):
+        pytest.skip("DynamoDB Local needs java and mvn")
+    with TemporaryDirectory() as folder:
+        jars = Path(folder, "jars")
+        fetched = subprocess.run([*FETCH, f"-DoutputDirectory={jars}"], capture_output=True, timeout=240)
+        if fetched.returncode != 0:
+            pytest.skip("DynamoDB Local cannot be fetched here")
+        port = servers.free_port()
+        command = ["java", f"-Djava.library.path={jars}", "-cp", f"{jars}/*", MAIN, "-inMemory", "-port", str(port)]
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            try:
+                servers.wait_for(port, 60)
+                yield f"http://127.0.0.1:{port}"
+            finally:
+                child.kill()
 
 
 @contextmanager

@@ -1,14 +1,16 @@
-"""A proxy in front of the records engine and of moto that notes which IAM rights the calls of one function need."""
+"""A proxy in front of the records engine and of moto: it notes what one function calls and which IAM rights that needs,
+and refuses as AWS does."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from shutil import copyfileobj
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 from xml.etree import ElementTree
 
@@ -37,11 +39,42 @@ WITHOUT_KEY = {
     ("GET", "versions"): "ListBucketVersions",
     ("POST", "delete"): "DeleteObject",
 }
+SERVICES = {"secretsmanager": "secretsmanager", "AWSStepFunctions": "states"}
+DENIED = "AccessDeniedException"
+S3_WORDS = {DENIED: ("AccessDenied", 403), "ThrottlingException": ("SlowDown", 503)}
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",
     "fetch-owner", "x-id", "max-parts", "part-number-marker", "key-marker", "version-id-marker",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, as AWS bills it. `operation`: `dynamodb:GetItem`, `s3:GET`, …; `tables`: one for each item of it."""
+
+    operation: str
+    tables: tuple[str, ...] = ()
+
+
+def name_call(method: str, path: str, headers: dict[str, str], body: bytes) -> Call:
+    """What is billed; a LIST of a bucket is an operation of its own."""
+    service, _, operation = headers.get("x-amz-target", "").partition(".")
+    if not service:
+        has_key = "/" in urlsplit(path).path.strip("/")
+        return Call(f"s3:{'LIST' if method == 'GET' and not has_key else method}")
+    if not service.startswith("DynamoDB"):
+        return Call(f"{SERVICES[service]}:{operation}")
+    return Call(f"dynamodb:{operation}", tuple(_list_tables(json.loads(body))))
+
+
+def _list_tables(body: dict[str, Any]) -> Iterator[str]:
+    for item in body.get("TransactItems", ()):
+        yield from (one["TableName"] for one in item.values())
+    for table, wanted in body.get("RequestItems", {}).items():
+        yield from (table for _ in (wanted["Keys"] if isinstance(wanted, dict) else wanted))
+    if "TableName" in body:
+        yield body["TableName"]
 
 
 def find_rights(method: str, path: str, headers: dict[str, str], body: bytes) -> set[Right]:
@@ -87,6 +120,22 @@ def _tell_version(named: ElementTree.Element) -> str:
     return "" if named.find("{*}VersionId") is None else "Version"
 
 
+class Observer(Protocol):
+    """Who is told of calls, and judges them."""
+
+    def judge(self, needs: set[Right]) -> str:
+        """The error that is answered to a call that needs that; "" for none."""
+        ...
+
+    def hides_absence(self, needs: set[Right]) -> bool:
+        """Whether an object that is not there is answered as one that may not be read."""
+        ...
+
+    def note_call(self, call: Call, needs: set[Right]) -> None:
+        """A call was made; its caller has no answer yet."""
+        ...
+
+
 class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -96,15 +145,20 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         assert "transfer-encoding" not in self.headers
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
-        needs = find_rights(self.command, self.path, headers, body)
-        self.server.used.update(needs)
-        to_records = headers.get("x-amz-target", "").startswith("DynamoDB")
-        behind = urlsplit(self.server.records if to_records else self.server.aws).netloc
+        needs, observer = find_rights(self.command, self.path, headers, body), self.server.observer
+        target = headers.get("x-amz-target", "")
+        if error := observer.judge(needs):
+            self._refuse(error, bool(target))
+            return
+        behind = urlsplit(self.server.records if target.startswith("DynamoDB") else self.server.aws).netloc
         with closing(HTTPConnection(behind, timeout=60)) as connection:
             forwarded = {name: value for name, value in headers.items() if name not in ("expect", "connection")}
             connection.request(self.command, self.path, body or None, forwarded)
             answer = connection.getresponse()
-            self.server.on_call(needs)
+            observer.note_call(name_call(self.command, self.path, headers, body), needs)
+            if answer.status == 404 and not target and observer.hides_absence(needs):
+                self._refuse(DENIED, False)
+                return
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in ("connection", "transfer-encoding"):
@@ -114,6 +168,20 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             self.end_headers()
             copyfileobj(answer, self.wfile)
 
+    def _refuse(self, error: str, in_json: bool) -> None:
+        word, status = (error, 400) if in_json else S3_WORDS[error]
+        text = (
+            json.dumps({"__type": word, "message": word})
+            if in_json
+            else f"<Error><Code>{word}</Code><Message>{word}</Message></Error>"
+        )
+        self.send_response_only(status)
+        self.send_header("content-length", str(len(text)))
+        self.send_header("content-type", "application/x-amz-json-1.0" if in_json else "application/xml")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text.encode())
+
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = _forward
 
     def log_message(self, *_: Any) -> None:
@@ -121,17 +189,16 @@ class _ProxyHandler(BaseHTTPRequestHandler):
 
 
 class Recorder(ThreadingHTTPServer):
-    """`used` gathers what was needed so far; `on_call` is called for each call before its caller gets the answer."""
+    """In front of the records engine and AWS, for one function."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, records: str, aws: str, used: set[Right], on_call: Callable[[set[Right]], None]) -> None:
+    def __init__(self, records: str, aws: str, observer: Observer) -> None:
         super().__init__(("127.0.0.1", 0), _ProxyHandler)
         self.records = records
         self.aws = aws
-        self.used = used
-        self.on_call = on_call
+        self.observer = observer
 
     def handle_error(self, *_: Any) -> None:
         """A caller that was killed does not take its answer."""

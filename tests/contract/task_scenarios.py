@@ -28,6 +28,7 @@ from tests.recorder import Right
 
 LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
 DOWNLOAD = bytes(file_copy.PART + 1)  # the same, from an address
+MOST_SECONDS = 60  # until a worker's next heartbeat
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
@@ -135,7 +136,11 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
 
     def cancel_and_wait() -> None:
         cancel()
-        time.sleep(HEARTBEAT_SECONDS * 2)  # until the worker has seen it
+        known, end = len(worker.calls), time.monotonic() + MOST_SECONDS
+        while all(call.operation != "dynamodb:UpdateItem" for call in worker.calls[known:]):
+            assert time.monotonic() < end, "no heartbeat"
+            time.sleep(0.02)
+        time.sleep(HEARTBEAT_SECONDS)  # until the worker has read the answer
 
     def cut_off() -> None:
         kill_worker(admin, worker, id)

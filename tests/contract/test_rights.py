@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from fnmatch import fnmatchcase
-from typing import Any
 
 import pytest
 
@@ -15,11 +13,11 @@ from tests import lambdas, old_records, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
+from tests.policies import FUNCTIONS, Policy, covers, read_inline, read_managed
 from tests.recorder import Right
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 
-FUNCTIONS = dict(template.iter_resources("AWS::Serverless::Function"))
 LARGEST_EVENT = 6 << 20  # bytes that Lambda hands to a function
 
 
@@ -65,54 +63,6 @@ def upgrade(cloud: lambdas.Cloud) -> None:
     assert cloud.run_setup(RequestType="Update", OldResourceProperties={})["Status"] == "SUCCESS"
 
 
-def resource(shown: dict[str, str], cloud: lambdas.Cloud) -> str:
-    """A resource of a policy in the recorder's words."""
-    resources = template.load_template()["Resources"]
-    ((kind, text),) = shown.items()
-    if kind == "Ref":
-        return cloud.refs[text]
-    name, _, rest = text.removeprefix("${").replace("Arn}", "Arn").partition(".Arn")
-    assert kind in ("Fn::GetAtt", "Fn::Sub"), shown
-    if resources[name]["Type"] == "AWS::DynamoDB::Table":
-        assert rest in ("", *(f"/index/{index['IndexName']}" for index in indexes(resources[name]))), shown
-        return cloud.refs[name] + rest
-    assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
-    return cloud.refs[name] + rest
-
-
-def indexes(table: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table["Properties"].get("GlobalSecondaryIndexes", [])
-    return found
-
-
-def granted(statements: list[dict[str, Any]], cloud: lambdas.Cloud) -> set[Right]:
-    found: set[Right] = set()
-    for statement in statements:
-        assert statement["Effect"] == "Allow" and set(statement) == {"Effect", "Action", "Resource"}
-        actions, resources = (
-            value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
-        )
-        found |= {(action, resource(one, cloud)) for action in actions for one in resources}
-    return found
-
-
-def inline(name: str, cloud: lambdas.Cloud) -> set[Right]:
-    policies = FUNCTIONS[name]["Properties"]["Policies"]
-    return {right for one in policies if "Statement" in one for right in granted(one["Statement"], cloud)}
-
-
-def managed(name: str, cloud: lambdas.Cloud) -> set[Right]:
-    resources = template.load_template()["Resources"]
-    policies = [
-        resources[one["Ref"]]["Properties"] for one in FUNCTIONS[name]["Properties"]["Policies"] if "Ref" in one
-    ]
-    return {right for one in policies for right in granted(one["PolicyDocument"]["Statement"], cloud)}
-
-
-def covers(right: Right, need: Right) -> bool:
-    return right[0] == need[0] and fnmatchcase(need[1], right[1])
-
-
 def test_a_deployment_that_raises_the_version_of_the_records_upgrades_them(cloud: lambdas.Cloud) -> None:
     (setup,) = (one for _, one in template.iter_resources("Custom::MangroveSetup"))
     assert setup["Properties"]["Schema"] == str(schema.get_known()), "CloudFormation calls the set-up for a new value"
@@ -127,21 +77,23 @@ def test_a_deployment_that_raises_the_version_of_the_records_upgrades_them(cloud
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_may_do_all_it_does(cloud: lambdas.Cloud, name: str) -> None:
-    rights = inline(name, cloud) | managed(name, cloud)
     assert cloud.get_function(name).used
-    assert not {need for need in cloud.get_function(name).used if not any(covers(right, need) for right in rights)}
+    policy = Policy(name, cloud.refs)
+    assert not {need for need in cloud.get_function(name).used if not policy.grants({need})}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name: str) -> None:
     idle = {
-        right for right in inline(name, cloud) if not any(covers(right, need) for need in cloud.get_function(name).used)
+        right
+        for right in read_inline(name, cloud.refs)
+        if not any(covers(right, need) for need in cloud.get_function(name).used)
     }
     assert idle == set()
 
 
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:
-    for right in {right for name in FUNCTIONS for right in managed(name, cloud)}:
+    for right in {right for name in FUNCTIONS for right in read_managed(name, cloud.refs)}:
         assert sum(any(covers(right, need) for need in cloud.get_function(name).used) for name in FUNCTIONS) > 1, right
 
 

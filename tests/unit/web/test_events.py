@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from functions.api.site.app import handler
-from mangrove import runtime
+from mangrove import access_log, runtime
 from mangrove.config import Config, config
 from mangrove.telemetry import log
 from mangrove.web import api
@@ -84,7 +84,7 @@ def test_a_request_is_counted_by_the_code_of_its_answer_and_logged_under_its_ids
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")
     runtime.put(Config, replace(config(), is_function=True))
     seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(api, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
+    monkeypatch.setattr(access_log, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
     context = SimpleNamespace(function_name="site", aws_request_id="one", get_remaining_time_in_millis=lambda: 30_000)
     missing = change(rawPath="/api/none", headers={"host": "x", "content-length": "12"})
     missing["requestContext"]["http"]["path"] = "/api/none"

@@ -1,0 +1,78 @@
+"""What the template allows each function, in the words of `tests.recorder`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mangrove.local import template
+from tests.recorder import Right
+
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    name: one["Properties"] for name, one in template.iter_resources("AWS::Serverless::Function")
+}
+
+
+class Policy:
+    """The rights of one function; `refs` as `lambdas.Cloud` has them."""
+
+    def __init__(self, name: str, refs: Mapping[str, str]) -> None:
+        self._rights = read_inline(name, refs) | read_managed(name, refs)
+
+    def grants(self, needs: set[Right]) -> bool:
+        """Whether a call may be made that needs all of this."""
+        return all(any(covers(right, need) for right in self._rights) for need in needs)
+
+    def tells_absence(self, needs: set[Right]) -> bool:
+        """Whether S3 says that an object is not there: it does to who may list the bucket."""
+        buckets = {place.partition("/")[0] for action, place in needs if action == "s3:GetObject"}
+        return self.grants({("s3:ListBucket", bucket) for bucket in buckets})
+
+
+def covers(right: Right, need: Right) -> bool:
+    """Whether a right is enough for what is needed."""
+    return right[0] == need[0] and fnmatchcase(need[1], right[1])
+
+
+def read_inline(name: str, refs: Mapping[str, str]) -> set[Right]:
+    """The rights that are a function's own."""
+    policies = FUNCTIONS[name]["Policies"]
+    return {right for one in policies if "Statement" in one for right in _read(one["Statement"], refs)}
+
+
+def read_managed(name: str, refs: Mapping[str, str]) -> set[Right]:
+    """The rights that a function shares with others."""
+    resources = template.load_template()["Resources"]
+    policies = [resources[one["Ref"]]["Properties"] for one in FUNCTIONS[name]["Policies"] if "Ref" in one]
+    return {right for one in policies for right in _read(one["PolicyDocument"]["Statement"], refs)}
+
+
+def _read(statements: list[dict[str, Any]], refs: Mapping[str, str]) -> set[Right]:
+    found: set[Right] = set()
+    for statement in statements:
+        assert statement["Effect"] == "Allow" and set(statement) == {"Effect", "Action", "Resource"}
+        actions, resources = (
+            value if isinstance(value, list) else [value] for value in (statement["Action"], statement["Resource"])
+        )
+        found |= {(action, _read_resource(one, refs)) for action in actions for one in resources}
+    return found
+
+
+def _read_resource(shown: dict[str, str], refs: Mapping[str, str]) -> str:
+    resources = template.load_template()["Resources"]
+    ((kind, text),) = shown.items()
+    if kind == "Ref":
+        return refs[text]
+    name, _, rest = text.removeprefix("${").replace("Arn}", "Arn").partition(".Arn")
+    assert kind in ("Fn::GetAtt", "Fn::Sub"), shown
+    if resources[name]["Type"] == "AWS::DynamoDB::Table":
+        assert rest in ("", *(f"/index/{index['IndexName']}" for index in _list_indexes(resources[name]))), shown
+        return refs[name] + rest
+    assert resources[name]["Type"] == "AWS::S3::Bucket" and rest in ("", "/*"), shown
+    return refs[name] + rest
+
+
+def _list_indexes(table: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table["Properties"].get("GlobalSecondaryIndexes", [])
+    return found
