@@ -5,6 +5,7 @@
 `python -m bench page`: what a person sees, in Chromium.
 `python -m bench doors`: the protocols beside HTTP.
 `python -m bench records`: 100,000 users and 1,000,000 tasks.
+`python -m bench economy`: what requests call of AWS in the cloud, and what that costs.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ LINES = {  # the modules of measurements, in the order of the table
 def main() -> int:
     """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument("what", nargs="?", default="service", choices=(*LINES, "drivers"))
+    parser.add_argument("what", nargs="?", default="service", choices=(*LINES, "drivers", "economy"))
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
     chosen = parser.parse_args()
+    if chosen.what == "economy":
+        return measure_economy()
     return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
 
 
@@ -50,6 +53,14 @@ def measure_drivers(chosen: argparse.Namespace) -> int:
     with TemporaryDirectory(prefix="mangrove-bench-") as folder:
         Path(folder).chmod(0o755)  # a server may work as another user
         return int(not drivers.print_table(Path(folder), chosen.only, chosen.size_mib << 20, entries))
+
+
+def measure_economy() -> int:
+    """Print the table of calls and prices."""
+    from bench import economy
+
+    economy.print_table()
+    return 0
 
 
 def measure_service(chosen: argparse.Namespace) -> int:

@@ -19,23 +19,31 @@ KNOWN_SECONDS = 90 * 86_400  # for which a source is remembered that signed in
 MAX_LENGTH = 256  # characters of a name that are counted; no account has so many, and a key may have 2,048 bytes
 
 
-def _make_keys(username: str, source: str) -> dict[str, int]:
-    """The counts of an attempt, and how many failures lock each."""
-    username, place = username[:MAX_LENGTH], find_source(source)
-    pair = {f"pair#{username}#{place}": MAX_OF_PAIR}
-    if counters.is_marked(_make_known_key(username, place)):
-        return pair
-    return pair | {f"source#{place}": MAX_OF_SOURCE, f"account#{username}": MAX_OF_ACCOUNT}
+def _make_keys(username: str, place: str) -> dict[str, int]:
+    """The counts of an attempt, and how many failures lock each; that of the pair is the first."""
+    return {
+        f"pair#{username}#{place}": MAX_OF_PAIR,
+        f"source#{place}": MAX_OF_SOURCE,
+        f"account#{username}": MAX_OF_ACCOUNT,
+    }
 
 
 def _make_known_key(username: str, place: str) -> str:
     return f"known#{username}#{place}"
 
 
+def _read(username: str, place: str) -> dict[str, tuple[int, int]]:
+    """The keys by which an attempt is judged, each with its failures and how many lock it."""
+    keys = _make_keys(username, place)
+    counts, is_known = counters.read(keys, _make_known_key(username, place), SECONDS)
+    judged = list(keys)[:1] if is_known else keys
+    return {key: (counts[key], keys[key]) for key in judged}
+
+
 def check(username: str, source: str) -> None:
     """TooMany while locked; asking while locked starts the time anew for this pair."""
-    for key, most in _make_keys(username, source).items():
-        if counters.count_failures(key, SECONDS) >= most:
+    for key, (count, most) in _read(username[:MAX_LENGTH], find_source(source)).items():
+        if count >= most:
             if most == MAX_OF_PAIR:
                 counters.add_failure(key, SECONDS)
             raise TooMany
@@ -43,7 +51,8 @@ def check(username: str, source: str) -> None:
 
 def record_failure(username: str, source: str) -> None:
     """Count one failure; TooMany when attempts at the same time had used up the pair's tries."""
-    counts = {most: counters.add_failure(key, SECONDS) for key, most in _make_keys(username, source).items()}
+    judged = _read(username[:MAX_LENGTH], find_source(source))
+    counts = {most: counters.add_failure(key, SECONDS) for key, (_, most) in judged.items()}
     if counts[MAX_OF_PAIR] > MAX_OF_PAIR:
         raise TooMany
 
@@ -51,7 +60,8 @@ def record_failure(username: str, source: str) -> None:
 def record_success(username: str, source: str) -> None:
     """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used up
     its tries."""
-    check(username, source)
     username, place = username[:MAX_LENGTH], find_source(source)
-    counters.clear_failures(f"pair#{username}#{place}")
-    counters.mark(_make_known_key(username, place), KNOWN_SECONDS)
+    pair, known = f"pair#{username}#{place}", _make_known_key(username, place)
+    if not counters.settle(pair, MAX_OF_PAIR, SECONDS, known, KNOWN_SECONDS):
+        counters.add_failure(pair, SECONDS)
+        raise TooMany

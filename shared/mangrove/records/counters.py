@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, TTLAttribute, UnicodeAttribute
-from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from mangrove.records.base import Conflict, Record, TableMeta, table_name, translate_errors
+from mangrove.problems import RecordsUnavailable
+from mangrove.records.base import ATTEMPTS, Conflict, Record, TableMeta, table_name, transaction, translate_errors
 
 CLOCKS_DIFFER = 60.0  # seconds, at most, between two instances; what ends later was counted before a step back
 
@@ -39,14 +40,26 @@ def next_id(kind: str) -> int:
     return int(counter.value)
 
 
-def count_failures(key: str, seconds: int) -> int:
-    """Failures counted under `key`, `seconds` each, that have not expired."""
+def read(keys: Collection[str], mark: str, seconds: int) -> tuple[dict[str, int], bool]:
+    """The failures counted under each of the keys, `seconds` each, that have not expired, and whether `mark` is
+    remembered; one call."""
     with translate_errors():
-        try:
-            counter = Counter.get(f"failure#{key}", consistent_read=True)
-        except DoesNotExist:
-            return 0
-    return int(counter.value) if 0 < (counter.until or 0) - time.time() <= seconds + CLOCKS_DIFFER else 0
+        found = {
+            counter.key: counter
+            for counter in Counter.batch_get(
+                [*(f"failure#{key}" for key in keys), f"mark#{mark}"], consistent_read=True
+            )
+        }
+    now = time.time()
+    counts = {key: _count(found.get(f"failure#{key}"), now, seconds) for key in keys}
+    marked = found.get(f"mark#{mark}")
+    return counts, marked is not None and (marked.until or 0) > now
+
+
+def _count(counter: Counter | None, now: float, seconds: int) -> int:
+    if counter is None or not 0 < (counter.until or 0) - now <= seconds + CLOCKS_DIFFER:
+        return 0
+    return int(counter.value)
 
 
 def add_failure(key: str, seconds: int) -> int:
@@ -83,26 +96,22 @@ def _make_end(now: float, seconds: int) -> list[Action]:
     return [Counter.until.set(now + seconds), Counter.expires.set(datetime.fromtimestamp(now + seconds + 1, UTC))]
 
 
-def clear_failures(key: str) -> None:
-    """Forget what was counted under `key`."""
-    with translate_errors():
-        Counter(f"failure#{key}").delete()
-
-
-def mark(key: str, seconds: int) -> None:
-    """Remember `key` for `seconds` from now on."""
-    with translate_errors():
-        Counter(f"mark#{key}").update(actions=[Counter.value.set(1), *_make_end(time.time(), seconds)])
-
-
-def is_marked(key: str) -> bool:
-    """Whether `key` is remembered."""
-    with translate_errors():
+def settle(key: str, most: int, seconds: int, mark: str, mark_seconds: int) -> bool:
+    """Forget the failures counted under `key` and remember `mark` from now on; one call. False, and nothing of it,
+    where there are as many as `most`, `seconds` each."""
+    now = time.time()
+    few = Counter.value.does_not_exist() | (Counter.value < most) | _is_over(now, seconds)
+    for attempt in range(ATTEMPTS):
         try:
-            counter = Counter.get(f"mark#{key}", consistent_read=True)
-        except DoesNotExist:
-            return False
-    return (counter.until or 0) > time.time()
+            with translate_errors(), transaction(Counter) as write:
+                write.delete(Counter(f"failure#{key}"), condition=few)
+                write.update(Counter(f"mark#{mark}"), actions=[Counter.value.set(1), *_make_end(now, mark_seconds)])
+            return True
+        except Conflict as conflict:
+            if any(conflict.failed):
+                return False
+            time.sleep(0.01 * (attempt + 1))  # another one wrote them at this moment
+    raise RecordsUnavailable
 
 
 def sweep() -> None:

@@ -13,6 +13,10 @@ from mangrove.records import counters, sessions
 pytestmark = pytest.mark.usefixtures("records")
 
 
+def count(key: str, seconds: int) -> int:
+    return counters.read([key], "none", seconds)[0][key]
+
+
 def test_ids_are_never_given_twice() -> None:
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda _: counters.next_id("x"), range(100)))
@@ -20,14 +24,31 @@ def test_ids_are_never_given_twice() -> None:
 
 
 def test_failures_count_up_and_end() -> None:
-    assert counters.count_failures("k", 60) == 0
+    assert count("k", 60) == 0
     assert [counters.add_failure("k", 60) for _ in range(3)] == [1, 2, 3]
-    assert counters.count_failures("k", 60) == 3
-    counters.clear_failures("k")
-    assert counters.count_failures("k", 60) == 0
+    assert count("k", 60) == 3
+    assert counters.settle("k", 4, 60, "known", 60)
+    assert count("k", 60) == 0
     counters.add_failure("past", -1)
-    assert counters.count_failures("past", 60) == 0
+    assert count("past", 60) == 0
     assert counters.add_failure("past", 60) == 1
+
+
+def test_what_was_counted_is_forgotten_and_a_mark_made_in_one_step_or_neither() -> None:
+    assert not counters.read([], "known", 60)[1]
+    for _ in range(3):
+        counters.add_failure("k", 60)
+    assert not counters.settle("k", 3, 60, "known", 60)
+    assert (count("k", 60), counters.read([], "known", 60)[1]) == (3, False)
+    assert counters.settle("k", 4, 60, "known", 60)
+    assert (count("k", 60), counters.read([], "known", 60)[1]) == (0, True)
+    assert counters.settle("k", 3, 60, "past", -1)
+    assert not counters.read([], "past", 60)[1]
+
+
+def test_settling_at_once_waits_for_the_others() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(lambda _: counters.settle("k", 3, 60, "known", 60), range(16)))
 
 
 def test_a_lock_out_ends_with_its_period_also_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +56,7 @@ def test_a_lock_out_ends_with_its_period_also_when_the_clock_steps_back(monkeypa
         counters.add_failure("k", 60)
     present = time.time()
     monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: present - 3600))
-    assert counters.count_failures("k", 60) == 0
+    assert count("k", 60) == 0
     assert counters.add_failure("k", 60) == 1
     monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: present - 3601))  # no more than clocks differ
     assert counters.add_failure("k", 60) == 2
@@ -66,7 +87,7 @@ def test_what_has_ended_is_swept_and_nothing_else() -> None:
     sessions.sweep()
     assert {counter.key for counter in counters.Counter.scan()} == {"failure#lasting", "id#kind"}
     assert [record.jti for record in sessions.SessionRecord.scan()] == ["lasting"]
-    assert counters.count_failures("lasting", 60) == 1
+    assert count("lasting", 60) == 1
     assert sessions.is_revoked("lasting")
 
 

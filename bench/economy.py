@@ -1,0 +1,202 @@
+"""What the usual requests cost in the cloud: the calls that the functions make of AWS, and dollars per million.
+
+Counted, not estimated: each function runs as Lambda runs it, the built one where it is built, and every call passes a
+recorder. Time is what its process computes, on this machine, and what AWS's services are known to take.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mangrove.local import template
+from tests import built, lambdas
+from tests.contract.scenarios import Person
+from tests.policies import FUNCTIONS
+from tests.recorder import Call
+from tests.runtime_api import Function, launch_sources
+
+PRICES = {  # dollars per million, of us-east-1, beside traffic, storage and the first free ones
+    "API Gateway request": 1.00,
+    "Lambda request": 0.20,
+    "Lambda GB-second": 16.6667,
+    "DynamoDB read": 0.125,  # of an item up to 4 KB, consistent
+    "DynamoDB write": 0.625,  # of an item up to 1 KB
+    "S3 PUT, LIST": 5.00,
+    "S3 GET, HEAD": 0.40,
+    "Secrets Manager call": 5.00,
+    "state transition": 25.00,
+    "log GB": 500_000.0,
+}
+FREE = ("s3:DELETE",)
+MILLISECONDS = {"s3:HEAD": 12.0, "s3:LIST": 25.0, "s3:GET": 15.0, "s3:PUT": 30.0, "s3:POST": 30.0, "states": 30.0}
+DYNAMODB_MILLISECONDS = 4.0
+CORE_MB = 1769  # of memory, with which a function has one core
+LOG_BYTES = 1200  # of a request: its line, its metrics, the API's line, Lambda's own two
+OLD_SECONDS = 2.2  # after which a function asks whether the configuration is still the same
+OBJECTS = 100  # of the folder that is listed and copied
+REPEATS = 20
+COPYING = ("FilesFunction", "TransferPlan", "TransferMove", "TransferSettle")
+MB = bytes(1_000_000)
+FOLDER = "/files/economy"
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What one request, or one object of many, took. `calls`: of AWS; `warm_calls`: where another one came just before;
+    `dollars`: per million."""
+
+    name: str
+    aim: str
+    calls: float
+    warm_calls: float
+    s3_calls: float
+    dollars: float
+
+
+def print_table() -> None:
+    """Print the table that the README has."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        reason = built.find_reason_to_skip()
+        launch = launch_sources if reason else built.Built(Path(folder))
+        print(f"functions of the checkout: {reason}" if reason else "functions as they are built")
+        cloud = stack.enter_context(lambdas.deploy("2", launch))
+        assert cloud.run_setup()["Status"] == "SUCCESS"
+        print(
+            f"\n| request | calls of AWS | of them S3 | right after another | aim | $ per million |\n|---|{'---:|' * 5}"
+        )
+        for bill in count_all(cloud):
+            counts = f"{bill.calls:.3g} | {bill.s3_calls:.3g} | {bill.warm_calls:.3g}"
+            print(f"| {bill.name} | {counts} | {bill.aim} | {bill.dollars:,.2f} |")
+
+
+def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:
+    """Each request twice: the second one, of a warm function whose configuration is due to be asked for, counts."""
+    admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
+    for number in range(OBJECTS):
+        admin.cloud.client("s3").put_object(Bucket=cloud.refs["Files"], Key=f"economy/{number:03}.txt", Body=b"x")
+    sign = admin.gets("files/get", path=f"{FOLDER}/000.txt")["sign"]
+    usual: list[tuple[str, str, str, Callable[[], object]]] = [
+        ("sign in", "AuthFunction", "≤ 3", lambda: admin.sign_in("admin", lambdas.ADMIN_PASSWORD)),
+        ("list a folder, page of 100", "FilesFunction", "≤ 2 + pages", lambda: list_anew(admin)),
+        ("get one file", "FilesFunction", "≤ 2", lambda: admin.gets("files/get", path=f"{FOLDER}/001.txt")),
+        ("download, redirected", "DownloadsFunction", "≤ 2", lambda: admin.downloads(f"{FOLDER}/000.txt", sign)),
+        ("put 1 MB", "UploadsFunction", "≤ 4", lambda: admin.puts(f"{FOLDER}/put.bin", MB)),
+        ("tasks under way", "TasksFunction", "", lambda: admin.tasks("copy", "undone")),
+    ]
+    for name, resource, aim, ask in usual:
+        yield count_request(cloud.get_function(resource), name, aim, resource, ask)
+    yield count_copy(admin)
+
+
+def list_anew(admin: Person) -> None:
+    """Have the bucket asked."""
+    admin.gets("files/list", path=FOLDER, page=1, per_page=100, refresh=True)
+
+
+def count_request(function: Function, name: str, aim: str, resource: str, ask: Callable[[], object]) -> Bill:
+    """One request of a warm function whose configuration is due to be asked for; its time is a mean."""
+    ask()
+    time.sleep(OLD_SECONDS)
+    calls, warm_calls = (watch(function, ask) for _ in range(2))
+    before = function.count_cpu()
+    for _ in range(REPEATS):
+        ask()
+    seconds = (function.count_cpu() - before) / REPEATS
+    dollars = bill_calls(calls) + bill_function(resource, calls, seconds) + PRICES["API Gateway request"]
+    dollars += PRICES["log GB"] * LOG_BYTES / 1e9
+    return Bill(name, aim, len(calls), len(warm_calls), count_s3(calls), dollars)
+
+
+def watch(function: Function, ask: Callable[[], object]) -> list[Call]:
+    """The calls that a function makes meanwhile."""
+    function.calls.clear()
+    ask()
+    return list(function.calls)
+
+
+def count_copy(admin: Person) -> Bill:
+    """A task between two mounts of one bucket, divided by its objects."""
+    cloud = admin.cloud
+    addition = {"bucket": cloud.refs["Files"], "region": lambdas.REGION, "root_folder_path": "/other root"}
+    admin.gets("storages/create", mount_path="/within", driver="S3", addition=json.dumps(addition))
+    functions = {name: cloud.get_function(name) for name in COPYING}
+    for function in functions.values():
+        function.start()
+        function.calls.clear()
+    before = {name: function.count_cpu() for name, function in functions.items()}
+    cloud.visited.clear()
+    (id,) = admin.transfer("copy", "/files", "/within", "economy")
+    cloud.run_executions()
+    assert admin.read_outcome("copy", id)[0] == "succeeded"
+    calls = [call for function in functions.values() for call in function.calls]
+    dollars = bill_calls(calls) + PRICES["state transition"] * len(cloud.visited)
+    for name, function in functions.items():
+        dollars += bill_function(name, function.calls, function.count_cpu() - before[name])
+    objects = OBJECTS + 1  # with the one that was put
+    name = f"copy within S3, per object of {objects}"
+    return Bill(
+        name, "S3 ≤ 1.1", len(calls) / objects, len(calls) / objects, count_s3(calls) / objects, dollars / objects
+    )
+
+
+def count_s3(calls: Sequence[Call]) -> int:
+    """How many of them are S3's."""
+    return sum(call.operation.startswith("s3:") for call in calls)
+
+
+def bill_calls(calls: Sequence[Call]) -> float:
+    """Dollars of a million times these."""
+    return sum(bill_call(call) for call in calls)
+
+
+def bill_call(call: Call) -> float:
+    """Dollars of a million. Items are small; a write to a table is one to each of its indexes, too."""
+    service, _, operation = call.operation.partition(":")
+    if call.operation in FREE:
+        return 0.0
+    if service == "s3":
+        return PRICES["S3 GET, HEAD" if operation in ("GET", "HEAD") else "S3 PUT, LIST"]
+    if service == "secretsmanager":
+        return PRICES["Secrets Manager call"]
+    if service == "states":
+        return 0.0  # its transitions are billed
+    twice = 2 if operation.startswith("Transact") else 1
+    if any(word in operation for word in ("Get", "Query", "Scan")):
+        return PRICES["DynamoDB read"] * len(call.tables) * twice
+    indexes = count_indexes()
+    return PRICES["DynamoDB write"] * twice * sum(1 + indexes[table] for table in call.tables)
+
+
+@cache
+def count_indexes() -> Mapping[str, int]:
+    """How many indexes each table has."""
+    tables = template.read_tables(lambdas.STACK)
+    return {one["TableName"]: len(one.get("GlobalSecondaryIndexes", ())) for one in tables}
+
+
+def bill_function(resource: str, calls: Sequence[Call], cpu_seconds: float) -> float:
+    """Dollars of a million invocations: what is computed takes longer where there is less memory, and calls take what
+    AWS's services take, one after the other."""
+    memory = int(FUNCTIONS[resource].get("MemorySize", common_memory()))
+    waited = sum(find_milliseconds(call) for call in calls) / 1000
+    seconds = cpu_seconds * max(CORE_MB / memory, 1) + waited
+    return PRICES["Lambda request"] + PRICES["Lambda GB-second"] * seconds * memory / 1024
+
+
+def common_memory() -> int:
+    """The memory of functions that name none."""
+    return int(template.load_template()["Globals"]["Function"]["MemorySize"])
+
+
+def find_milliseconds(call: Call) -> float:
+    """What a call is known to take within a region."""
+    if call.operation.startswith("dynamodb:"):
+        return DYNAMODB_MILLISECONDS
+    return MILLISECONDS.get(call.operation, MILLISECONDS["states"])

@@ -1,0 +1,86 @@
+"""How many calls of AWS the usual requests make of a warm function, which is what they cost: `bench/economy.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import servers
+from tests.contract.test_warm import PASSWORD, data, in_process
+from tests.recorder import Call, Recorder, Right
+
+
+class Observer:
+    """Counts what is stored or read in a bucket."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def judge(self, needs: set[Right]) -> str:
+        return ""
+
+    def hides_absence(self, needs: set[Right]) -> bool:
+        return False
+
+    def note_call(self, call: Call, needs: set[Right]) -> None:
+        self.calls.append(call.operation)
+
+
+@pytest.fixture
+def bucket() -> Iterator[tuple[Observer, dict[str, Any]]]:
+    """Options of an empty bucket, and who is told of its calls."""
+    with servers.moto_s3() as aws:
+        name, observer = servers.make_bucket(aws), Observer()
+        with serve(Recorder("", aws, observer)) as address:
+            yield observer, servers.s3_options(address, name)
+
+
+@contextmanager
+def serve(recorder: Recorder) -> Iterator[str]:
+    with recorder:
+        Thread(target=recorder.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{recorder.server_port}"
+        recorder.shutdown()
+
+
+def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
+    records: None, tmp_path: Path, bucket: tuple[Observer, dict[str, Any]]
+) -> None:
+    from mangrove.records.base import count_calls
+
+    observer, options = bucket
+    found: dict[str, tuple[int, list[str]]] = {}
+
+    async def work(client: httpx.AsyncClient) -> None:
+        async def count(name: str, **request: Any) -> Any:
+            """The second one of two counts, as it finds what a warm process has."""
+            await data(client.request(**request))
+            before = count_calls()
+            observer.calls.clear()
+            answer = await data(client.request(**request))
+            found[name] = count_calls() - before, sorted(observer.calls)
+            return answer
+
+        switched = [{"key": "search_index", "value": "none"}]
+        await data(client.post("/api/admin/setting/save", json=switched))
+        mount = {"mount_path": "/bucket", "driver": "S3", "addition": json.dumps(options), "cache_expiration": 0}
+        await data(client.post("/api/admin/storage/create", json=mount))
+        headers = {"file-path": "/bucket/d/a.bin"}
+        await count("put", method="PUT", url="/api/fs/put", content=bytes(1_000_000), headers=headers)
+        listed = {"path": "/bucket/d", "page": 1, "per_page": 100, "refresh": True}
+        await count("list", method="POST", url="/api/fs/list", json=listed)
+        await count("get", method="POST", url="/api/fs/get", json={"path": "/bucket/d/a.bin"})
+        await count("login", method="POST", url="/api/auth/login", json={"username": "admin", "password": PASSWORD})
+
+    in_process(tmp_path, work)
+    assert found["login"] == (2, []), "and one for the version of the configuration every two seconds: 3"
+    assert found["list"] == (0, ["s3:LIST"]), "and two every two seconds, for the version and the session"
+    assert found["get"][0] == 0 and len(found["get"][1]) <= 2, found["get"]
+    assert found["put"][0] == 0 and len(found["put"][1]) <= 2, found["put"]
