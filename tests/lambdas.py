@@ -26,6 +26,7 @@ ADMIN_PASSWORD = "the first password"
 STACK = "stack"
 REGION = "us-east-1"
 ROLE = "arn:aws:iam::123456789012:role/machine"
+PSEUDO = {"AWS::Partition": "aws", "AWS::AccountId": "123456789012"}
 KEYS = {"aws_access_key_id": "role", "aws_secret_access_key": "role"}
 SCRIPT, PACKED = b"start()", bytes(range(256))  # of the page, and what stands for it compressed
 PAGE = {
@@ -72,7 +73,7 @@ class Cloud:
         if kind == "Fn::If":
             return self._resolve(rest[2])
         if kind == "Fn::Sub":
-            return re.sub(r"\$\{(\w+)}", lambda found: self.refs[found[1]], rest)
+            return re.sub(r"\$\{([\w:]+)}", lambda found: (self.refs | PSEUDO)[found[1]], rest)
         assert kind == "Fn::FindInMap", value
         found: str = template.load_template()["Mappings"][rest[0]]["prod"][rest[2]]
         return found
@@ -235,6 +236,8 @@ def _create_resources(services: str) -> dict[str, str]:
         "MasterKey": manager.create_secret(Name=f"key-{name}", SecretString=secrets.token_hex(32))["ARN"],
         "AdminSecret": manager.create_secret(Name=f"admin-{name}", SecretString=ADMIN_PASSWORD)["ARN"],
     }
+    for role, _ in template.iter_resources("AWS::IAM::Role"):
+        found[role] = f"{role.lower()}-{name}"
     for bucket, _ in template.iter_resources("AWS::S3::Bucket"):
         found[bucket] = f"{bucket.lower()}-{name}"
         store.create_bucket(Bucket=found[bucket])

@@ -122,6 +122,32 @@ def accounts(admin: Person) -> None:
     change_own_factor(admin)
 
 
+def enter_by_transfer_family(admin: Person) -> None:
+    """The samples of what a server of Transfer Family asks, of somebody who may enter and is shown what is theirs."""
+    function = admin.cloud.get_function("TransferIdentity")
+
+    def ask(sample: str, password: str = "") -> Any:
+        text = (EVENTS / f"transfer_identity/{sample}.json").read_text()
+        return function(json.loads(text.replace("{{password}}", password)))
+
+    ann = {"username": "ann", "password": "a long password", "base_path": "/files/home", "role": 0}
+    admin.gets("users/create", **ann, permission=0xFFFF)
+    person = Person(admin.cloud).sign_in("ann", ann["password"])
+    assert ask("key") == {} and ask("password", "wrong") == {}
+    key = json.loads(json.loads((EVENTS / "auth/sshkey_add.json").read_text())["body"])["key"]
+    person.gets("auth/sshkey_add", title="laptop", key=key)
+    made = person.gets("auth/app_password_add", title="scanner")
+    by_key = ask("key")
+    assert by_key.pop("PublicKeys") == [key]
+    assert ask("password", made["password"]) == ask("password", ann["password"]) == by_key
+    bucket = admin.cloud.refs["Files"]
+    assert json.loads(by_key["HomeDirectoryDetails"]) == [{"Entry": "/", "Target": f"/{bucket}/home"}]
+    assert by_key["Role"] == f"arn:aws:iam::123456789012:role/{admin.cloud.refs['TransferRole']}"
+    number = next(user["id"] for user in admin.gets("users/list", "")["content"] if user["username"] == "ann")
+    admin.gets("users/delete", f"id={number}")
+    assert ask("key") == ask("password", made["password"]) == {}
+
+
 def change_own_factor(admin: Person) -> None:
     """The administrator's second factor is set and removed, which takes a code; the session goes on."""
     steps = [int(time.time()) + 30 * step for step in (-1, 0)]

@@ -28,6 +28,7 @@ def done(cloud: lambdas.Cloud) -> None:
     run_samples(cloud)
     admin = Person(cloud).sign_in("admin", lambdas.ADMIN_PASSWORD)
     scenarios.accounts(admin)
+    scenarios.enter_by_transfer_family(admin)
     scenarios.configuration(admin)
     scenarios.files(admin)
     task_scenarios.run_all(admin)

@@ -31,7 +31,8 @@ NAMES = {
 }  # fmt: skip
 NAMELESS = {  # these have a name only within another resource, or none at all
     "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::IAM::Policy",
-    "AWS::Lambda::Alias", "AWS::Lambda::Permission", "AWS::Lambda::Version", "Custom::MangroveSetup",
+    "AWS::Lambda::Alias", "AWS::Lambda::Permission", "AWS::Lambda::Version", "AWS::Transfer::Server",
+    "Custom::MangroveSetup",
 }  # fmt: skip
 
 
@@ -196,3 +197,19 @@ def test_the_dashboard_is_json(stack: dict[str, Any]) -> None:
 def test_browsers_may_put_parts_into_the_files_and_read_their_tags(stack: dict[str, Any]) -> None:
     (rule,) = stack["Resources"]["Files"]["Properties"]["CorsConfiguration"]["CorsRules"]
     assert {"GET", "HEAD", "PUT"} == set(rule["AllowedMethods"]) and rule["ExposedHeaders"] == ["ETag"]
+
+
+def test_transfer_family_is_there_only_where_it_is_wanted_and_asks_nobody_else(stack: dict[str, Any]) -> None:
+    assert template.load_template()["Parameters"]["TransferFamily"]["Default"] == "off"
+    resources = stack["Resources"]
+    own = {name: one for name, one in resources.items() if name.startswith("Transfer") and "Machine" not in name}
+    wanted = {name for name, one in own.items() if one.get("Condition") == "HasTransferFamily"}
+    assert {"TransferServer", "TransferIdentity", "TransferIdentityRole", "TransferIdentityPermission"} <= wanted
+    assert "TransferRole" in wanted
+    server = resources["TransferServer"]["Properties"]
+    assert server["IdentityProviderDetails"]["Function"] == {"Fn::GetAtt": ["TransferIdentity", "Arn"]}
+    permission = resources["TransferIdentityPermission"]["Properties"]
+    assert permission["SourceArn"] == {"Fn::GetAtt": ["TransferServer", "Arn"]}
+    (rights,) = resources["TransferRole"]["Properties"]["Policies"]
+    places = [one["Resource"] for one in rights["PolicyDocument"]["Statement"]]
+    assert places == [{"Fn::GetAtt": ["Files", "Arn"]}, {"Fn::Sub": "${Files.Arn}/*"}]

@@ -130,6 +130,9 @@ class Door:
         return None if found is None else (user, Credential(sshkeys.KIND, found))
 
 
+SFTP = Door("sftp", Right.FTP_READ, Right.FTP_MANAGE)
+
+
 async def sign_in_with_password(username: str, password: str, door: Door, source: str, code: str = "") -> Session:
     """The session of whoever has that password: an application password, or the account's own and, where it wants one,
     the one-time code.

@@ -18,16 +18,14 @@ from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer
 from asyncssh.stream import SSHServerStreamSession
 
 from mangrove.doors import sessions
-from mangrove.doors.sessions import Door, Session, sign_in_with_password
+from mangrove.doors.sessions import SFTP, Session, sign_in_with_password
 from mangrove.doors.sftp.files import TreeServer
 from mangrove.doors.sftp.protocol import Handler
-from mangrove.identity.rights import Right
 from mangrove.problems import Problem, SecondFactorRequired
 from mangrove.site import snapshot
 from mangrove.sources import find_source
 from mangrove.telemetry import log_event
 
-SFTP = Door("sftp", Right.FTP_READ, Right.FTP_MANAGE)
 MOST = 256  # connections that somebody is signed in on
 MOST_PER_SOURCE = 64
 MOST_STRANGERS = 64  # connections on which nobody is signed in yet; the oldest gives way
