@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from enum import EnumType
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ CHANGING = (
     queue.Queue, queue.SimpleQueue, Iterator,
 )  # fmt: skip
 PATCHING = re.compile(r"\b(setattr|delattr|patch|patch\.object)$")
+PATCHING_WORDS = {"setattr", "delattr", "patch", "object"}  # what such a call ends in
 MUTATORS = {
     "append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault",
     "sort", "reverse", "appendleft", "popleft",
@@ -114,13 +115,18 @@ class Source:
     module: str
     tree: ast.Module
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree, walked once."""
+        return list(ast.walk(self.tree))
+
     def at(self, node: ast.AST, what: str) -> str:
         """One violation, as a line of text."""
         return f"{self.path}:{getattr(node, 'lineno', 0)}: {what}"
 
     def resolve(self, name: str) -> str:
         """The whole name of what `name` means in this module."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
@@ -130,13 +136,14 @@ class Source:
     def modules(self) -> set[str]:
         """The names under which this file imports modules of ours."""
         found: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ImportFrom):
                 modules = [alias for alias in node.names if is_module(f"{node.module}.{alias.name}")]
                 found |= {alias.asname or alias.name for alias in modules}
         return found
 
 
+@cache
 def is_module(name: str) -> bool:
     """Whether `mangrove` has a module of this name."""
     path = ROOT / "shared" / Path(*name.split("."))
@@ -185,6 +192,15 @@ def assigned(tree: ast.Module) -> dict[str, ast.AST]:
     return found
 
 
+def last_word(node: ast.expr) -> str:
+    """The name of a function or method, without what stands before it; "" for none."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_one_of(node: ast.expr, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
 def whole_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -210,7 +226,7 @@ def mutations() -> set[str]:
             found.add(owner.id if isinstance(owner, ast.Name) else owner.attr)
 
     for source in code():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
                 note(node.func.value)
             for target in targets(node):
@@ -243,7 +259,7 @@ def report(violations: list[str]) -> None:
 def test_no_module_has_a_global_statement() -> None:
     found = []
     for source in code():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Global):
                 found.append(source.at(node, f"global {', '.join(node.names)}"))
     report(found)
@@ -265,9 +281,9 @@ def test_no_module_sets_a_name_of_another_one() -> None:
     found = []
     for source in code():
         modules = source.modules()
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             for target in targets(node):
-                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+                if isinstance(target, ast.Attribute) and is_one_of(target.value, modules):
                     found.append(source.at(node, f"{ast.unparse(target)} is set"))
     report(found)
 
@@ -275,7 +291,7 @@ def test_no_module_sets_a_name_of_another_one() -> None:
 def test_only_what_depends_on_the_code_alone_is_cached() -> None:
     found = {}
     for source in code():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             for decorator in node.decorator_list:
@@ -288,8 +304,10 @@ def test_only_what_depends_on_the_code_alone_is_cached() -> None:
 def test_the_list_of_slots_is_complete() -> None:
     found: dict[str, str] = {}
     for source in code():
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("runtime.get", "runtime.put"):
+        for node in source.nodes:
+            if not isinstance(node, ast.Call) or last_word(node.func) not in ("get", "put"):
+                continue
+            if ast.unparse(node.func) in ("runtime.get", "runtime.put"):
                 kind = node.args[0]
                 name = source.resolve(kind.id) if isinstance(kind, ast.Name) else ast.unparse(kind)
                 found.setdefault(name, source.at(node, name))
@@ -300,13 +318,17 @@ def test_the_list_of_slots_is_complete() -> None:
 def replaced_names(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """The names that a test replaces: by setattr or patch, or by an assignment to a name of a module."""
     modules = source.modules()
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and PATCHING.search(ast.unparse(node.func)):
+    for node in source.nodes:
+        if (
+            isinstance(node, ast.Call)
+            and last_word(node.func) in PATCHING_WORDS
+            and PATCHING.search(ast.unparse(node.func))
+        ):
             for argument in node.args[:2]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     yield node, argument.value.rpartition(".")[2]
         for target in targets(node):
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) in modules:
+            if isinstance(target, ast.Attribute) and is_one_of(target.value, modules):
                 yield node, target.attr
 
 
