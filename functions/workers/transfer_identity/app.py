@@ -3,7 +3,7 @@
 from typing import Any
 
 from mangrove.doors.transfer_family import identify
-from mangrove.tasks.steps import run_in_loop
+from mangrove.tasks.worker_loop import run_in_loop
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
