@@ -67,7 +67,9 @@ def records(engine: str) -> None:
         app_passwords,
         counters,
         index_marks,
+        locks,
         metas,
+        properties,
         sessions,
         settings,
         sshkeys,
@@ -86,6 +88,8 @@ def records(engine: str) -> None:
         engines.empty_table(model.Meta.table_name, model.get_key_name())
     engines.empty_table(index_marks.IndexMarkRecord.Meta.table_name, "storage", "folder")
     engines.empty_table(uploads.UploadRecord.Meta.table_name, "place", "item")
+    engines.empty_table(locks.LockRecord.Meta.table_name, "tree", "key")
+    engines.empty_table(properties.PropertyRecord.Meta.table_name, "folder", "name")
 
 
 @pytest.fixture(scope="session")

@@ -124,6 +124,13 @@ SETTINGS = Effects(
             "test_web_addresses_go_to_our_own_fetcher_unless_the_setting_gives_them_to_aria2": "aria2_http",
             "test_the_settings_make_the_tool": "aria2_uri aria2_secret qbittorrent_url qbittorrent_seedtime",
         },
+        "contract/api/dav/test_dav_sign_in.py": {
+            "test_nobody_finds_a_door_that_is_closed": "webdav_enabled",
+            "test_plain_http_from_elsewhere_is_refused_before_a_password_is_asked_for": "webdav_allow_http",
+        },
+        "contract/api/dav/test_dav_propfind.py": {
+            "test_all_that_is_below_is_listed_where_the_setting_says_so": "webdav_infinite_depth",
+        },
         "protocol/doors/test_sftp_sign_in.py": {
             "test_keys_alone_let_in_where_the_setting_says_so": "sftp_disable_password_login",
             "test_what_is_said_in_public_and_what_is_no_address": "sftp_listen",
@@ -212,12 +219,15 @@ PERMISSION_BITS = Effects(
         "unit/tasks/test_submit.py": {
             "test_a_download_without_the_right_is_refused": "OFFLINE_DOWNLOAD",
         },
+        "contract/api/dav/test_dav_sign_in.py": {
+            "test_the_doors_own_rights_are_needed_beside_the_others": "WEBDAV_READ WEBDAV_MANAGE",
+        },
         "contract/api/test_archive_rights.py": {"test_the_right_to_look_into_archives_is_needed": "READ_ARCHIVES"},
         "contract/api/test_decompress_refusals.py": {
             "test_the_right_to_decompress_and_the_rules_of_both_folders_decide": "DECOMPRESS",
         },
     },
-    not_yet={0: "SHARE CUSTOM_SHARE_ID", 14: "WEBDAV_READ WEBDAV_MANAGE FTP_READ FTP_MANAGE"},
+    not_yet={0: "SHARE CUSTOM_SHARE_ID", 14: "FTP_READ FTP_MANAGE"},
 )
 
 RULE_FIELDS = Effects(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from mangrove.local import docs, gateway, template
+from mangrove.web.api import GatedRoute
 
 ROOT = Path(__file__).resolve().parents[2]
 GATES = ROOT / "tests" / "contract" / "gates.txt"
@@ -17,15 +19,19 @@ def import_functions() -> None:
         gateway.import_app(code)
 
 
+def iter_routes() -> Iterator[tuple[str, str, GatedRoute]]:
+    """The group, the method and the route of everything that the functions answer."""
+    for code in dict.fromkeys(spec.code for spec in template.read_routes()):
+        for route in gateway.import_app(code).app.routes:
+            assert isinstance(route, GatedRoute)
+            for method in sorted(route.methods or ()):
+                yield code.rpartition("/")[2], method, route
+
+
 def list_gates() -> str:
     """`METHOD path gate` for every route, sorted by path."""
-    import_functions()
-    lines = [
-        f"{method.upper()} {path} {operation['x-gate']}"
-        for path, operations in sorted(docs.build_document()["paths"].items())
-        for method, operation in sorted(operations.items())
-    ]
-    return "\n".join(lines) + "\n"
+    found = sorted((route.path_format, method, str(route.gate)) for _, method, route in iter_routes())
+    return "".join(f"{method} {path} {gate}\n" for path, method, gate in found)
 
 
 def render_openapi() -> bytes:

@@ -116,6 +116,9 @@ ORDER = [
     "files/archive_list_get",
     "downloads/ae_get",
     "downloads/ae_head",
+    "dav/root",
+    "dav/root_slash",
+    "dav/entry",
     "files/rename",
     "files/batch_rename",
     "files/regex_rename",
@@ -218,7 +221,8 @@ class Values:
 
     def __init__(self) -> None:
         digest = sha256(f"{lambdas.ADMIN_PASSWORD}-{SUFFIX}".encode()).hexdigest()
-        self.known = {"password": lambdas.ADMIN_PASSWORD, "hash": digest}
+        basic = base64.b64encode(f"admin:{lambdas.ADMIN_PASSWORD}".encode()).decode()
+        self.known = {"password": lambdas.ADMIN_PASSWORD, "hash": digest, "basic": basic}
 
     def fill(self, name: str) -> dict[str, Any]:
         text = (EVENTS / f"{name}.json").read_text()

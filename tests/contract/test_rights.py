@@ -31,6 +31,7 @@ def done(cloud: lambdas.Cloud) -> None:
     scenarios.enter_by_transfer_family(admin)
     scenarios.configuration(admin)
     scenarios.files(admin)
+    scenarios.webdav(admin)
     task_scenarios.run_all(admin)
     upgrade(cloud)
     remove(cloud)

@@ -27,6 +27,7 @@ SLOTS = {
     "mangrove.archives.zipcrypt.CipherThread": "the thread in which ZipCrypto streams are decrypted",
     "mangrove.web.api.LargeBodyShares": "how many large requests are handled at once, in all and by caller",
     "mangrove.config.Config": "what the environment says",
+    "mangrove.doors.dav.proofs.Proofs": "who was found right by a slow hash of their password a short while ago",
     "mangrove.drivers.clouds.budget.UploadBudget": "how much of files that clouds take in one piece is in memory",
     "mangrove.drivers.crypt.data.SecretboxThread": "the thread in which the blocks of encrypted files are opened",
     "mangrove.drivers.local.thumbnails.Decoders": "the processes that decode pictures",

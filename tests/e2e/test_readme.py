@@ -60,5 +60,6 @@ def test_every_line_of_the_first_five_minutes_works(tmp_path: Path) -> None:
     found = data[-2:]
     assert [entry["name"] for entry in locked["content"]] == ["greeting.txt"]
     assert locked["readme"] == "# Old letters"
+    assert "Hello, WebDAV" in answers and "<D:href>/dav/files/hello-dav.txt</D:href>" in shell.stdout
     assert shutil.which("sftp") is None or "bob      mangrove" in shell.stdout
     assert all("greeting.txt" in [hit["name"] for hit in page["content"]] for page in found), found

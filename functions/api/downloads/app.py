@@ -10,18 +10,17 @@ from starlette.responses import RedirectResponse, Response
 
 from mangrove import runtime
 from mangrove.drivers.base import MakesThumbnails
-from mangrove.forwarding import forward_headers
-from mangrove.problems import NotSupported, TooLarge
+from mangrove.problems import NotSupported
 from mangrove.shares import Shares
 from mangrove.sources import find_source
-from mangrove.tasks import staged_downloads
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
 from mangrove.tree.links import Purpose
 from mangrove.web.address import BaseUrl, ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.downloads import NO_STORE, serve_download
 from mangrove.web.gates import Anyone
-from mangrove.web.serving import guess_mime, serve_file, serve_image, serve_member
+from mangrove.web.serving import serve_file, serve_image, serve_member
 
 api = Api("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
@@ -47,7 +46,6 @@ MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
     429: FILE_RESPONSES[429],
     500: PAGE | {"description": "The archive cannot be read"},
 }
-NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 
 
 def _forward_parameters(request: Request, file: Download, url: str) -> str:
@@ -59,18 +57,6 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
         (name, value) for name, value in request.query_params.multi_items() if name not in ignored and name != "path"
     ]
     return f"{url}{'&' if '?' in url else '?'}{urlencode(forwarded)}" if forwarded else url
-
-
-async def _serve_bytes(request: Request, file: Download) -> Response:
-    proxy_url = file.get_down_proxy_url()
-    if proxy_url is not None and "d" not in request.query_params:
-        return RedirectResponse(proxy_url, 302)
-    forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
-    try:
-        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
-    except TooLarge:
-        url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
-        return RedirectResponse(url, 302, headers=NO_STORE)
 
 
 class ThumbnailShares(Shares):
@@ -114,7 +100,7 @@ async def download(
         return await _serve_thumbnail(file, client_address)
     link = None if file.must_proxy else await file.get_link()
     if link is None:
-        return await _serve_bytes(request, file)
+        return await serve_download(request, file)
     if request.method == "HEAD" and link.lifetime is not None:
         return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
     url = base_url + link.url if link.url.startswith("/") else link.url
@@ -137,7 +123,7 @@ async def proxy(
     if type == "thumb":
         return await _serve_thumbnail(file, client_address)
     await file.require_proxy()
-    return await _serve_bytes(request, file)
+    return await serve_download(request, file)
 
 
 @api.get("/ae/{path:path}", response_class=Response, responses=MEMBER_RESPONSES)

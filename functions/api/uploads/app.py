@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from fastapi import Request
 
 from mangrove.drivers.base import Upload
+from mangrove.headers import guess_mime
 from mangrove.paths import check_name
 from mangrove.problems import BadRequest, Missing
 from mangrove.tasks import completion, multipart, submit, upload_sessions
@@ -24,7 +25,6 @@ from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
-from mangrove.web.serving import guess_mime
 
 api = Api("uploads")
 HEADERS = [

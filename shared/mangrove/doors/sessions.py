@@ -92,8 +92,11 @@ class Session:
         """One line of the access log; `began`: seconds of the performance counter."""
         outcome = {"problem": problem} if problem else {}
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
-        client = {"user": self.username, "client": self.source}
-        log_event("request", door=self.door, method=verb, path=path, **client, **outcome, ms=milliseconds)
+        log_event("request", method=verb, path=path, **self.describe(), **outcome, ms=milliseconds)
+
+    def describe(self) -> dict[str, str]:
+        """Who asks, from where and by which door, for a line of the log."""
+        return {"door": self.door, "user": self.username, "client": self.source}
 
 
 @dataclass(frozen=True, slots=True)

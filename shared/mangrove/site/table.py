@@ -268,5 +268,8 @@ TABLE = (
         "transmission_uri", "string", "http://localhost:9091/transmission/rpc", OFFLINE, PRIVATE, absent=TRANSMISSION
     ),
     Setting("sftp_listen", "string", "", FTP, PUBLIC),
+    Setting("webdav_enabled", "bool", "true", FTP, PUBLIC),
+    Setting("webdav_allow_http", "bool", "false", FTP, PRIVATE),
+    Setting("webdav_infinite_depth", "bool", "false", FTP, PRIVATE),
 )
 BY_KEY = {setting.key: setting for setting in TABLE}

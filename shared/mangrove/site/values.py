@@ -212,6 +212,18 @@ class Settings(Mapping[str, str]):
         return self._is_on("sftp_disable_password_login")
 
     @cached_property
+    def webdav_enabled(self) -> bool:
+        return self._is_on("webdav_enabled")
+
+    @cached_property
+    def webdav_allow_http(self) -> bool:
+        return self._is_on("webdav_allow_http")
+
+    @cached_property
+    def webdav_infinite_depth(self) -> bool:
+        return self._is_on("webdav_infinite_depth")
+
+    @cached_property
     def is_durable(self) -> bool:
         """Whether what is stored has to survive a power cut before that is said."""
         return self._values["durability"] == "file"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
@@ -15,10 +16,11 @@ from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
 from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
+from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
 from mangrove.slices import in_slices
 from mangrove.tasks import authorization, kinds, queue, staging
-from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES
+from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tools import registry
@@ -31,6 +33,7 @@ from mangrove.tree.names import hold_name
 from mangrove.tree.transfers import Item, OnConflict
 
 MOST_TASKS = 10_000  # opened by one request
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks at a task that is waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,39 @@ async def copy(
     return await _open_many(
         "copy", source_dir, (_make_opening(word, source_dir, target_dir, item, conflict) for item in left)
     )
+
+
+async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
+    """Move an entry to a path in another folder; the task, if it could not be done at once."""
+    left = await transfers.move_to(source, target, overwrite)
+    return await _open_one("move", source, target, left, overwrite)
+
+
+async def copy_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
+    """Copy an entry to a path; the task, if it could not be done at once."""
+    left = await transfers.copy_to(source, target, overwrite)
+    return await _open_one("copy", source, target, left, overwrite)
+
+
+async def _open_one(
+    kind: str, source: PathAccess, target: PathAccess, left: Sequence[Item], overwrite: bool
+) -> Task | None:
+    conflict = OnConflict(overwrite=overwrite)
+    openings = (_make_opening(kind, source.parent, target.parent, item, conflict) for item in left)
+    return next(iter(await _open_many(kind, source, openings)), None) if left else None
+
+
+async def wait(task: Task, seconds: float) -> bool:
+    """Whether a task has ended well within that time; StorageProblem with its reason when it failed."""
+    end, pause = time.monotonic() + seconds, SHORTEST_PAUSE
+    while not (task := await asyncio.to_thread(records.get, task.id)).done:
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+    if task.view.state != State.SUCCEEDED:
+        raise StorageProblem(task.view.error or "the task was cancelled")
+    return True
 
 
 def _make_opening(

@@ -1,5 +1,5 @@
 """Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, uploads that were
-given up, ended sessions and counters."""
+given up, ended sessions, counters and locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mangrove import runtime
 from mangrove.drivers import base
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
-from mangrove.records import counters, sessions, task_batches, task_lists
+from mangrove.records import counters, locks, sessions, task_batches, task_lists
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.task_lists import UnfinishedPage
@@ -40,6 +40,7 @@ async def sweep() -> None:
     await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
+    await asyncio.to_thread(locks.sweep)
 
 
 def _delete_old_tasks(before: float) -> None:

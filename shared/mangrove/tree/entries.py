@@ -70,3 +70,11 @@ async def require_folder(access: PathAccess) -> None:
     """NotFound or NotAFolder unless there is a folder at the path."""
     if not (await stat(access)).is_dir:
         raise NotAFolder
+
+
+def format_etag(entry: Entry) -> str:
+    """A strong validator of a file, with quotes."""
+    if entry.etag or entry.hashes:
+        return f'"{entry.etag or max((entry.hashes or {}).values())}"'
+    size = "" if entry.size is None else f"{entry.size:x}"
+    return f'"{int(entry.modified * 1e9):x}-{size}"'

@@ -71,8 +71,8 @@ async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> Non
         await entries.stat(source)
     elif source.path.parent == target.path.parent:
         await changes.rename(source, target.path.name, overwrite)
-    else:
-        await transfers.move_to(source, target, overwrite)
+    elif await transfers.move_to(source, target, overwrite):
+        raise NotSupported(transfers.NEEDS_TASK)
 
 
 async def set_modified(access: PathAccess, modified: float) -> None:

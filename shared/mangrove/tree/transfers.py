@@ -87,21 +87,31 @@ async def move(
     return (await _execute(plan, partial(_move, driver), "move", conflict)).left
 
 
-async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
-    """Move an entry to a path in another folder, under another name if that path has one.
-
-    NotSupported where the storage cannot do it at once: `move` has a task do it.
-    """
-    source_dir, target_dir, name = source.parent, target.parent, check_name(target.path.name)
-    if name != source.path.name and not source.caller.has(Right.RENAME):
+async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Sequence[Item]:
+    """Move an entry to a path in another folder, under another name if that path has one; the entry, where that needs a
+    task."""
+    if target.path.name != source.path.name and not source.caller.has(Right.RENAME):
         raise Denied
-    conflict = OnConflict(overwrite=overwrite)
-    plan = await _make_plan(source_dir, target_dir, [source.path.name], conflict, Right.MOVE, name)
+    plan, conflict = await _plan_one(source, target, overwrite, Right.MOVE)
     driver = plan.source.driver
     if not plan.has_one_driver or not isinstance(driver, Moves):
-        raise NotSupported(NEEDS_TASK)
-    if (await _execute(plan, partial(_move, driver), "move", conflict)).left:
-        raise NotSupported(NEEDS_TASK)
+        return plan.items
+    return (await _execute(plan, partial(_move, driver), "move", conflict)).left
+
+
+async def copy_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Sequence[Item]:
+    """Copy an entry to a path, under another name if that path has one; the entry, where that needs a task."""
+    plan, conflict = await _plan_one(source, target, overwrite, Right.COPY)
+    driver = plan.source.driver
+    if not plan.has_one_driver or not isinstance(driver, Copies):
+        return plan.items
+    return (await _execute(plan, partial(_copy, driver, source.settings.is_durable), "copy", conflict)).left
+
+
+async def _plan_one(source: PathAccess, target: PathAccess, overwrite: bool, right: Right) -> tuple[Plan, OnConflict]:
+    conflict = OnConflict(overwrite=overwrite)
+    name = check_name(target.path.name)
+    return await _make_plan(source.parent, target.parent, [source.path.name], conflict, right, name), conflict
 
 
 async def copy(
@@ -216,7 +226,7 @@ async def _check_item(
         return None
     if taken and not (conflict.merge or (conflict.overwrite and may_replace)):
         raise Collision(f"file [{item.target.name}] exists")
-    if source_dir.path == target_dir.path:
+    if source.path == target.path:
         raise StorageProblem(f"{word} in place")
     is_dir = await check_source(source, plan.source.with_path(item.path))
     if taken and conflict.merge and not is_dir:

@@ -86,5 +86,16 @@ async def find_client_address(request: Request) -> str:
     return address
 
 
+async def is_confidential(request: Request) -> bool:
+    """Whether nobody on the way can read the request: it came by TLS, as far as we or a trusted proxy see, or from this
+    machine."""
+    if "aws.event" in request.scope or request.scope["scheme"] == "https":
+        return True
+    if is_trusted_proxy(_get_peer(request)) and request.headers.get("x-forwarded-proto") == "https":
+        return True
+    address = _parse_address(await find_client_address(request))
+    return address is not None and ip_address(address).is_loopback
+
+
 BaseUrl = Annotated[str, Depends(find_base_url)]
 ClientAddress = Annotated[str, Depends(find_client_address)]

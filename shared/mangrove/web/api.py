@@ -136,6 +136,8 @@ class Api:
         document = self.app.openapi()
         for route in self.app.routes:
             assert isinstance(route, GatedRoute)
+            if not route.include_in_schema:
+                continue
             for method in route.methods or ():
                 operation = document["paths"][route.path_format][method.lower()]
                 operation["x-gate"] = str(route.gate)
@@ -184,7 +186,8 @@ class Api:
 
 
 ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that it was not enough
-NOTED = (("code", "envelope_code"), ("caller", "caller"))  # in the log, and of a request's state
+NOTED = {"code": "envelope_code"} | {name: name for name in ("caller", "door", "user", "client")}
+"""In the log → of a request's state."""
 FILE_ROUTES = ("/d/", "/p/", "/ae/")  # whatever the path: only another method than theirs is nobody's
 ABSENT = {
     "/api/admin/scan/": "scan",
@@ -244,6 +247,8 @@ class RequestMiddleware:
             if not answer.status:
                 problem = Problem(f"internal error, request id {request_id}")
                 reply = make_failure(problem, dialect=state.get("dialect", Dialect.DOCUMENT))
+                if not scope["path"].startswith("/api/"):
+                    reply.status_code = 500
                 await reply(scope, receive, answer.send)
             elif not config().on_one_machine:
                 raise  # nothing was sent yet: the adapter makes it a failure, where half an answer would be its own
@@ -254,7 +259,7 @@ class RequestMiddleware:
 def _note_request(scope: Scope, path: str, answer: Answer, seconds: float) -> None:
     """A line in the log, and metrics. `path`: as it was asked for."""
     state = scope["state"]
-    about = {name: state[key] for name, key in NOTED if key in state}
+    about = {name: state[key] for name, key in NOTED.items() if key in state}
     code = about.get("code", answer.status)
     wanted, is_fine = config().access_log, answer.status < 400 and code < 400
     if wanted == "all" or (wanted == "errors" and not is_fine):

@@ -14,10 +14,11 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mangrove.config import config
 from mangrove.drivers.base import Upload
+from mangrove.headers import guess_mime
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
 from mangrove.site import throttle
-from mangrove.web.serving import LARGEST_CLOUD_ANSWER, guess_mime
+from mangrove.web.serving import LARGEST_CLOUD_ANSWER
 
 LONGEST_PART_HEADERS = 16_384  # bytes
 LATEST = 253_402_300_799_000  # milliseconds: the end of the year 9999

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import formatdate, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 
 from mangrove.integers import parse_integer
 
-LATEST = 253_402_300_799.0  # the end of the year 9999, in seconds since the epoch
 MAX_RANGES = 32  # more parts than this are answered with the whole file
 
 
@@ -30,11 +29,6 @@ class ByteRange:
 
 class RangeNotSatisfiable(Exception):
     """No wanted byte is there, or the Range header cannot be read; the text says which."""
-
-
-def format_http_date(seconds: float) -> str:
-    """An HTTP date, of the years 1970 to 9999."""
-    return formatdate(min(max(seconds, 0.0), LATEST), usegmt=True)
 
 
 def check_preconditions(headers: Mapping[str, str], etag: str, modified: float, method: str) -> int | None:

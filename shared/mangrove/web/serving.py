@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -15,39 +14,23 @@ from starlette.responses import Response, StreamingResponse
 from mangrove.config import config
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.sending import OpensFiles, SendableFile
-from mangrove.headers import format_content_disposition
+from mangrove.headers import format_content_disposition, format_http_date, guess_mime
 from mangrove.paths import TreePath
 from mangrove.problems import Changed, TooLarge
 from mangrove.site import throttle
 from mangrove.tree.archives import MemberStream
-from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, format_http_date, parse_ranges
+from mangrove.tree.entries import format_etag
+from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
 from mangrove.web.sending import FileResponse, can_send_file
 
 LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
 TRIES = 5  # to open a file that is replaced again and again
 Stat = Callable[[bool], Awaitable[Entry]]
-EXTRA_TYPES = {"apk": "application/vnd.android.package-archive"}
 SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
     "x-content-type-options": "nosniff",
     "content-security-policy": "sandbox; default-src 'none'",
     "referrer-policy": "no-referrer",
 }
-
-
-def guess_mime(name: str) -> str:
-    """The type a name suggests, text with its charset."""
-    extension = name.rpartition(".")[2].lower()
-    path = f"./{name.rpartition('/')[2]}"  # what is taken for a URL otherwise, and may be none
-    kind = EXTRA_TYPES.get(extension) or mimetypes.guess_type(path, strict=False)[0] or "application/octet-stream"
-    return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-
-
-def format_etag(entry: Entry) -> str:
-    """A strong validator, with quotes."""
-    if entry.etag or entry.hashes:
-        return f'"{entry.etag or max((entry.hashes or {}).values())}"'
-    size = "" if entry.size is None else f"{entry.size:x}"
-    return f'"{int(entry.modified * 1e9):x}-{size}"'
 
 
 async def serve_file(request: Request, driver: Driver, inner: TreePath, name: str, stat: Stat) -> Response:

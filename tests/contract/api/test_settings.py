@@ -155,6 +155,9 @@ OWN: list[tuple[str, str, str, str | None, int, int]] = [  # settings that clien
     ("offline_download_max_size", "number", "", "102400", 5, 1),
     ("offline_download_ready", "string", "", "", 0, 1),
     ("sftp_listen", "string", "", "", 10, 0),
+    ("webdav_enabled", "bool", "", "true", 10, 0),
+    ("webdav_allow_http", "bool", "", "false", 10, 1),
+    ("webdav_infinite_depth", "bool", "", "false", 10, 1),
 ]
 OURS = {key for key, *_ in OWN}
 NAMED_BY_THE_DOCUMENT = """

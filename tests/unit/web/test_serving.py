@@ -14,11 +14,13 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from mangrove import headers
 from mangrove.archives import Member
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.paths import TreePath
 from mangrove.problems import TooLarge
+from mangrove.tree import entries
 from mangrove.tree.archives import MemberStream
 from mangrove.web import serving
 from tests.proc import read_links
@@ -238,20 +240,20 @@ def test_a_stream_is_closed_when_the_client_leaves() -> None:
 @pytest.mark.parametrize(
     ("name", "mime"),
     [
-        ("a.TXT", "text/plain; charset=utf-8"), ("a.png", "image/png"), ("a.apk", serving.EXTRA_TYPES["apk"]),
+        ("a.TXT", "text/plain; charset=utf-8"), ("a.png", "image/png"), ("a.apk", headers.EXTRA_TYPES["apk"]),
         ("none", "application/octet-stream"), ("a.unknown", "application/octet-stream"),
     ],
 )  # fmt: skip
 def test_a_name_suggests_a_type(name: str, mime: str) -> None:
-    assert serving.guess_mime(name) == mime
+    assert headers.guess_mime(name) == mime
 
 
 def test_an_etag_is_the_storages_own_or_made_of_what_is_known() -> None:
     entry = Entry("f", 255, 1.5, False)
-    assert serving.format_etag(entry) == f'"{int(1.5e9):x}-ff"'
-    assert serving.format_etag(entry._replace(size=UNKNOWN)) == f'"{int(1.5e9):x}-"'
-    assert serving.format_etag(entry._replace(etag="abc")) == '"abc"'
-    assert serving.format_etag(entry._replace(hashes={"md5": "0f"})) == '"0f"'
+    assert entries.format_etag(entry) == f'"{int(1.5e9):x}-ff"'
+    assert entries.format_etag(entry._replace(size=UNKNOWN)) == f'"{int(1.5e9):x}-"'
+    assert entries.format_etag(entry._replace(etag="abc")) == '"abc"'
+    assert entries.format_etag(entry._replace(hashes={"md5": "0f"})) == '"0f"'
 
 
 def test_an_image_is_a_download_in_a_sandbox() -> None:

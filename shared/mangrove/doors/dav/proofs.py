@@ -1,0 +1,94 @@
+"""Signing in by each request, as Basic has it: who was found right is believed for a while without another slow hash.
+
+What is kept is a keyed hash, under a key of this process, of the source, the name and the password. A session counts as
+long as it would at any other door: until the account is disabled, gets another password or right, or the application
+password is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import OrderedDict
+from secrets import token_bytes
+
+from mangrove import runtime
+from mangrove.doors.dav.headers import Credentials
+from mangrove.doors.sessions import Door, Session, sign_in_with_password
+from mangrove.identity.rights import ADMIN, Right
+from mangrove.problems import Problem, SecondFactorRequired, Unauthorized
+from mangrove.site import snapshot, users
+from mangrove.telemetry import log_event
+
+WEBDAV = Door("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+SECONDS = 300.0
+MOST = 4096
+
+
+class Proofs:
+    """The sessions of this process's last sign-ins, by what proved them."""
+
+    def __init__(self) -> None:
+        self._key = token_bytes(32)
+        self._sessions: OrderedDict[bytes, tuple[Session, float]] = OrderedDict()
+
+    def _digest(self, credentials: Credentials, source: str) -> bytes:
+        parts = [one.encode() for one in (source, credentials.username, credentials.password)]
+        return hmac.digest(self._key, b"".join(len(one).to_bytes(4) + one for one in parts), "sha256")
+
+    async def find(self, credentials: Credentials, source: str) -> Session | None:
+        """The session that these credentials opened from there, while it goes on."""
+        digest = self._digest(credentials, source)
+        session, end = self._sessions.get(digest, (None, 0.0))
+        if session is None:
+            return None
+        try:
+            await session.find_user()
+        except Unauthorized:
+            end = 0.0
+        if time.monotonic() > end:
+            self._sessions.pop(digest, None)
+            return None
+        return session
+
+    def add(self, credentials: Credentials, source: str, session: Session) -> None:
+        """Believe these credentials from now on."""
+        self._sessions[self._digest(credentials, source)] = (session, time.monotonic() + SECONDS)
+        if len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+
+
+async def sign_in(credentials: Credentials, source: str) -> Session:
+    """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, Denied."""
+    try:
+        if credentials.token:
+            return await _sign_in_with_token(credentials.token, source)
+        guest = await WEBDAV.find_guest(credentials.username)
+        if guest is not None:
+            return WEBDAV.open_session(guest, source)
+        session = await runtime.get(Proofs).find(credentials, source)
+        if session is None:
+            session = await sign_in_with_password(credentials.username, credentials.password, WEBDAV, source)
+            runtime.get(Proofs).add(credentials, source, session)
+            session.log_start()
+            if session.credential is not None:
+                await asyncio.to_thread(session.credential.note_use)
+        return session
+    except Problem as problem:
+        reason = type(problem).__name__
+        log_event("sign-in refused", door=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
+        if isinstance(problem, SecondFactorRequired):
+            raise Unauthorized("this account has a second factor: sign in with an application password") from None
+        raise
+
+
+async def _sign_in_with_token(token: str, source: str) -> Session:
+    """The administrator's session, for who has the permanent token."""
+    permanent = (await snapshot.fresh()).settings.token
+    if not permanent or not hmac.compare_digest(token.encode(), permanent.encode()):
+        raise Unauthorized
+    user = await users.find_by_role(ADMIN)
+    if user is None:  # its record is refused
+        raise Unauthorized
+    return WEBDAV.open_session(user, source)

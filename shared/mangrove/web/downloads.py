@@ -1,0 +1,33 @@
+"""The bytes of a file that pass through the service, by whatever door they are asked for."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from mangrove.forwarding import forward_headers
+from mangrove.headers import guess_mime
+from mangrove.problems import TooLarge
+from mangrove.tasks import staged_downloads
+from mangrove.tree.downloads import Download
+from mangrove.web.serving import serve_file
+
+NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
+
+
+async def serve_download(request: Request, file: Download) -> Response:
+    """The answer to GET or HEAD: the file, or where its storage's download proxy has it."""
+    proxy_url = file.get_down_proxy_url()
+    if proxy_url is not None and "d" not in request.query_params:
+        return RedirectResponse(proxy_url, 302)
+    return await serve_bytes(request, file)
+
+
+async def serve_bytes(request: Request, file: Download) -> Response:
+    """The answer to GET or HEAD: the file; where it is too large for a function, an address at which it is staged."""
+    forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
+    try:
+        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    except TooLarge:
+        url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
+        return RedirectResponse(url, 302, headers=NO_STORE)
