@@ -42,6 +42,8 @@ Problem                      500  the base: its message is fit for the user
 ├── DamagedSegment           500  a file of the search index cannot be read [search.database]
 ├── UnreadableTask           500  a task's record is of a version that is not known here
 ├── RecordsUnavailable       500  the records could not be read or written; worth a retry
+│   └── RecordsThrottled     500  they take no more requests for a while
+├── NoSlot                   500  as many tasks of a kind as are allowed are at work; worth a retry [tasks.slots]
 ├── RecordMissing            500  there is no such record [records.base]
 ├── RecordRefused            500  the engine never takes such a record: it is too large [records.base]
 ├── SealBroken               500  a secret in a record, or the key that opens it, cannot be read [records.crypto]
@@ -197,6 +199,12 @@ class RecordsUnavailable(Problem):
     """The records could not be read or written; worth a retry."""
 
     text = "the records engine does not answer"
+
+
+class RecordsThrottled(RecordsUnavailable):
+    """The records take no more requests for a while; worth a retry, later."""
+
+    text = "the records engine is overloaded"
 
 
 class UnreadableTask(Problem):

@@ -7,6 +7,7 @@ import copy
 import importlib
 import inspect
 import json
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,12 @@ class Workers:
         if isinstance(step, Exception):
             raise step
         return step
+
+
+@pytest.fixture(autouse=True)
+def longest_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both interpreters wait as long as they may."""
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +126,7 @@ def make_death(name: str) -> Exception:
 
 DEATHS = [
     "Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.Unknown",
-    "Lambda.TooManyRequestsException", "Lambda.ClientExecutionTimeoutException", "Runtime.ExitError",
+    "Lambda.ClientExecutionTimeoutException", "Runtime.ExitError",
     "Sandbox.Timedout",
 ]  # fmt: skip
 EARLY, LATE = {"slices": (1, 0), "fails": 1}, {"fails": 2}
@@ -139,6 +146,13 @@ SCENES = {
         f"died of {name}": Scene([make_death(name), DONE], [make_death(name), Busy(), MORE, DONE], slices=(1, 2))
         for name in DEATHS
     },
+    **{
+        f"no room: {name}": Scene(
+            [make_death(name)] * 9 + [DONE], [make_death(name), MORE, Busy(), DONE], slices=(1, 2)
+        )
+        for name in ("Lambda.TooManyRequestsException", "RecordsThrottled")
+    },
+    "no room for an hour": Scene([make_death("Lambda.TooManyRequestsException")], **EARLY),
     "died for ever": Scene(second=[make_death("Sandbox.Timedout")], **LATE),
     "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **EARLY),
     "a failure of the second worker": Scene(second=[MORE, Denied()], slices=(1, 2), fails=2),
@@ -328,8 +342,8 @@ def change(machine: dict[str, Any] | None = None, **of: Any) -> dict[str, Any]:
         (change(Move__ResultSelector={}), "Move.*ResultSelector"),
         (change(Settle__OutputPath="$"), "Settle.*OutputPath"),
         (change(Planned__InputPath="$"), "Planned.*InputPath"),
-        (change(Plan__Retry__0__JitterStrategy="FULL"), "Plan.*JitterStrategy"),
-        (change(Plan__Retry__1__MaxDelaySeconds=5), "Plan.*MaxDelaySeconds"),
+        (change(Plan__Retry__0__JitterStrategy="SOME"), "Plan.*SOME"),
+        (change(Plan__Retry__0__Comment="x"), "Plan.*Comment"),
         (change(Plan__Catch__0__Comment="x"), "Plan.*Comment"),
         (change(Moved__Choices__0__StringEquals="x"), "Moved.*StringEquals"),
         (change(Moved__Choices__0__Variable="$.a.b"), r"Moved.*\$\.a\.b"),

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +27,7 @@ FIELDS = {
     "Succeed": {"Type", "Comment"},
     "Fail": {"Type", "Error", "Cause", "Comment"},
 }
-RETRY = {"ErrorEquals", "IntervalSeconds", "BackoffRate", "MaxAttempts"}
+RETRY = {"ErrorEquals", "IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds", "JitterStrategy"}
 CATCH = {"ErrorEquals", "ResultPath", "Next"}
 CHOICE = {"Variable", "BooleanEquals", "Next"}
 PROCESSOR = {"ProcessorConfig", *MACHINE}
@@ -108,6 +111,9 @@ def _check_state(name: str, state: dict[str, Any]) -> None:
     rules += [(state["ItemProcessor"], PROCESSOR)] if kind == "Map" else []
     if kind == "Map" and state.get("ResultPath", "$") is not None:
         raise UnsupportedDefinition(f"the state {name} keeps its results, which is not done here")
+    for rule in state.get("Retry", []):
+        if rule.get("JitterStrategy", "NONE") not in ("FULL", "NONE"):
+            raise UnsupportedDefinition(f"the state {name} has jitter {rule['JitterStrategy']}, which is not run here")
     for rule, known in rules:
         if unknown := sorted(set(rule) - known):
             raise UnsupportedDefinition(f"the state {name} uses {', '.join(unknown)}, which is not run here")
@@ -146,10 +152,18 @@ async def _run_task(
             rule = _find_rule(state.get("Retry", []), type(error).__name__)
             if rule is not None and tries[rule] < state["Retry"][rule].get("MaxAttempts", 3):
                 spec = state["Retry"][rule]
-                await sleep(spec.get("IntervalSeconds", 1) * spec.get("BackoffRate", 2.0) ** tries[rule])
+                await sleep(_get_delay(spec, tries[rule]))
                 tries[rule] += 1
                 continue
             return _catch(state, value, error, type(error).__name__)
+
+
+def _get_delay(spec: dict[str, Any], tries: int) -> float:
+    """The seconds until the next attempt."""
+    delay = float(spec.get("MaxDelaySeconds", math.inf))
+    with suppress(OverflowError):
+        delay = min(delay, spec.get("IntervalSeconds", 1) * float(spec.get("BackoffRate", 2.0)) ** tries)
+    return random.uniform(0, delay) if spec.get("JitterStrategy") == "FULL" else delay
 
 
 def _catch(

@@ -21,7 +21,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove import runtime
 from mangrove.config import config
-from mangrove.problems import Problem, RecordsUnavailable
+from mangrove.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.records.endpoints import use_socket
 from mangrove.records.integrity import (
     MAC,
@@ -38,7 +38,8 @@ from mangrove.telemetry import log_warning
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
-THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")
+THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # of a write in a transaction
+THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
 MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
 ATTEMPTS = 5  # at a change that meets another one
 
@@ -282,7 +283,7 @@ def translate_errors() -> Iterator[None]:
         if code == "TransactionCanceledException":
             reasons = getattr(error, "cancellation_reasons", ())
             if any(one and one.code in THROTTLED for one in reasons):
-                raise RecordsUnavailable from error
+                raise RecordsThrottled from error
             if any(one and one.code == "ValidationError" for one in reasons):
                 raise RecordRefused from error
             raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
@@ -290,6 +291,8 @@ def translate_errors() -> Iterator[None]:
             raise Conflict from error
         if code == "ValidationException":
             raise RecordRefused from error
+        if code in THROTTLES:
+            raise RecordsThrottled from error
         if code in MISCONFIGURED:  # no retry helps: whoever runs the service has to know
             log_warning("the records engine refuses the service", code=code, reason=error.cause_response_message)
         raise RecordsUnavailable from error

@@ -22,6 +22,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from mangrove.records.base import (
+    Conflict,
     Record,
     RecordMissing,
     TableMeta,
@@ -277,6 +278,17 @@ def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None
 def _is_lease(lease: Lease) -> Condition:
     same: Condition = (TaskRecord.lease == lease.token) & (TaskRecord.until == lease.until)
     return same
+
+
+def touch(task: Task) -> None:
+    """Note that somebody looks after a task which no worker holds."""
+    try:
+        with translate_errors():
+            TaskRecord(task.id).update(
+                actions=[TaskRecord.until.set(-time.time())], condition=TaskRecord.until == task.lease.until
+            )
+    except Conflict:
+        pass  # a worker holds it by now
 
 
 def save(

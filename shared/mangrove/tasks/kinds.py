@@ -25,8 +25,8 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """`machine` is the state machine that does it; `workers` the setting with how many run at once on one machine, or
-    that number. `is_listed`: it is what users ask for, and see."""
+    """`machine` is the state machine that does it; `workers` the setting with how many run at once, or that number on
+    one machine. `is_listed`: it is what users ask for, and see."""
 
     name: str
     machine: str

@@ -117,10 +117,11 @@ async def acquire(id: str) -> tuple[Task, str]:
 
 async def _read(id: str) -> tuple[Task, str]:
     """A task that no other process can hold: its lease is written with the first progress."""
-    return get_held().take_read(id) or await _find(id), token_hex(12)
+    return get_held().take_read(id) or await find_task(id), token_hex(12)
 
 
-async def _find(id: str) -> Task:
+async def find_task(id: str) -> Task:
+    """The task as its record is now; Superseded when there is none."""
     try:
         return await asyncio.to_thread(records.get, id)
     except RecordMissing:
@@ -140,10 +141,10 @@ async def _write_lease(id: str) -> tuple[Task, str]:
 
 async def _watch(id: str) -> Lease:
     """The lease of a task, when its holder has shown no sign of life for LEASE_SECONDS; Busy as soon as it does."""
-    lease = (await _find(id)).lease
+    lease = (await find_task(id)).lease
     end = time.monotonic() + LEASE_SECONDS
     while lease.until > 0 and time.monotonic() < end:
         await asyncio.sleep(min(HEARTBEAT_SECONDS, LEASE_SECONDS))
-        if (await _find(id)).lease != lease:
+        if (await find_task(id)).lease != lease:
             raise Busy
     return lease

@@ -1,14 +1,15 @@
 """Starting a state machine: Step Functions in the cloud, the runner of `mangrove.local` on one machine.
 
 The runner shares its workers fairly between the owners of tasks. In the cloud there is no queue to be fair: every
-execution starts at once, and what they share is the concurrency of the account's functions. A slice that finds none
-free is tried again by its machine (`Lambda.TooManyRequestsException`), four times.
+execution starts at once, and its slices wait until there is room: by the settings (`tasks.slots`), and among the
+account's functions (`Lambda.TooManyRequestsException`), for about an hour.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
 from mangrove import runtime
 from mangrove.config import config
@@ -17,6 +18,8 @@ from mangrove.records.tasks import Task
 from mangrove.tasks.kinds import KINDS
 from mangrove.telemetry import log_warning
 
+ATTEMPTS = 5  # to start an execution: with jitter, about eight seconds
+THROTTLES = ("ThrottlingException", "TooManyRequestsException")
 REFUSED = "the task cannot be started"
 
 
@@ -26,12 +29,16 @@ class MachineStarter:
 
     def start(self, task: Task, suffix: str = "") -> None:
         """Start the run `task.attempt`. Starting it twice is one run, unless a `suffix` makes two of it. Problem when
-        that is not possible."""
+        that is not possible; where there were too many starts, the sweep repeats it."""
         if not config().on_one_machine:
             _start_execution(task, suffix)
 
     def expedite(self, task: Task) -> None:
-        """Let a task that was cancelled end now, also where it still waits for a worker."""
+        """Let a task that was cancelled end now, also where it still waits for a worker: in the cloud that is another
+        execution, which needs no room."""
+        if not config().on_one_machine and task.lease.until <= 0:
+            with suppress(Problem):  # it ends when it would have begun
+                _start_execution(task, "-stop")
 
     def forget(self, task: Task) -> None:
         """Note that a task was deleted before its first run."""
@@ -54,6 +61,7 @@ def forget(task: Task) -> None:
 
 def _start_execution(task: Task, suffix: str) -> None:
     import boto3
+    from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
     variable = f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"
@@ -63,9 +71,15 @@ def _start_execution(task: Task, suffix: str) -> None:
         raise Problem(REFUSED)
     name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
     try:
-        boto3.client("stepfunctions").start_execution(stateMachineArn=machine, name=name, input=given)
+        client = boto3.client(
+            "stepfunctions", config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
+        )
+        client.start_execution(stateMachineArn=machine, name=name, input=given)
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+        code = error.response["Error"]["Code"]
+        if code in THROTTLES:
+            log_warning("the task is started later, by the sweep", tid=task.id, reason=str(error))
+        elif code != "ExecutionAlreadyExists":
             log_warning("the task cannot be started", tid=task.id, reason=str(error))
             raise Problem(REFUSED) from error
     except BotoCoreError as error:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.config import config
-from mangrove.problems import Problem, RecordsUnavailable, UnreadableTask
+from mangrove.problems import Problem, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.records import tasks as records
 from mangrove.records.base import Conflict, RecordMissing, RecordRefused
 from mangrove.records.crypto import SealBroken
@@ -26,6 +26,7 @@ from mangrove.tasks import leases
 from mangrove.tasks.kinds import KINDS, State
 from mangrove.tasks.leases import Busy, Superseded, get_held
 from mangrove.tasks.queue import CANCELED
+from mangrove.tasks.slots import NoSlot, hold_slot
 from mangrove.tasks.specs import CursorT, Schema, SpecT
 from mangrove.tasks.unreadable import give_up, read_task_id
 from mangrove.tasks.worker_loop import run_in_loop
@@ -35,6 +36,9 @@ KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
 SLICE_SECONDS = 3.0  # of one step on one machine
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
 GRACE_SECONDS = 20.0  # of those that what was begun may take
+
+LATER = {kind.__name__ for kind in (Busy, NoSlot, RecordsUnavailable, RecordsThrottled)}
+"""What ends an execution and not its task."""
 
 Result = TypeVar("Result")
 
@@ -178,16 +182,17 @@ async def run_slice(
 
     The message of a Problem is saved before it goes on.
     """
-    run = await acquire(id, schema, seconds)
-    try:
-        answer = await _run_slice(run, work)
-        return answer if describe is None else answer | describe(run)
-    except Superseded:
-        get_held().release(id)
-        raise
-    except BaseException:
-        run.abandon()
-        raise
+    async with hold_slot(id):
+        run = await acquire(id, schema, seconds)
+        try:
+            answer = await _run_slice(run, work)
+            return answer if describe is None else answer | describe(run)
+        except Superseded:
+            get_held().release(id)
+            raise
+        except BaseException:
+            run.abandon()
+            raise
 
 
 async def _run_slice(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dict[str, Any]:
@@ -295,10 +300,10 @@ async def settle(
     """Clean up, and write how a task ended. `failure`: what a state machine caught, under `Error` its name.
 
     Whether the task is to be started once more, later: nothing is wrong with one that could not be worked on because
-    another worker held it or because the records did not answer.
+    another worker held it, none was free, or the records did not answer.
     """
     name = str(failure.get("Error", ""))
-    if name in (Busy.__name__, RecordsUnavailable.__name__):
+    if name in LATER:
         return True
     if name == Superseded.__name__:  # the other worker settles it; where there is none, it is for the next run
         return config().on_one_machine and await asyncio.to_thread(_is_undone, id)

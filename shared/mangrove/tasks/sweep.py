@@ -27,6 +27,7 @@ from mangrove.telemetry import OLDEST_TASK_AGE, emit
 
 DAY = 24 * 3600  # seconds
 STALLED_SECONDS = 3600  # far longer than any wait of a machine
+UNBEGUN_SECONDS = 1200  # longer than the first worker needs to leave a trace
 ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
 
 
@@ -60,10 +61,15 @@ def _restart_stalled(now: float) -> float:
             for ids in task_batches.split(page.ids):
                 for task in task_batches.read(ids):
                     oldest = max(oldest, _get_age(task, now))
-                    if not task.done and abs(now - task.touched) > STALLED_SECONDS:
+                    if not task.done and abs(now - task.touched) > _get_patience(task):
                         machines.start(task, f"-{int(now)}")
             page = task_lists.list_unfinished(kind, page.following) if page.following else None
     return oldest
+
+
+def _get_patience(task: Task) -> float:
+    """The seconds without a trace of a worker after which an execution has ended, or never began."""
+    return STALLED_SECONDS if task.lease.until else UNBEGUN_SECONDS
 
 
 def _get_age(task: Task, now: float) -> float:

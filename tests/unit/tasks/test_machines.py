@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -12,7 +13,7 @@ from moto import mock_aws
 
 from mangrove import runtime
 from mangrove.problems import Problem
-from mangrove.records.tasks import Task, TaskView
+from mangrove.records.tasks import Lease, Task, TaskView
 from mangrove.tasks import machines
 from mangrove.tasks.kinds import KINDS
 from mangrove.tasks.machines import MachineStarter
@@ -24,7 +25,7 @@ DEFINITION = {"StartAt": "S", "States": {"S": {"Type": "Succeed"}}}
 
 def make_task(kind: str = "copy", attempt: int = 0) -> Task:
     view = TaskView("x" * 21, "copy", "ann", 0, 0, "", 0.0, None, None, 0, "")
-    return Task(view.id, kind, 1, view, {}, {}, False, False, False, attempt, 0.0, 0.0)
+    return Task(view.id, kind, 1, view, {}, {}, False, False, False, attempt, 0.0, Lease())
 
 
 @pytest.fixture
@@ -54,6 +55,9 @@ def test_in_the_cloud_every_run_of_a_task_is_one_execution(cloud: Any) -> None:
     machines.start(make_task(), "-7")
     assert list_executions(cloud) == [f"{'x' * 21}-{name}" for name in ("0", "0-7", "1")]
     machines.expedite(make_task())
+    assert f"{'x' * 21}-0-stop" in list_executions(cloud)
+    machines.expedite(replace(make_task(attempt=2), lease=Lease("t", 5.0)))  # its worker sees the mark
+    assert len(list_executions(cloud)) == 4
 
 
 def test_a_machine_that_nobody_named_is_a_problem_that_the_log_explains(
@@ -67,13 +71,13 @@ def test_a_machine_that_nobody_named_is_a_problem_that_the_log_explains(
     assert said == ["MANGROVE_MACHINE_TRANSFER is not set"]
 
 
-def test_throttling_by_step_functions_is_tried_again_and_then_a_problem(
+def test_throttling_by_step_functions_is_tried_again_and_then_left_to_the_sweep(
     cloud: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[Any] = []
     monkeypatch.setattr(machines, "log_warning", lambda message, **facts: said.append(facts["reason"]))
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-    with refusing_server("ThrottlingException") as server, pytest.raises(Problem, match="the task cannot be started"):
+    monkeypatch.setattr(machines, "ATTEMPTS", 2)
+    with refusing_server("ThrottlingException") as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", server.url)
         machines.start(make_task())
     assert server.asked == 2

@@ -184,6 +184,9 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     assert task_env.started == []
     monkeypatch.setattr(sweep, "STALLED_SECONDS", -1)
     run_sweep(task_env)
+    assert [one.id for one in task_env.started] == [deleted.id]
+    monkeypatch.setattr(sweep, "UNBEGUN_SECONDS", -1)
+    run_sweep(task_env)
     assert {one.id for one in task_env.started} == {task.id, deleted.id}
     task_env.run_all()
     assert (task_env.view(task), target.files()) == ((State.SUCCEEDED, ""), {"f": b"f"})

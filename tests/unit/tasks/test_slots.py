@@ -1,0 +1,98 @@
+"""In the cloud as many tasks of a kind work at once as the settings say; the others wait in their machines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from mangrove import runtime
+from mangrove.config import Config, config
+from mangrove.records import settings, slots
+from mangrove.records import tasks as records
+from mangrove.records.tasks import Task
+from mangrove.tasks import queue, steps
+from mangrove.tasks.kinds import State
+from mangrove.tasks.queue import Opening
+from mangrove.tasks.slots import NoSlot
+from mangrove.tasks.specs import Spec
+from mangrove.tasks.steps import Cancelled
+from tests.task_env import RecordingStarter
+from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, run_slice
+
+
+@pytest.fixture
+def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+    """A copy that waits, in the cloud."""
+    runtime.put(Config, replace(config(), data=None))
+    monkeypatch.setattr(steps.snapshot, "fresh", make_fresh)
+    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+
+
+async def make_fresh() -> object:
+    """The configuration as it is now, and not as it was two seconds ago."""
+    from mangrove.site import snapshot
+
+    return await asyncio.to_thread(snapshot.latest)
+
+
+def work(task: Task) -> None:
+    asyncio.run(steps.run_slice(task.id, 5, SCHEMA, do_nothing))
+
+
+def test_a_task_waits_while_the_setting_is_zero_and_works_once_it_is_not(task: Task) -> None:
+    settings.save({"copy_task_threads_num": "0"})
+    with pytest.raises(NoSlot):
+        work(task)
+    assert read(task).view.state == State.PENDING
+    assert read(task).lease == task.lease
+    settings.save({"copy_task_threads_num": "1"})
+    work(task)
+    assert read(task).view.state == State.RUNNING
+
+
+def test_a_slice_holds_a_slot_until_its_end_also_where_it_fails(task: Task) -> None:
+    settings.save({"copy_task_threads_num": "1"})
+    seen: list[bool] = []
+
+    async def look(run: CountRun) -> bool:
+        seen.append(await asyncio.to_thread(slots.take, "copy", "another", 1, 60.0))
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        run_slice(task, look)
+    assert seen == [False]
+    assert slots.take("copy", "another", 1, 60.0)
+    with pytest.raises(NoSlot):
+        work(task)
+    slots.release("copy", "another")
+
+
+def test_what_is_cancelled_needs_no_slot(task: Task) -> None:
+    settings.save({"copy_task_threads_num": "0"})
+    records.mark_cancelled(task.id)
+    with pytest.raises(Cancelled):
+        work(task)
+
+
+def test_an_execution_without_a_slot_is_started_again_later(task: Task) -> None:
+    async def clean(run: CountRun, state: State) -> None:
+        raise AssertionError("the task has not ended")
+
+    for name in ("NoSlot", "RecordsThrottled"):
+        assert asyncio.run(steps.settle(task.id, {"Error": name, "Cause": "{}"}, SCHEMA, clean))
+    assert not read(task).done
+
+
+def test_a_task_that_waits_for_long_says_so_in_its_record(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the sweep would start another execution of it."""
+    settings.save({"copy_task_threads_num": "0"})
+    now = time.time() + 4000
+    monkeypatch.setattr(time, "time", lambda: now)
+    with pytest.raises(NoSlot):
+        work(task)
+    assert read(task).lease.until == pytest.approx(-now)
+    settings.save({"copy_task_threads_num": "1"})
+    work(task)
