@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.options import DriverConfig as DriverConfig
 from mangrove.drivers.options import Options as Options
 from mangrove.drivers.options import option as option
@@ -70,7 +71,8 @@ class Upload:
     """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
 
     `overwrite`: whether a file at the target may be replaced; else Exists, whatever appears there meanwhile (see
-    `Driver.can_refuse_existing`). `durable`: what is answered survives a power cut.
+    `Driver.can_refuse_existing`). `durable`: what is answered survives a power cut. `ahead`: all of the body as the
+    storage has it (`WritesAhead`); the body has the bytes unless it `is_taken`.
     """
 
     size: int | None
@@ -78,6 +80,7 @@ class Upload:
     mime: str = "application/octet-stream"
     overwrite: bool = True
     durable: bool = False
+    ahead: Ahead | None = None
 
 
 class Resolver(Protocol):

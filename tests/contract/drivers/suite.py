@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.drivers import (  # they register their cases
+    ahead_cases,
     change_cases,
     concurrent_cases,
     existing_cases,
@@ -21,6 +22,6 @@ from tests.contract.drivers.cases import CASES, Server, list_cases, on_disk, run
 
 __all__ = ["CASES", "Server", "list_cases", "on_disk", "run"]
 MODULES = (
-    file_cases, read_cases, write_cases, version_cases, name_cases, listing_cases, folder_cases, change_cases,
-    existing_cases, concurrent_cases, part_cases, more_part_cases, restart_cases,
+    file_cases, read_cases, write_cases, ahead_cases, version_cases, name_cases, listing_cases, folder_cases,
+    change_cases, existing_cases, concurrent_cases, part_cases, more_part_cases, restart_cases,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,7 +12,7 @@ import asyncssh
 import pytest
 
 from tests.protocol.doors.people import Place, make_addition, wait_until
-from tests.servers import wait_for
+from tests.servers import free_port, wait_for
 from tests.service import start_service
 
 pytestmark = pytest.mark.xdist_group("doors")
@@ -97,11 +98,30 @@ def test_a_file_that_is_to_be_new_replaces_nothing(place: Place, writer: str) ->
     assert (place.root / "there").read_bytes() == b"first" == (place.root / "appears").read_bytes()
 
 
-def test_a_large_file_goes_through_in_order_and_not_otherwise(place: Place, writer: str) -> None:
-    block = os.urandom(1 << 20)
-
+def test_a_large_file_is_written_once_and_in_any_order_where_the_storage_can(place: Place, writer: str) -> None:
     async def work(_: Any, client: asyncssh.SFTPClient) -> None:
         file = await client.open("/disk/large", "wb")
+        await file.write(b"middle", 128 << 20)
+        await file.write(b"end", LARGE)
+        await file.write(b"begin", 0)
+        assert await file.read(3, LARGE) == b"end"
+        await file.close()
+
+    run(place, writer, work)
+    with (place.root / "large").open("rb") as file:
+        assert os.fstat(file.fileno()).st_size == LARGE + 3 and file.read(7) == b"begin\0\0"
+    (place.root / "large").unlink()
+
+
+@pytest.mark.long
+def test_elsewhere_a_large_file_goes_through_in_order_and_not_otherwise(place: Place, writer: str) -> None:
+    """Through an alias, which has no such files."""
+    block = os.urandom(1 << 20)
+    addition = json.dumps({"paths": "/disk", "write_conflict_policy": "all", "put_conflict_policy": "all"})
+    made = place.admin.ok("/api/admin/storage/create", mount_path="/aliased", driver="Alias", addition=addition)
+
+    async def work(_: Any, client: asyncssh.SFTPClient) -> None:
+        file = await client.open("/aliased/large", "wb")
         for offset in range(0, LARGE, len(block)):
             await file.write(block, offset)
         with pytest.raises(asyncssh.SFTPError):
@@ -109,6 +129,7 @@ def test_a_large_file_goes_through_in_order_and_not_otherwise(place: Place, writ
         await file.close()
 
     run(place, writer, work)
+    place.admin.ok("/api/admin/storage/delete", params={"id": made["id"]})
     with (place.root / "large").open("rb") as file:
         assert os.fstat(file.fileno()).st_size == LARGE
         while content := file.read(1 << 20):
@@ -171,7 +192,7 @@ def test_a_kill_in_the_middle_of_an_upload_leaves_the_old_file(place: Place, tmp
     root.mkdir()
     (root / "kept").write_bytes(b"old")
     service = start_service(tmp_path / "data")
-    other = Place(service, service.client(), place.port + 30_001, root, tmp_path)
+    other = Place(service, service.client(), free_port(), root, tmp_path)
     other.admin.ok("/api/admin/storage/create", mount_path="/disk", driver="Local", addition=make_addition(root))
     other.save_settings(sftp_listen=f"127.0.0.1:{other.port}")
     wait_for(other.port)

@@ -23,7 +23,7 @@ from asyncssh.sftp import SFTPAttrs, SFTPError, SFTPFailure, SFTPName, SFTPOpUns
 from mangrove.doors.sessions import Session
 from mangrove.doors.sftp.errors import explain
 from mangrove.doors.sftp.reading import OpenedFile
-from mangrove.doors.sftp.writing import Old, WrittenFile
+from mangrove.doors.sftp.writing import Old, WrittenFile, open_spool
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.problems import BadRequest, Exists, NotAFile, NotFound, NotSupported, Problem, TooMany
@@ -193,7 +193,7 @@ class TreeServer(SFTPServer):
         is_exclusive = bool(flags & FXF_EXCL)
         access, located = await uploads.prepare(access, not is_exclusive)
         old = None if entry is None or flags & FXF_TRUNC else Old(located, entry)
-        file = WrittenFile(access, old, not is_exclusive, self._folder)
+        file = WrittenFile(access, old, not is_exclusive, await open_spool(located, self._folder))
         file.is_appending = bool(flags & FXF_APPEND)
         return file
 

@@ -1,8 +1,9 @@
 """A file open for writing: it appears whole when it is closed, or not at all.
 
-Up to SPOOLED bytes are kept in a nameless temporary file, so that they can be written and read in any order. A larger
-file goes to its storage while it comes, and from then on has to come in order. What was there before is the file's
-content until it is written over, as POSIX has it; it is fetched only as far as it is needed.
+It is written and read in any order in a nameless file: of its storage where that has such (`WritesAhead`), else in a
+temporary one for up to SPOOLED bytes. What is larger then goes to the storage while it comes, and from then on has to
+come in order. What was there before is the file's content until it is written over, as POSIX has it; it is fetched only
+as far as it is needed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mangrove.concurrency import finish_despite_cancel
+from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Entry, Upload
-from mangrove.problems import BadRequest, StorageProblem, TooLarge
+from mangrove.problems import BadRequest, NotSupported, StorageProblem, TooLarge
 from mangrove.tree import uploads
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Located
@@ -34,11 +36,34 @@ class Old:
     entry: Entry
 
 
-class Spool:
-    """The bytes so far, in a temporary file that has no name: nothing is left of it after a crash."""
+class _TemporaryFile:
+    """What `Ahead` is, of this machine: nothing is left of it after a crash."""
+
+    is_taken = False
 
     def __init__(self, folder: Path | None) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` does it
+
+    async def write(self, offset: int, content: bytes) -> None:
+        await finish_despite_cancel(asyncio.to_thread(_write_all, self._file.fileno(), content, offset))
+
+    async def read(self, offset: int, size: int) -> bytes:
+        return await asyncio.to_thread(os.pread, self._file.fileno(), size, offset)
+
+    async def truncate(self, size: int) -> None:
+        await asyncio.to_thread(os.ftruncate, self._file.fileno(), size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Spool:
+    """The bytes so far, gathered to blocks. `ahead`: the nameless file of the storage, None for a temporary one."""
+
+    def __init__(self, folder: Path | None, ahead: Ahead | None) -> None:
+        self.ahead = ahead
+        self.limit = SPOOLED if ahead is None else LARGEST
+        self._file: Ahead = _TemporaryFile(folder) if ahead is None else ahead
         self._pending = bytearray()
         self._offset = 0  # of the pending bytes
         self.size = 0
@@ -46,31 +71,42 @@ class Spool:
     async def write(self, offset: int, content: bytes) -> None:
         """Keep bytes; a gap before them is zeros."""
         if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
-            await self._flush()
+            await self.flush()
             self._offset = offset
         self._pending += content
         self.size = max(self.size, offset + len(content))
 
     async def read(self, offset: int, size: int) -> bytes:
         """Bytes from `offset`, fewer than `size` only at the end."""
-        await self._flush()
-        return await asyncio.to_thread(os.pread, self._file.fileno(), size, offset)
+        await self.flush()
+        return await self._file.read(offset, size)
 
     async def truncate(self, size: int) -> None:
         """Cut to `size`, or fill up with zeros."""
-        await self._flush()
-        await asyncio.to_thread(os.ftruncate, self._file.fileno(), size)
+        await self.flush()
+        await self._file.truncate(size)
         self.size = size
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Have all bytes in the file."""
         if self._pending:
             content, self._pending = bytes(self._pending), bytearray()
-            await finish_despite_cancel(asyncio.to_thread(_write_all, self._file.fileno(), content, self._offset))
+            await self._file.write(self._offset, content)
             self._offset += len(content)
 
     def close(self) -> None:
         """Free its room on the disk."""
         self._file.close()
+
+
+async def open_spool(located: Located, folder: Path | None) -> Spool:
+    """Where the bytes of a new file wait. `folder`: where temporary files go."""
+    driver = located.driver
+    try:
+        ahead = await driver.open_ahead(located.path) if isinstance(driver, WritesAhead) else None
+    except NotSupported:
+        ahead = None
+    return Spool(folder, ahead)
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:
@@ -110,16 +146,16 @@ class _Sending:
 
 
 class WrittenFile:
-    """One file under way. `folder`: where temporary files go; `overwrite`: whether it may replace a file."""
+    """One file under way. `overwrite`: whether it may replace a file."""
 
-    def __init__(self, access: PathAccess, old: Old | None, overwrite: bool, folder: Path | None) -> None:
+    def __init__(self, access: PathAccess, old: Old | None, overwrite: bool, spool: Spool) -> None:
         self.modified: float | None = None  # seconds since the epoch, as the client wants it
         self.is_appending = False  # every write goes to the end, wherever the client says
         self._access = access
         self._old = old
         self._old_size = (old.entry.size or 0) if old else 0
         self._overwrite = overwrite
-        self._spool = Spool(folder)
+        self._spool = spool
         self._sending: _Sending | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -140,7 +176,7 @@ class WrittenFile:
             return
         if offset > self._written:
             await self._fill(offset)
-        if self._sending is None and offset + len(content) > SPOOLED:
+        if self._sending is None and offset + len(content) > self._spool.limit:
             await self._start_sending()
         await self._put(offset, content)
 
@@ -160,6 +196,8 @@ class WrittenFile:
         gap = stop - self._written
         if gap > SPOOLED:
             raise TooLarge(f"a gap of more than {SPOOLED >> 20} MiB cannot be written")
+        if gap > 0 and self._spool.ahead is not None:
+            await self._spool.truncate(stop)
         while (gap := stop - self._written) > 0:
             await self._append(bytes(min(gap, BLOCK)))
 
@@ -170,7 +208,7 @@ class WrittenFile:
             await self._append(block)
 
     async def _append(self, content: bytes) -> None:
-        if self._sending is None and self._written + len(content) > SPOOLED:
+        if self._sending is None and self._written + len(content) > self._spool.limit:
             await self._start_sending()
         await self._put(self._written, content)
 
@@ -185,7 +223,7 @@ class WrittenFile:
 
     async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
         modified = time.time() if self.modified is None else self.modified
-        upload = Upload(size, modified)
+        upload = Upload(size, modified, ahead=self._spool.ahead)
         await uploads.write(self._access, body, upload, overwrite=self._overwrite, hashes={})
 
     async def read(self, offset: int, size: int) -> bytes:
@@ -215,6 +253,7 @@ class WrittenFile:
             if self._written < self._old_size:
                 await self._fill(self._old_size)
             if self._sending is None:
+                await self._spool.flush()
                 await self._store(self._iterate_spool(), self._spool.size)
             else:
                 assert self._task is not None
@@ -223,7 +262,10 @@ class WrittenFile:
             await self.discard()
 
     async def _iterate_spool(self) -> AsyncIterator[bytes]:
+        ahead = self._spool.ahead
         for offset in range(0, self._spool.size, BLOCK):
+            if ahead is not None and ahead.is_taken:
+                return
             yield await self._spool.read(offset, BLOCK)
 
     async def discard(self) -> None:

@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.folder_batches import FolderBatch
 from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile
+from mangrove.drivers.local.ahead import LocalAhead
 from mangrove.drivers.local.blocks import FileHandle, read_blocks, write_body
 from mangrove.drivers.local.durability import Durability, sync_file
 from mangrove.drivers.local.options import KEEP_DELETED, LocalOptions, check_video_position, parse_mode
@@ -174,12 +176,32 @@ class Local(Driver):
             raise Changed
         return handle
 
+    async def open_ahead(self, path: TreePath) -> Ahead:
+        refuse_part_name(path)
+        handles = OpenHandles()
+        await self._threads.run_to_completion(self._create_nameless, path, handles)
+        return LocalAhead(handles[0], self._threads)
+
+    def _create_nameless(self, path: TreePath, handles: OpenHandles) -> None:
+        with self._open_target_folder(path) as folder:
+            handle = tmpfile.create_nameless(folder, self.root.limit_mode(tmpfile.NEW_FILE))
+            if handle is None:
+                raise NotSupported
+            handles.append(FileHandle(handle, self._threads))
+
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         refuse_part_name(path)
-        part, handles = make_part_name(), OpenHandles()
+        part, handles, ahead = make_part_name(), OpenHandles(), upload.ahead
         try:
-            await self._threads.run_to_completion(self._create_part, path, part, handles)
-            size = await write_body(self._threads, body, handles[0].number)
+            if isinstance(ahead, LocalAhead) and ahead.threads is self._threads:
+                ahead.is_taken = True
+                handles.append(ahead.handle)
+                async for _ in body:
+                    pass  # it has no bytes any more
+                size = await ahead.get_size()
+            else:
+                await self._threads.run_to_completion(self._create_part, path, part, handles)
+                size = await write_body(self._threads, body, handles[0].number)
             refuse_other_size(size, upload.size)
             return await self._threads.run_to_completion(self._commit, path, part, handles[0].number, upload)
         except BaseException:

@@ -16,13 +16,19 @@ NEW_FILE = 0o666  # permissions, of which the umask takes its own
 
 def create(folder: int, part: str, mode: int = NEW_FILE) -> int:
     """A handle of a new file in `folder`; it is named `part` where the file system needs a name."""
+    handle = create_nameless(folder, mode)
+    return create_named(folder, part, mode) if handle is None else handle
+
+
+def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
+    """A handle of a new file in `folder`, for reading too; None where the file system needs a name."""
     if _TMPFILE:
         try:
-            return os.open(".", os.O_WRONLY | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+            return os.open(".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
         except OSError as error:
             if error.errno not in _NO_TMPFILE:
                 raise
-    return create_named(folder, part, mode)
+    return None
 
 
 def create_named(folder: int, part: str, mode: int = NEW_FILE) -> int:
