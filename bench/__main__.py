@@ -5,6 +5,7 @@
 `python -m bench page`: what a person sees, in Chromium.
 `python -m bench doors`: the protocols beside HTTP.
 `python -m bench records`: 100,000 users and 1,000,000 tasks.
+`python -m bench coldstart`: the CPU of each function's first request.
 `python -m bench economy`: what requests call of AWS in the cloud, and what that costs.
 """
 
@@ -27,6 +28,7 @@ LINES = {  # the modules of measurements, in the order of the table
     "page": ("page",),
     "doors": ("doors",),
     "records": ("records",),
+    "coldstart": ("coldstart",),
 }
 
 

@@ -8,6 +8,7 @@ import time
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from bench.raw import Connection
@@ -26,6 +27,7 @@ class Environment:
         self.rows = rows
         self.data = folder / "data"
         self.kept: dict[str, float] = {}  # what one measurement found out for another line
+        self.deployment: Any = None  # of the functions, where they are measured
         self._service: Service | None = None
         self._token = ""
         stack.callback(self.stop)

@@ -18,7 +18,7 @@ from typing import Any
 from mangrove.local import template
 from tests import engine as engines
 from tests import interpreters, servers
-from tests.policies import FUNCTIONS
+from tests.policies import FUNCTIONS, get_folder
 from tests.runtime_api import ANSWER_SECONDS, Aws, Function, FunctionError, Launcher, launch_sources
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,8 +59,7 @@ class Cloud:
             variables = common | properties.get("Environment", {}).get("Variables", {})
             known = {key: self._resolve(value) for key, value in variables.items()} | environment
             function = self._by_resource[name] = Function(name, known, aws, launch(name))
-            module = properties.get("Handler", "app.handler").partition(".")[0]
-            self._by_folder[f"{properties['CodeUri']}{module}".removesuffix("/app")] = function
+            self._by_folder[get_folder(name)] = function
 
     def _resolve(self, value: Any) -> str:
         """A value of the template in this deployment, which has no own domain."""

@@ -14,6 +14,12 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def get_folder(name: str) -> str:
+    """The folder of a function's code, or the module in it where that is no app."""
+    module = FUNCTIONS[name].get("Handler", "app.handler").partition(".")[0]
+    return f"{FUNCTIONS[name]['CodeUri']}{module}".removesuffix("/app")
+
+
 class Policy:
     """The rights of one function; `refs` as `lambdas.Cloud` has them."""
 

@@ -1,0 +1,143 @@
+"""Cold starts: CPU that a new process of each function takes until its first request is answered.
+
+CPU of the whole process, so that it depends little on what else the machine does. The functions are those that
+`make build` left, with nothing but their layers, or else those of the repository with all that is installed, which
+takes longer. Records are on the engine; S3 and Secrets Manager are moto's. A worker's task is done already.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+from bench.environment import Environment
+from bench.table import work
+from mangrove.tasks.indexing import make_task_id
+from tests import built, lambdas
+from tests.contract import test_events as samples
+from tests.policies import FUNCTIONS, get_folder
+from tests.runtime_api import Launcher, launch_sources
+
+ROUNDS = 10
+REQUEST = """
+import importlib, json, resource, sys
+
+def spend():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return (used.ru_utime + used.ru_stime) * 1000
+
+class Context:
+    log_group_name = aws_request_id = function_name = memory_limit_in_mb = invoked_function_arn = "1"
+    def get_remaining_time_in_millis(self):
+        return 80_000
+
+sys.path.insert(0, "")
+module, name = sys.argv[1].rsplit(".", 1)
+answer = getattr(importlib.import_module(module), name)(json.loads(sys.argv[2]), Context())
+print(json.dumps([spend(), answer]))
+"""
+FIRST = {  # the sample that is a group's first request
+    "site": "site/public_settings",
+    "auth": "auth/me",
+    "users": "users/list",
+    "metas": "metas/list",
+    "settings": "settings/list",
+    "storages": "storages/list",
+    "tasks": "tasks/done",
+    "search": "search/progress",
+    "files": "files/list",
+    "uploads": "uploads/put",
+    "downloads": "downloads/d_get",
+}
+LIGHT = ("site", "downloads")
+BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms
+
+
+class Deployment:
+    """The functions, with records that their first requests are about: a bucket, a file, tasks that are done."""
+
+    def __init__(self, place: Environment) -> None:
+        folder = place.folder / "runtime client"
+        folder.mkdir()
+        self._python = [sys.executable]
+        launch: Launcher = launch_sources
+        if reason := built.find_reason_to_skip():
+            print(f"functions of the checkout, with all that is installed: {reason}")
+        else:
+            print("functions as they are built")
+            self._python.append("-S")  # nothing but their layers
+            launch = built.Built(folder)
+        self.cloud = place.stack.enter_context(lambdas.deploy("2", launch))
+        self._answers, _ = place.stack.enter_context(lambdas.listen_as_cloudformation())
+        self._values = samples.Values()
+        self.cloud.run_setup()
+        for name in ("auth/login", "files/mkdir", "uploads/put", "files/get"):
+            samples.run(self.cloud, self._values, name)
+        self._tasks = {"transfer": self._open("tasks/undone"), "download": self._open("files/add_offline_download")}
+        samples.run(self.cloud, self._values, "files/archive_meta")
+        self._tasks["decompress"] = self._open("files/archive_decompress")
+        self.cloud.run_executions()
+        samples.switch_index_on(self.cloud, self._values)
+        self._tasks["index"] = make_task_id(1)
+
+    def _open(self, sample: str) -> str:
+        """The id of the task that a request opens."""
+        samples.run(self.cloud, self._values, sample)
+        return self._values.known["tid"]
+
+    def make_event(self, folder: str) -> dict[str, Any]:
+        """The first request of the function in a folder."""
+        kind, _, rest = folder.removeprefix("functions/").partition("/")
+        if kind == "api":
+            return self._values.fill(FIRST[rest])
+        if rest == "setup":
+            about = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "Setup"}
+            return {"RequestType": "Create", "ResponseURL": self._answers} | about
+        machine, _, state = rest.partition("/")
+        return {"tid": self._tasks[machine], "round": 0, "part": 0} if state else {}
+
+    def start(self, name: str) -> float:
+        """CPU milliseconds of a new process of a function until it has answered its first request."""
+        function = self.cloud.get_function(name)
+        records, services = self.cloud.aws
+        environment = {
+            **function.environment,
+            "AWS_ENDPOINT_URL": services,
+            "AWS_ENDPOINT_URL_DYNAMODB": records,
+            "AWS_LAMBDA_FUNCTION_NAME": name,
+            "PYTHONPATH": ":".join(map(str, function.launch.path)),
+        }
+        event = json.dumps(self.make_event(get_folder(name)))
+        ran = subprocess.run(
+            [*self._python, "-c", REQUEST, function.handler, event],
+            cwd=function.launch.folder, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        if ran.returncode:
+            raise RuntimeError(ran.stderr)
+        spent, answer = json.loads(ran.stdout.splitlines()[-1])
+        if isinstance(answer, dict) and answer.get("statusCode", 200) >= 400:
+            raise RuntimeError(answer)
+        return float(spent)
+
+
+def _measure(name: str, place: Environment) -> float:
+    """The mean of ROUNDS; one before them has what is compiled, compiled."""
+    if place.deployment is None:
+        place.deployment = Deployment(place)
+    place.deployment.start(name)
+    return statistics.mean(place.deployment.start(name) for _ in range(ROUNDS))
+
+
+def _find_budget(folder: str) -> int:
+    kind, _, rest = folder.removeprefix("functions/").partition("/")
+    return BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"]
+
+
+for _name in FUNCTIONS:
+    _folder = get_folder(_name)
+    _title = f"cold start of {_folder.removeprefix('functions/')}, CPU"
+    work(_title, "ms", most=_find_budget(_folder))(partial(_measure, _name))
