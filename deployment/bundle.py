@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployment.roots import write_roots
+
 MB = 1_000_000
 SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
 DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
+UNUSED = ("bin", "pydantic/v1")  # of the latter FastAPI asks each model's class whether it is there
 TESTS = frozenset({"test", "tests"})
 SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of what is compiled already
 METADATA = frozenset({"METADATA", "entry_points.txt"})  # of a distribution: what importlib.metadata reads
@@ -78,7 +81,8 @@ def trim(folder: Path) -> None:
             path.unlink()
     for distribution in folder.glob("*.dist-info"):
         _trim_distribution(distribution)
-    shutil.rmtree(folder / "bin", ignore_errors=True)
+    for unused in UNUSED:
+        shutil.rmtree(folder / unused, ignore_errors=True)
 
 
 def _list_folders(folder: Path) -> list[Path]:
@@ -175,6 +179,7 @@ def main(build: Path) -> int:
     shared = {layer for its in layers.values() for layer in its}
     for name in shared:
         trim(build / name / "python")
+        write_roots(build / name / "python")
     folders = sorted(build / name for name in {*layers, *shared})
     for folder in folders:
         compile_sources(folder)

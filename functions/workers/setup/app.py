@@ -6,10 +6,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-import boto3
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
+from mangrove import aws
 from mangrove.problems import Problem
 from mangrove.telemetry import log_exception
 
@@ -62,14 +62,14 @@ def _run(event: dict[str, Any]) -> None:
 
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST))
-    secret = boto3.client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
+    secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
     schema.upgrade(schema.read_version(known=known))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
 
 
 def _empty(_: dict[str, Any]) -> None:
     """Delete all objects, with all of their versions, of the buckets that CloudFormation deletes next."""
-    store = boto3.client("s3")
+    store = aws.create_client("s3")
     for variable in EMPTIED:
         bucket = os.environ[variable]
         for page in store.get_paginator("list_object_versions").paginate(Bucket=bucket):

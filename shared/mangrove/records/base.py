@@ -20,6 +20,7 @@ from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
 from mangrove import runtime
+from mangrove.aws import AwsSession
 from mangrove.config import config
 from mangrove.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.records.endpoints import use_socket
@@ -121,6 +122,7 @@ class Connections:
         table = model.make_connection()
         if self._shared is None:
             self._shared = table.connection
+            table.connection._local.session = runtime.get(AwsSession)  # not one of its own
             use_socket(table.connection.client, config().records_socket)
             _refuse_short_answers(table.connection)
         else:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mangrove import runtime
+from mangrove import aws, runtime
 from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.telemetry import log_warning
@@ -62,11 +62,10 @@ def _read_master_key() -> bytes:
 
 
 def _read_secret(name: str) -> bytes:
-    import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        found = boto3.client("secretsmanager").get_secret_value(SecretId=name)
+        found = aws.create_client("secretsmanager").get_secret_value(SecretId=name)
         return str(found["SecretString"]).encode()
     except (BotoCoreError, ClientError, KeyError) as error:
         log_warning("the master key cannot be read", secret=name, reason=str(error))

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import cached_property
+from typing import Any
 
-from mangrove import runtime
+from mangrove import aws, runtime
 from mangrove.config import config
 from mangrove.problems import Problem
 from mangrove.records.tasks import Task
@@ -59,9 +61,19 @@ def forget(task: Task) -> None:
     runtime.get(MachineStarter).forget(task)
 
 
+class StepFunctions:
+    """The client of this process, made at the first start of a task."""
+
+    @cached_property
+    def client(self) -> Any:
+        from botocore.config import Config
+
+        return aws.create_client(
+            "stepfunctions", config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
+        )
+
+
 def _start_execution(task: Task, suffix: str) -> None:
-    import boto3
-    from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
     variable = f"MANGROVE_MACHINE_{KINDS[task.kind].machine.upper()}"
@@ -71,10 +83,7 @@ def _start_execution(task: Task, suffix: str) -> None:
         raise Problem(REFUSED)
     name, given = f"{task.id}-{task.attempt}{suffix}", json.dumps({"tid": task.id})
     try:
-        client = boto3.client(
-            "stepfunctions", config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
-        )
-        client.start_execution(stateMachineArn=machine, name=name, input=given)
+        runtime.get(StepFunctions).client.start_execution(stateMachineArn=machine, name=name, input=given)
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in THROTTLES:

@@ -35,6 +35,7 @@ LIBRARY = {
     "some-1.dist-info/LICENSE.txt": "MIT",
     "some-1.dist-info/sboms/x.json": "{}",
     "bin/some": "#!",
+    "pydantic/v1/main.py": "",
 }
 KEPT = {
     "botocore/data/s3/2006-03-01/service-2.json.gz",

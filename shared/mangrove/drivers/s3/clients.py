@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-import boto3
 from botocore.config import Config as ClientConfig
 
+from mangrove import runtime
+from mangrove.aws import AwsSession
+from mangrove.config import config
 from mangrove.drivers.s3.options import S3Options
 
 CONNECTIONS = 32  # of one client that are kept open
@@ -47,12 +49,13 @@ class _Shared:
 class Clients:
     """The clients of this process and the one session that made them, as long as a storage uses them.
 
-    A session costs 15 MB (the description of the API), a client of it 0.3 MB.
+    A session costs 15 MB (the description of the API), a client of it 0.3 MB. A function has no time to make one of
+    its own, and takes that of the process.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # a session makes clients in one thread at a time
-        self._session: boto3.session.Session | None = None
+        self._session: AwsSession | None = None
         self._shared: dict[ClientKey, _Shared] = {}
 
     def __len__(self) -> int:
@@ -63,7 +66,8 @@ class Clients:
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
-                self._session = self._session or boto3.session.Session()
+                if self._session is None:
+                    self._session = runtime.get(AwsSession) if config().is_function else AwsSession()
                 shared = self._shared[key] = _Shared(_make_client(self._session, key))
             shared.users += 1
             return shared.client
@@ -85,8 +89,8 @@ class Clients:
                 shared.client.close()
 
 
-def _make_client(session: boto3.session.Session, key: ClientKey) -> Any:
-    config = ClientConfig(
+def _make_client(session: AwsSession, key: ClientKey) -> Any:
+    options = ClientConfig(
         signature_version="s3v4",
         connect_timeout=CONNECT_SECONDS,
         read_timeout=key.read_seconds,
@@ -97,12 +101,12 @@ def _make_client(session: boto3.session.Session, key: ClientKey) -> Any:
         user_agent=key.user_agent or None,
         s3={"addressing_style": "path" if key.force_path_style else "auto"},
     )
-    return session.client(
+    return session.create_client(
         "s3",
+        key.region,
         endpoint_url=key.endpoint,
-        region_name=key.region,
         aws_access_key_id=key.access_key_id or None,
         aws_secret_access_key=key.secret_access_key or None,
         aws_session_token=key.session_token or None,
-        config=config,
+        config=options,
     )
