@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mangrove.local import docs, gateway, template
 from mangrove.web.api import GatedRoute
+from mangrove.web.plain import PlainRoute
 
 ROOT = Path(__file__).resolve().parents[2]
 GATES = ROOT / "tests" / "contract" / "gates.txt"
@@ -19,11 +20,11 @@ def import_functions() -> None:
         gateway.import_app(code)
 
 
-def iter_routes() -> Iterator[tuple[str, str, GatedRoute]]:
+def iter_routes() -> Iterator[tuple[str, str, GatedRoute | PlainRoute]]:
     """The group, the method and the route of everything that the functions answer."""
     for code in dict.fromkeys(spec.code for spec in template.read_routes()):
         for route in gateway.import_app(code).app.routes:
-            assert isinstance(route, GatedRoute)
+            assert isinstance(route, GatedRoute | PlainRoute)
             for method in sorted(route.methods or ()):
                 yield code.rpartition("/")[2], method, route
 

@@ -25,6 +25,8 @@ SLOTS = {
     "functions.api.downloads.app.ThumbnailShares": "how many thumbnails are made at once, in all and by caller",
     "mangrove.access_log.AccessLog": "lines about requests that wait to be written",
     "mangrove.archives.zipcrypt.CipherThread": "the thread in which ZipCrypto streams are decrypted",
+    "mangrove.aws.AwsSession": "the session that makes the clients of AWS's services",
+    "mangrove.tasks.machines.StepFunctions": "the client that starts tasks in the cloud",
     "mangrove.web.api.LargeBodyShares": "how many large requests are handled at once, in all and by caller",
     "mangrove.config.Config": "what the environment says",
     "mangrove.doors.dav.proofs.Proofs": "who was found right by a slow hash of their password a short while ago",
@@ -74,6 +76,7 @@ SLOTS = {
 """Every slot, and what it holds."""
 
 CACHES = {
+    "mangrove.archives.zipcrypt._make_keystream": "a table of the cipher",
     "mangrove.local.template.load_template": "the template, which is part of the code",
 }
 """Functions that may remember what they return, and why: it depends on the code alone."""
@@ -84,6 +87,7 @@ STATELESS = {
     "mangrove.records.repository.Repository": "the names of a table",
     "mangrove.records.users.UserRepository": "the names of a table",
     "mangrove.web.api.Api": "the routes of an application; complete after the import",
+    "mangrove.web.plain.PlainApi": "the routes of an application; complete after the import",
 }
 """Classes of which a module may keep an object, and what that is."""
 

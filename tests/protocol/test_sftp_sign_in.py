@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers.base import DriverContext, Options
+from mangrove.drivers.base import DriverContext
+from mangrove.drivers.options import Options
 from mangrove.drivers.sftp.driver import SFTP
 from mangrove.drivers.sftp.options import SFTPOptions
 from mangrove.paths import TreePath

@@ -31,13 +31,14 @@ from mangrove.site.values import Settings
 from mangrove.tree import entries
 from mangrove.tree.access import PathAccess, locate
 from mangrove.tree.downloads import Download
-from mangrove.web.address import BaseUrl, find_base_url, find_client_address, is_confidential
+from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import LARGEST_FUNCTION_ANSWER
 from mangrove.web.dialects import OPENLIST_PREFIX, find_dialect
 from mangrove.web.downloads import NO_STORE, serve_bytes
 from mangrove.web.gates import Anyone, Gate
 from mangrove.web.incoming import parse_size, read_body
+from mangrove.web.parameters import BaseUrl
 from mangrove.web.ranges import check_preconditions
 from mangrove.web.serving import LARGEST_CLOUD_ANSWER, serve_file
 

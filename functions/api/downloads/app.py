@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Query, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from mangrove import runtime
@@ -16,13 +16,14 @@ from mangrove.sources import find_source
 from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
 from mangrove.tree.links import Purpose
-from mangrove.web.address import BaseUrl, ClientAddress
-from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.address import find_base_url, find_client_address
+from mangrove.web.application import make_lambda_handler
+from mangrove.web.dialects import find_dialect
 from mangrove.web.downloads import NO_STORE, serve_download
-from mangrove.web.gates import Anyone
+from mangrove.web.plain import PlainApi, Query
 from mangrove.web.serving import serve_file, serve_image, serve_member
 
-api = Api("downloads")
+api = PlainApi("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
 BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 FILE_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -66,81 +67,72 @@ class ThumbnailShares(Shares):
         super().__init__("thumbnails are made", most=16, per_caller=4, seconds=30)
 
 
-async def _serve_thumbnail(file: Download, client_address: str) -> Response:
+async def _serve_thumbnail(request: Request, file: Download) -> Response:
     driver = file.located.driver
     if not isinstance(driver, MakesThumbnails):
         raise NotSupported
-    async with runtime.get(ThumbnailShares).hold(find_source(client_address)):
+    async with runtime.get(ThumbnailShares).hold(find_source(await find_client_address(request))):
         return serve_image(*await driver.make_thumbnail(file.located.path))
 
 
-FullPath = Annotated[
-    str, Query(alias="path", description="The path, where that of the address cannot hold it: it has a question mark.")
-]
+FULL_PATH = Query("path", "The path, where that of the address cannot hold it: it has a question mark.")
+SIGN = Query("sign")
+FILE: dict[str, Any] = {
+    "gate": "anyone",
+    "query": (FULL_PATH, SIGN, Query("type")),
+    "response_class": Response,
+}
+MEMBER: dict[str, Any] = {
+    "gate": "anyone",
+    "query": (FULL_PATH, Query("inner"), Query("pass"), SIGN),
+    "response_class": Response,
+}
 
 
-@api.get("/d/{path:path}", response_class=Response, responses=FILE_RESPONSES)
-@api.route("HEAD", "/d/{path:path}", response_class=Response, summary="Download Head")
-async def download(
-    who: Anyone,
-    request: Request,
-    path: str,
-    base_url: BaseUrl,
-    client_address: ClientAddress,
-    full_path: FullPath = "",
-    sign: str = "",
-    type: str = "",
-) -> Response:
+async def _authorize(request: Request, purpose: Purpose = Purpose.FILE) -> Download:
+    path = request.query_params.get(FULL_PATH.name) or request.path_params["path"]
+    return await authorize_download(path, request.query_params.get(SIGN.name, ""), purpose)
+
+
+@api.get("/d/{path:path}", responses=FILE_RESPONSES, **FILE)
+@api.route("HEAD", "/d/{path:path}", summary="Download Head", **FILE)
+async def download(request: Request) -> Response:
     """The bytes of a file, or a redirect to where the storage hands them out.
 
     HEAD answers itself where that address ends some time: it is signed, and for GET alone.
     """
-    file = await authorize_download(full_path or path, sign)
-    if type == "thumb":
-        return await _serve_thumbnail(file, client_address)
+    file = await _authorize(request)
+    if request.query_params.get("type") == "thumb":
+        return await _serve_thumbnail(request, file)
     link = None if file.must_proxy else await file.get_link()
     if link is None:
         return await serve_download(request, file)
     if request.method == "HEAD" and link.lifetime is not None:
         return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+    base_url = await find_base_url(request, await find_dialect(request))
     url = base_url + link.url if link.url.startswith("/") else link.url
     return RedirectResponse(_forward_parameters(request, file, url), 302, headers=NO_STORE)
 
 
-@api.get("/p/{path:path}", response_class=Response, responses=FILE_RESPONSES)
-@api.route("HEAD", "/p/{path:path}", response_class=Response, summary="Proxy Head")
-async def proxy(
-    who: Anyone,
-    request: Request,
-    path: str,
-    client_address: ClientAddress,
-    full_path: FullPath = "",
-    sign: str = "",
-    type: str = "",
-) -> Response:
+@api.get("/p/{path:path}", responses=FILE_RESPONSES, **FILE)
+@api.route("HEAD", "/p/{path:path}", summary="Proxy Head", **FILE)
+async def proxy(request: Request) -> Response:
     """The bytes of a file through this service, where the storage allows that."""
-    file = await authorize_download(full_path or path, sign)
-    if type == "thumb":
-        return await _serve_thumbnail(file, client_address)
+    file = await _authorize(request)
+    if request.query_params.get("type") == "thumb":
+        return await _serve_thumbnail(request, file)
     await file.require_proxy()
     return await serve_download(request, file)
 
 
-@api.get("/ae/{path:path}", response_class=Response, responses=MEMBER_RESPONSES)
-@api.route("HEAD", "/ae/{path:path}", response_class=Response, summary="Archive Member Head")
-async def archive_member(
-    who: Anyone,
-    request: Request,
-    path: str,
-    client_address: ClientAddress,
-    full_path: FullPath = "",
-    inner: str = "",
-    password: Annotated[str, Query(alias="pass")] = "",
-    sign: str = "",
-) -> Response:
+@api.get("/ae/{path:path}", responses=MEMBER_RESPONSES, **MEMBER)
+@api.route("HEAD", "/ae/{path:path}", summary="Archive Member Head", **MEMBER)
+async def archive_member(request: Request) -> Response:
     """The bytes of one file in an archive."""
-    file = await authorize_download(full_path or path, sign, Purpose.ARCHIVE)
-    member = await archives.open_member(file, inner, password, find_source(client_address))
+    asked = request.query_params
+    file = await _authorize(request, Purpose.ARCHIVE)
+    source = find_source(await find_client_address(request))
+    member = await archives.open_member(file, asked.get("inner", ""), asked.get("pass", ""), source)
     return await serve_member(request, member, NO_STORE)
 
 

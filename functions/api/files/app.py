@@ -16,9 +16,8 @@ from mangrove.tasks import submit
 from mangrove.tree import access, archives, browse, changes, transfers
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
-from mangrove.web.address import BaseUrl, ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.dialects import Dialect, RequestDialect
+from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok, stream
 from mangrove.web.gates import (
     Admin,
@@ -33,6 +32,7 @@ from mangrove.web.gates import (
     Writer,
     name_caller,
 )
+from mangrove.web.parameters import BaseUrl, ClientAddress, RequestDialect
 
 api = Api("files")
 

@@ -12,10 +12,10 @@ from mangrove.shares import Shares
 from mangrove.tasks import indexing
 from mangrove.tree import access
 from mangrove.web import models, search_models
-from mangrove.web.address import ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Reader, name_caller
+from mangrove.web.parameters import ClientAddress
 
 api = Api("search")
 

@@ -14,9 +14,9 @@ from mangrove.tools import registry
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredText, parse_id
-from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin
+from mangrove.web.parameters import RequestDialect
 
 api = Api("settings")
 

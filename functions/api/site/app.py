@@ -13,68 +13,77 @@ from mangrove import archives
 from mangrove.problems import Missing
 from mangrove.site import health, snapshot
 from mangrove.tools import registry
-from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.application import make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Anyone
 from mangrove.web.page import show, show_rest
+from mangrove.web.plain import PlainApi
 from mangrove.web.serving import serve_image
 
 NO_PAGE: dict[int | str, dict[str, Any]] = {404: {"description": "There is no page, or no such file of it"}}
 
-api = Api("site")
+api = PlainApi("site")
 api.app.router.default = show_rest
 
 
-@api.get("/", response_class=HTMLResponse, responses=NO_PAGE)
-@api.route("HEAD", "/", response_class=HTMLResponse, summary="Show Page Head", responses=NO_PAGE)
-async def show_page(who: Anyone, request: Request) -> Response:
+@api.get("/", gate="anyone", response_class=HTMLResponse, responses=NO_PAGE)
+@api.route("HEAD", "/", gate="anyone", response_class=HTMLResponse, summary="Show Page Head", responses=NO_PAGE)
+async def show_page(request: Request) -> Response:
     """The page for people, who open it with a browser."""
     return await show(request.scope)
 
 
-@api.get("/@assets/{path:path}", response_class=Response, responses=NO_PAGE)
-@api.route("HEAD", "/@assets/{path:path}", response_class=Response, summary="Serve Asset Head", responses=NO_PAGE)
-async def serve_asset(who: Anyone, request: Request, path: str) -> Response:
+@api.get("/@assets/{path:path}", gate="anyone", response_class=Response, responses=NO_PAGE)
+@api.route(
+    "HEAD",
+    "/@assets/{path:path}",
+    gate="anyone",
+    response_class=Response,
+    summary="Serve Asset Head",
+    responses=NO_PAGE,
+)
+async def serve_asset(request: Request) -> Response:
     """A file of the page, compressed as the client takes it; its name changes with its content."""
     return await show(request.scope)
 
 
-@api.get("/ping", response_class=PlainTextResponse)
-@api.route("HEAD", "/ping", response_class=PlainTextResponse, summary="Ping Head")
-async def ping(who: Anyone) -> Response:
+@api.get("/ping", gate="anyone", response_class=PlainTextResponse)
+@api.route("HEAD", "/ping", gate="anyone", response_class=PlainTextResponse, summary="Ping Head")
+async def ping(request: Request) -> Response:
     """Say `pong`, to who wants to know whether the service is there."""
     return PlainTextResponse("pong")
 
 
-@api.get("/health", response_class=JSONResponse, responses={503: {"description": "Not well, and why"}})
-@api.route("HEAD", "/health", response_class=JSONResponse, summary="Health Head")
-async def show_health(who: Anyone) -> Response:
+@api.get("/health", gate="anyone", response_class=JSONResponse, responses={503: {"description": "Not well, and why"}})
+@api.route("HEAD", "/health", gate="anyone", response_class=JSONResponse, summary="Health Head")
+async def show_health(request: Request) -> Response:
     """Say whether the service is well, and if not, why."""
     faults = await health.find_faults()
     body = {"status": "failing", "reasons": faults} if faults else {"status": "ok"}
     return JSONResponse(body, 503 if faults else 200, headers={"cache-control": "no-store"})
 
 
-@api.get("/api/public/settings", data_model=dict[str, str])
-async def settings(who: Anyone) -> Reply:
+@api.get("/api/public/settings", gate="anyone", data_model=dict[str, str])
+async def settings(request: Request) -> Reply:
     """All settings that everybody may see, by their names."""
     return ok((await snapshot.fresh()).settings.get_public())
 
 
-@api.get("/api/public/archive_extensions", data_model=list[str])
-async def archive_extensions(who: Anyone) -> Reply:
+@api.get("/api/public/archive_extensions", gate="anyone", data_model=list[str])
+async def archive_extensions(request: Request) -> Reply:
     """The endings of the names of archives that can be looked into."""
     return ok(archives.EXTENSIONS)
 
 
-@api.get("/api/public/offline_download_tools", data_model=list[str])
-async def offline_download_tools(who: Anyone) -> Reply:
+@api.get("/api/public/offline_download_tools", gate="anyone", data_model=list[str])
+async def offline_download_tools(request: Request) -> Reply:
     """The tools that can download for a user now."""
     return ok(registry.list_available_tools((await snapshot.fresh()).settings))
 
 
-@api.get("/favicon.ico", response_class=Response, responses={302: {"description": "Where the picture is"}})
-async def favicon(who: Anyone) -> Response:
+@api.get(
+    "/favicon.ico", gate="anyone", response_class=Response, responses={302: {"description": "Where the picture is"}}
+)
+async def favicon(request: Request) -> Response:
     """The icon of the site."""
     address = (await snapshot.fresh()).settings.favicon
     if not address.startswith("data:"):
@@ -94,14 +103,14 @@ def _parse_data_url(address: str) -> tuple[bytes, str]:
     return content, kind.partition(";")[0] or "text/plain"
 
 
-@api.get("/robots.txt", response_class=PlainTextResponse)
-async def robots(who: Anyone) -> Response:
+@api.get("/robots.txt", gate="anyone", response_class=PlainTextResponse)
+async def robots(request: Request) -> Response:
     """What robots may look at."""
     return PlainTextResponse((await snapshot.fresh()).settings.robots_txt)
 
 
-@api.get("/manifest.json", response_class=JSONResponse)
-async def manifest(who: Anyone) -> Response:
+@api.get("/manifest.json", gate="anyone", response_class=JSONResponse)
+async def manifest(request: Request) -> Response:
     """What a phone needs to put the site among its apps."""
     site = (await snapshot.fresh()).settings
     icon = {"src": site.logo.partition("\n")[0], "sizes": "512x512", "type": "image/png"}

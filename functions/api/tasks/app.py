@@ -15,9 +15,10 @@ from mangrove.tasks.kinds import KINDS, State
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import EmptyBody, UnreadableBody
-from mangrove.web.dialects import Dialect, RequestDialect
+from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Member, Page
+from mangrove.web.parameters import RequestDialect
 
 api = Api("tasks")
 

@@ -20,11 +20,12 @@ from mangrove.web import dialects
 from mangrove.web import fs_models as models
 from mangrove.web import multipart as wire
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.dialects import Dialect, RequestDialect
+from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId
+from mangrove.web.parameters import RequestDialect
 
 api = Api("uploads")
 HEADERS = [

@@ -10,12 +10,11 @@ from mangrove.records import app_passwords as app_password_records
 from mangrove.records import sshkeys, users
 from mangrove.site import snapshot
 from mangrove.web import dialects, models
-from mangrove.web.address import ClientAddress
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
-from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page, PresentCode
+from mangrove.web.parameters import ClientAddress, RequestDialect
 
 api = Api("users")
 

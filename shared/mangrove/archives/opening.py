@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from mangrove.archives import codecs
 from mangrove.archives.base import DEFAULT_ENCODING, Archive, Limits, Source
 from mangrove.archives.codecs import Decompressor
-from mangrove.archives.compressed_file import CompressedFile
-from mangrove.archives.seven_zip import SevenZipArchive
-from mangrove.archives.tar_archive import TarArchive
-from mangrove.archives.zip_archive import ZipArchive
 from mangrove.problems import BrokenArchive
 
 _TAR_CODECS: dict[str, Callable[[], Decompressor] | None] = {
@@ -33,6 +30,10 @@ _FILE_CODECS: dict[str, Callable[[], Decompressor]] = {
 }
 EXTENSIONS = (".zip", ".7z", *_TAR_CODECS, *_FILE_CODECS)
 NO_EXTENSION = "the obj does not have an extension."
+
+
+class _OpensArchive(Archive, Protocol):
+    async def open(self) -> None: ...
 
 
 def _find_extension(name: str) -> str:
@@ -66,16 +67,23 @@ async def open_archive(
     yield archive
 
 
-def _make_archive(
-    name: str, source: Source, password: str, encoding: str, limits: Limits
-) -> ZipArchive | SevenZipArchive | TarArchive | CompressedFile:
+def _make_archive(name: str, source: Source, password: str, encoding: str, limits: Limits) -> _OpensArchive:
+    """Each format's module is imported when there is an archive of it."""
     extension = _find_extension(name)
     if extension == ".zip":
+        from mangrove.archives.zip_archive import ZipArchive
+
         return ZipArchive(source, password, encoding, limits)
     if extension == ".7z":
+        from mangrove.archives.seven_zip import SevenZipArchive
+
         return SevenZipArchive(source, password, limits)
     if extension in _TAR_CODECS:
+        from mangrove.archives.tar_archive import TarArchive
+
         return TarArchive(source, _TAR_CODECS[extension], encoding, limits)
     if extension in _FILE_CODECS:
+        from mangrove.archives.compressed_file import CompressedFile
+
         return CompressedFile(source, _FILE_CODECS[extension], base_name(name), limits)
     raise BrokenArchive(NO_EXTENSION)

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import zlib
 from array import array
+from functools import cache
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -25,7 +26,12 @@ _SLICE = 16_384  # bytes that are decrypted at once, in a few milliseconds
 # What one step of ZipCrypto needs, computed once: it costs a dozen operations of Python per byte.
 _CRC = [zlib.crc32(bytes([value]), 0xFFFFFFFF) ^ 0xFFFFFFFF for value in range(256)]
 _PRODUCT = [value * _FACTOR + 1 for value in range(256)]
-_KEYSTREAM = bytes(((key | 2) * ((key | 2) ^ 1) >> 8) & 255 for key in range(1 << 16))  # by the low half of key 2
+
+
+@cache
+def _make_keystream() -> bytes:
+    """The byte of the keystream, by the low half of key 2."""
+    return bytes(((key | 2) * ((key | 2) ^ 1) >> 8) & 255 for key in range(1 << 16))
 
 
 async def open_zipcrypto(reader: Reader, password: bytes, check: int) -> Reader:
@@ -54,7 +60,7 @@ class ZipCrypto:
     def decrypt(self, data: bytes) -> bytes:
         """The next bytes in plain."""
         key0, key1, key2 = self._keys
-        crc, product, keystream, factor = _CRC, _PRODUCT, _KEYSTREAM, _FACTOR
+        crc, product, keystream, factor = _CRC, _PRODUCT, _make_keystream(), _FACTOR
         plain: list[int] = []
         append = plain.append
         for byte in data:

@@ -10,19 +10,9 @@ from typing import Literal
 
 from mangrove.drivers import base, concurrent_reads, tee
 from mangrove.drivers.alias_sources import AliasRedirects, find_folders, find_sources, index_folders, parse
-from mangrove.drivers.base import (
-    Capacity,
-    Driver,
-    DriverConfig,
-    DriverContext,
-    Entry,
-    Link,
-    Options,
-    Upload,
-    Writes,
-    option,
-)
+from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload, Writes
 from mangrove.drivers.free_space import choose_by_free_space
+from mangrove.drivers.options import Options, option
 from mangrove.drivers.redirects import limit_depth
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem

@@ -12,14 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from mangrove.drivers.ahead import Ahead
-from mangrove.drivers.options import DriverConfig as DriverConfig
-from mangrove.drivers.options import Options as Options
-from mangrove.drivers.options import option as option
+from mangrove.drivers.driver_config import DriverConfig as DriverConfig
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
+
+if TYPE_CHECKING:  # who only looks at files needs no models of options, which take long to import
+    from mangrove.drivers.options import Options
 
 ROOT = TreePath("/")
 DEEPEST_REDIRECT = 8  # storages that lead to storages

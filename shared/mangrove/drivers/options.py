@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from mangrove.drivers.driver_config import DriverConfig
 from mangrove.problems import BadRequest
 
 Default = bool | int | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DriverConfig:
-    """The `config` object of a driver's template, plus `check_status`: refuse every verb while start-up failed."""
-
-    local_sort: bool = True
-    only_proxy: bool = False
-    no_cache: bool = False
-    no_upload: bool = False
-    need_ms: bool = False
-    default_root: str = ""
-    alert: str = ""
-    only_local: bool = False
-    only_indices: bool = False
-    prefer_proxy: bool = False
-    proxy_range: bool = False
-    check_status: bool = False
-    direct_lookup: bool = False  # `stat` is its own question, not a look into the parent's listing
-    is_indexed: bool = True  # its names stay what they are, and end somewhere
 
 
 class FormItem(NamedTuple):
@@ -70,7 +50,7 @@ class Options(BaseModel):
     annotation is `str`, `int`, `bool` or a `Literal` of strings (`select`).
     """
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
 
     @classmethod
     def parse(cls, addition: str) -> Options:

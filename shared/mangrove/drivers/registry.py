@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
-from mangrove.drivers.options import list_common_items
 from mangrove.problems import Missing, Problem
 
 MODULES = {
@@ -72,6 +71,8 @@ def find_redirects(name: str, addition: str) -> Redirects | None:
 
 def build_template(name: str) -> dict[str, Any]:
     """`{common, additional, config}`: the form of a driver."""
+    from mangrove.drivers.options import list_common_items  # where a form is asked for, and nowhere else
+
     kind = load(name)
     config = {"name": name} | {key: value for key, value in asdict(kind.config).items() if key not in _INTERNAL}
     return {

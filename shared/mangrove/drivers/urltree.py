@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link, Options, option
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link
+from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.forwarding import get_forwarded_headers
 from mangrove.integers import parse_integer

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Options, Upload, option
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound

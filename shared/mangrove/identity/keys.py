@@ -6,9 +6,6 @@ import base64
 import hashlib
 from datetime import UTC, datetime
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-
 from mangrove.problems import BadRequest, Missing
 from mangrove.records import sshkeys
 from mangrove.records.base import NameTaken, RecordMissing
@@ -39,6 +36,9 @@ def add(user_id: int, title: str, text: str) -> SshKey:
 
 
 def _read_blob(text: str) -> bytes:
+    from cryptography.exceptions import UnsupportedAlgorithm  # when a key is added, and not before
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
     try:
         if len(text) > MAX_LENGTH or "\n" in text:
             raise ValueError

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jwt
-
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Unauthorized
@@ -73,6 +71,8 @@ class VerifiedTokens:
 
 def issue(user: User) -> str:
     """A new token for the user, good for `config().token_hours`."""
+    import jwt  # it takes longer to import than most functions that check no token take to answer
+
     now = int(time.time())
     claims = {
         "username": user.username,
@@ -120,6 +120,8 @@ def _verify(text: str) -> VerifiedToken:
 
 def _decode(text: str) -> dict[str, Any]:
     """The claims of a token with a right signature, whatever its times say."""
+    import jwt
+
     options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
         return dict(jwt.decode(text, derive("jwt"), algorithms=[ALGORITHM], options=options))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mangrove.drivers.base import Entry
 from mangrove.problems import UnreadableTask
@@ -19,6 +19,8 @@ from mangrove.tasks.kinds import DELETE_ON_SUCCESS
 
 class TaskModel(BaseModel):
     """`old_keys`: keys of records without a version, and what they are called now."""
+
+    model_config = ConfigDict(defer_build=True)  # a function needs the models of its own machine
 
     old_keys: ClassVar[Mapping[str, str]] = {}
     version: Literal[1] = 1

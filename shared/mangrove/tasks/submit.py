@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-import httpx
-
 from mangrove import archives, runtime
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
@@ -24,8 +22,6 @@ from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tools import registry
-from mangrove.tools import urls as addresses
-from mangrove.tools.names import make_file_name
 from mangrove.tree import journal, transfers, uploads
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.changes import check_source
@@ -188,10 +184,12 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
 
     All are checked before the first task is opened.
     """
+    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here does
+
     registry.check_tool_name(tool)
     given = [url.strip() for url in urls if url.strip()]
     _limit_tasks(given)
-    checked = [addresses.normalize_url(url, tool) async for url in in_slices(given)]
+    checked = [normalize_url(url, tool) async for url in in_slices(given)]
     policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
     target.require(Right.OFFLINE_DOWNLOAD)
     target.require_read()  # a task says which names are taken
@@ -235,12 +233,16 @@ def _require_uploads(driver: Driver) -> None:
 
 async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
     """Store addresses as files of a folder."""
+    from httpx import URL  # as above
+
+    from mangrove.tools.names import make_file_name
+
     target = await authorization.resolve_target(folder.caller, folder.path, "")
     driver = target.endpoint.driver
     assert isinstance(driver, StoresUrls)
     await authorization.make_target_folder(target)
     for url in urls:
-        located = target.located.child(make_file_name(httpx.URL(url), ""))
+        located = target.located.child(make_file_name(URL(url), ""))
         async with journal.add(located), hold_name(located):
             await driver.put_url(located.path, url)
 

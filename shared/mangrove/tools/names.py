@@ -6,11 +6,13 @@ import re
 import secrets
 import time
 import unicodedata
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import httpx
-
 from mangrove.paths import LONGEST_NAME
+
+if TYPE_CHECKING:
+    import httpx
 
 _PARAMETER = re.compile(r';\s*(filename\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]+)', re.IGNORECASE)
 _JOINERS = "\u200c\u200d"  # part of the spelling in some scripts

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import count
+from typing import TYPE_CHECKING
 
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.drivers import registry
-from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Options, Redirects, Space
+from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Redirects, Space
 from mangrove.paths import TreePath
 from mangrove.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
@@ -24,6 +25,9 @@ from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
 from mangrove.site import snapshot
 from mangrove.telemetry import log_event, log_exception
+
+if TYPE_CHECKING:
+    from mangrove.drivers.options import Options
 
 WORKING, DISABLED = "work", "disabled"
 START_SECONDS = 30.0  # a storage that takes longer to start counts as failed

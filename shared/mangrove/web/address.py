@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Annotated
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from mangrove.config import config
-from mangrove.web.dialects import OPENLIST_PREFIX, Dialect, RequestDialect
+from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")
 _PORTS = {"http": 80, "https": 443}
 
 
-async def find_base_url(request: Request, dialect: RequestDialect) -> str:
+async def find_base_url(request: Request, dialect: Dialect) -> str:
     """`scheme://host[/openlist]` without a trailing slash: the configured site address, else what a trusted proxy says,
     else the domain of API Gateway, or the address of our end of the connection."""
     site = config().site_url
@@ -95,7 +94,3 @@ async def is_confidential(request: Request) -> bool:
         return True
     address = _parse_address(await find_client_address(request))
     return address is not None and ip_address(address).is_loopback
-
-
-BaseUrl = Annotated[str, Depends(find_base_url)]
-ClientAddress = Annotated[str, Depends(find_client_address)]

@@ -99,6 +99,12 @@ class JsonRequest(Request):
         return {} if value is None else value
 
 
+class Model(BaseModel):
+    """What an answer looks like, for the OpenAPI document. Nothing is validated with it, so that is not built."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 class Body(BaseModel):
     """A JSON body. Unknown keys are ignored, so that what a list gave can be sent back; `null` counts as absent."""
 

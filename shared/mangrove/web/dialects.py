@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from mangrove.records.app_passwords import AppPassword
 from mangrove.records.sshkeys import SshKey
@@ -28,9 +28,6 @@ async def find_dialect(request: Request) -> Dialect:
     """The dialect of a request, which the middleware that cut the prefix off keeps in `request.state.dialect`."""
     dialect: Dialect = getattr(request.state, "dialect", Dialect.DOCUMENT)
     return dialect
-
-
-RequestDialect = Annotated[Dialect, Depends(find_dialect)]
 
 
 def format_fingerprint(text: str, dialect: Dialect) -> str:

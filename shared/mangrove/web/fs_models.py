@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
-from mangrove.web.binding import Body
+from mangrove.web.binding import Body, Model
 
 PathText = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=4096)]
@@ -213,13 +213,13 @@ class OtherReq(Body):
     method: Text = ""
 
 
-class MountDetails(BaseModel):
+class MountDetails(Model):
     total_space: int
     used_space: int
     free_space: int
 
 
-class FileObject(BaseModel):
+class FileObject(Model):
     name: str
     size: int
     is_dir: bool
@@ -233,7 +233,7 @@ class FileObject(BaseModel):
     mount_details: MountDetails | None = None
 
 
-class Listing(BaseModel):
+class Listing(Model):
     content: list[FileObject]
     total: int
     readme: str
@@ -255,13 +255,13 @@ class ArchiveNode(FileObject):
     children: list[ArchiveNode] | None
 
 
-class Order(BaseModel):
+class Order(Model):
     order_by: str
     order_direction: str
     extract_folder: str
 
 
-class ArchiveMeta(BaseModel):
+class ArchiveMeta(Model):
     """`content` null: ask for one folder at a time."""
 
     comment: str
@@ -272,17 +272,17 @@ class ArchiveMeta(BaseModel):
     sign: str
 
 
-class ArchiveListing(BaseModel):
+class ArchiveListing(Model):
     content: list[FileObject]
     total: int
 
 
-class FolderName(BaseModel):
+class FolderName(Model):
     name: str
     modified: datetime
 
 
-class CreatedTask(BaseModel):
+class CreatedTask(Model):
     id: str
     name: str
     state: int
@@ -291,24 +291,24 @@ class CreatedTask(BaseModel):
     error: str
 
 
-class Stored(BaseModel):
+class Stored(Model):
     task: CreatedTask
 
 
-class Opened(BaseModel):
+class Opened(Model):
     tasks: list[CreatedTask]
 
 
-class Unpacking(BaseModel):
+class Unpacking(Model):
     task: list[CreatedTask]
 
 
-class Done(BaseModel):
+class Done(Model):
     message: str
     tasks: list[CreatedTask] | None = None
 
 
-class DirectLink(BaseModel):
+class DirectLink(Model):
     url: str
     header: dict[str, list[str]] | None
     Expiration: int | None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
-from mangrove.web.binding import Body
+from mangrove.web.binding import Body, Model
 from mangrove.web.fs_models import MountDetails
 
 Row = TypeVar("Row")
@@ -29,12 +29,12 @@ def _require_in_schema(*required: str) -> ConfigDict:
 Flag = Annotated[bool, BeforeValidator(_parse_flag, json_schema_input_type=bool | str)]
 
 
-class Rows(BaseModel, Generic[Row]):
+class Rows(Model, Generic[Row]):
     content: list[Row]
     total: int
 
 
-class Id(BaseModel):
+class Id(Model):
     id: int
 
 
@@ -46,7 +46,7 @@ class LoginReq(Body):
     otp_code: Annotated[str, Field(max_length=32)] = ""
 
 
-class Token(BaseModel):
+class Token(Model):
     token: str
 
 
@@ -57,7 +57,7 @@ class Verify2FAReq(Body):
     secret: Annotated[str, Field(max_length=128)] = ""
 
 
-class Enrolment(BaseModel):
+class Enrolment(Model):
     qr: str
     secret: str
 
@@ -77,7 +77,7 @@ class AddKeyReq(Body):
     key: Annotated[str, Field(max_length=16_384)] = ""
 
 
-class SshKeyRow(BaseModel):
+class SshKeyRow(Model):
     id: int
     title: str
     fingerprint: str
@@ -91,13 +91,13 @@ class AddAppPasswordReq(Body):
     title: Annotated[str, Field(max_length=255)] = ""
 
 
-class NewAppPassword(BaseModel):
+class NewAppPassword(Model):
     id: int
     title: str
     password: str
 
 
-class AppPasswordRow(BaseModel):
+class AppPasswordRow(Model):
     id: int
     title: str
     added_time: datetime
@@ -118,7 +118,7 @@ class UserReq(Body):
     allow_ldap: bool = True
 
 
-class UserRow(BaseModel):
+class UserRow(Model):
     id: int
     username: str
     password: str
@@ -172,7 +172,7 @@ class SettingReq(Body):
     index: IgnoredNumber = 0
 
 
-class SettingRow(BaseModel):
+class SettingRow(Model):
     key: str
     value: str
     help: str
@@ -195,7 +195,7 @@ class IndexUpdateReq(Body):
     max_depth: Number = 0
 
 
-class IndexProgress(BaseModel):
+class IndexProgress(Model):
     obj_count: int
     is_done: bool
     last_done_time: str | None
@@ -251,7 +251,7 @@ class ListedStorage(StorageRow):
     mount_details: MountDetails | None = None
 
 
-class TaskRow(BaseModel):
+class TaskRow(Model):
     id: str
     name: str
     creator: str
@@ -265,12 +265,12 @@ class TaskRow(BaseModel):
     error: str
 
 
-class Message(BaseModel):
+class Message(Model):
     type: str
     content: str
 
 
-class Option(BaseModel):
+class Option(Model):
     name: str
     type: str
     default: str
@@ -279,7 +279,7 @@ class Option(BaseModel):
     help: str
 
 
-class DriverConfig(BaseModel):
+class DriverConfig(Model):
     name: str
     local_sort: bool
     only_local: bool
@@ -293,7 +293,7 @@ class DriverConfig(BaseModel):
     prefer_proxy: bool
 
 
-class Template(BaseModel):
+class Template(Model):
     common: list[Option]
     additional: list[Option]
     config: DriverConfig

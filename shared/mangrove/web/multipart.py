@@ -14,7 +14,7 @@ from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest
 from mangrove.tasks.multipart import MOST_CHUNKS, NewUpload, Progress
 from mangrove.tasks.upload_sessions import SessionState
-from mangrove.web.binding import Body
+from mangrove.web.binding import Body, Model
 from mangrove.web.fs_models import CreatedTask, PathText, Text
 from mangrove.web.incoming import IncomingUpload, parse_size
 
@@ -30,7 +30,7 @@ class DirectReq(Body):
     tool: Text = Field("", description="Taken and without effect: there is one way, `HttpDirect`.")
 
 
-class DirectInfo(BaseModel):
+class DirectInfo(Model):
     upload_url: str = Field(description="The address that takes the bytes.")
     chunk_size: int = Field(description="0: the file goes there in one piece.")
     method: str = Field(description="The method of the request.")
@@ -50,7 +50,7 @@ class SignReq(MultipartReq):
     chunks: list[WantedChunk] = Field(max_length=MOST_SIGNED, description="The chunks that are to be sent.")
 
 
-class SignedChunk(BaseModel):
+class SignedChunk(Model):
     index: int = Field(description="The number of the chunk, from 0.")
     url: str = Field(description="The address that takes its bytes.")
     method: str = Field(description="The method of the request.")
@@ -58,11 +58,11 @@ class SignedChunk(BaseModel):
     expires_in: int = Field(description="Seconds in which the request has to begin.")
 
 
-class SignedChunks(BaseModel):
+class SignedChunks(Model):
     chunks: list[SignedChunk] = Field(description="The requests, in the order in which they were asked for.")
 
 
-class UploadSnapshot(BaseModel):
+class UploadSnapshot(Model):
     upload_id: str
     state: str = Field(description="`receiving`, `completed`, `failed_permanent` or `aborted`.")
     attempt: int = Field(description="Always 1: a session has no runs.")

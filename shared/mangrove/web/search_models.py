@@ -14,7 +14,7 @@ from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
 from mangrove.site.values import Settings
 from mangrove.tree.objects import format_time, get_type_code
-from mangrove.web.binding import Body
+from mangrove.web.binding import Body, Model
 from mangrove.web.fs_models import Count, PathText, QueryModel, Text
 
 MOST_ROWS = 1000  # of one page
@@ -80,7 +80,7 @@ class SearchQuery(QueryModel, SearchFields):
         return SearchReq(**self.model_dump())
 
 
-class SearchRow(BaseModel):
+class SearchRow(Model):
     parent: str
     name: str
     is_dir: bool
@@ -89,7 +89,7 @@ class SearchRow(BaseModel):
     modified: datetime
 
 
-class SearchPage(BaseModel):
+class SearchPage(Model):
     content: list[SearchRow]
     total: int
 

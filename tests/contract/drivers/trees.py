@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mangrove.drivers import registry
-from mangrove.drivers.base import Driver, DriverContext, Options
+from mangrove.drivers.base import Driver, DriverContext
+from mangrove.drivers.options import Options
 from mangrove.paths import TreePath
 from mangrove.problems import NotMounted
 

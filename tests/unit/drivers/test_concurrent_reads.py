@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from mangrove.drivers import concurrent_reads
-from mangrove.drivers.base import Driver, DriverContext, Entry, Options
+from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.concurrent_reads import HELD, PART, SMALLEST, RangePlan, make_plan
+from mangrove.drivers.options import Options
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from mangrove.drivers import registry
-from mangrove.drivers.base import Options, option
+from mangrove.drivers.options import Options, option
 from mangrove.problems import BadRequest
 
 

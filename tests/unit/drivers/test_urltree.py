@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mangrove.drivers import base
-from mangrove.drivers.base import DriverContext, Options, Writes
+from mangrove.drivers.base import DriverContext, Writes
+from mangrove.drivers.options import Options
 from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, format, parse
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, Problem, StorageProblem

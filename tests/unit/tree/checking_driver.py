@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from mangrove.drivers.base import ROOT, Driver, DriverConfig, DriverContext, Entry, Options, Upload
+from mangrove.drivers.base import ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.options import Options
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, NotFound
 from tests.unit.tree.environment import stream

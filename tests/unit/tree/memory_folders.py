@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry, Options
+from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry
+from mangrove.drivers.options import Options
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound
 from mangrove.tree.listing import Listings

@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse, Response
 from mangrove.problems import Denied, NotFound
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Body
-from mangrove.web.dialects import RequestDialect
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone, Gate, Visitor
+from mangrove.web.parameters import RequestDialect
 
 
 class ClosedGate(Gate):

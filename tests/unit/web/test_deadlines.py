@@ -17,8 +17,9 @@ from mangrove import deadlines
 from mangrove.drivers.base import Entry
 from mangrove.problems import OutOfTime
 from mangrove.tree.listing import collect_entries
-from mangrove.web import api
-from mangrove.web.api import ANSWER_SECONDS, Api, make_lambda_handler
+from mangrove.web import application
+from mangrove.web.api import Api, make_lambda_handler
+from mangrove.web.application import ANSWER_SECONDS
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
 from tests.awkward_names import make_event
@@ -85,7 +86,7 @@ def ask(path: str, seconds: float) -> dict[str, Any]:
 @pytest.mark.usefixtures("loop")
 @pytest.mark.parametrize("path", ["/api/slow?seconds=60", "/api/loop", "/d/slow?seconds=60", "/d/begun"])
 def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    configure(monkeypatch, api, CLOUD)
+    configure(monkeypatch, application, CLOUD)
     began = time.monotonic()
     answer = ask(path, 0.2)
     assert time.monotonic() - began < ANSWER_SECONDS

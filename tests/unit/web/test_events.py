@@ -17,7 +17,7 @@ from functions.api.site.app import handler
 from mangrove import access_log, runtime
 from mangrove.config import Config, config
 from mangrove.telemetry import log
-from mangrove.web import api
+from mangrove.web import application
 from mangrove.web.events import BadEvent, check_event
 
 EVENTS = Path(__file__).resolve().parents[3] / "events"
@@ -67,7 +67,7 @@ def test_what_no_http_api_sends_is_refused_with_a_reason_in_the_log(
 ) -> None:
     said: list[str] = []
     for name in ("log_warning", "log_exception"):
-        monkeypatch.setattr(api, name, lambda message, **_: said.append(message))
+        monkeypatch.setattr(application, name, lambda message, **_: said.append(message))
     answer = handler(event, None)
     assert answer["statusCode"] == 400
     assert json.loads(answer["body"]) == {"code": 400, "message": "this is no event of the HTTP API", "data": None}

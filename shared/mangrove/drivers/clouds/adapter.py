@@ -16,10 +16,11 @@ from opendal.exceptions import NotFound as Missing
 from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
-from mangrove.drivers.base import Driver, DriverContext, Entry, Options
+from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.clouds.arguments import build_arguments
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
 from mangrove.drivers.clouds.reading import open_ranges, pass_check
+from mangrove.drivers.options import Options
 from mangrove.drivers.refusals import refuse_changed
 from mangrove.paths import TreePath
 from mangrove.problems import NotAFile, NotAFolder, NotFound, StorageProblem

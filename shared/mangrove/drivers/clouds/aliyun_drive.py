@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.base import DriverConfig
 from mangrove.drivers.clouds.powers import Drive
+from mangrove.drivers.options import Options, option
 
 
 class AliyunDriveOptions(Options):

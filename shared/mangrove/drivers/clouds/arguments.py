@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mangrove.drivers.base import Options
+from mangrove.drivers.options import Options
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
 

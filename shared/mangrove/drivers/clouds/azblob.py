@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mangrove.drivers.base import DriverConfig, Entry, Options, option
+from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.clouds.powers import ObjectStore
+from mangrove.drivers.options import Options, option
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from urllib.parse import quote
 
-from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.base import DriverConfig
 from mangrove.drivers.clouds.powers import LinkingCloud, ObjectStore
+from mangrove.drivers.options import Options, option
 
 
 class GCSOptions(Options):

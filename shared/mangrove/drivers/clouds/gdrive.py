@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mangrove.drivers.base import DriverConfig, Options, option
+from mangrove.drivers.base import DriverConfig
 from mangrove.drivers.clouds.powers import Drive
+from mangrove.drivers.options import Options, option
 
 
 class GoogleDriveOptions(Options):

@@ -6,9 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mangrove import deadlines, runtime
 from mangrove.drivers.s3 import pages
@@ -16,8 +14,10 @@ from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, ClientKey
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
-from mangrove.net.client import TlsContext
 from mangrove.problems import StorageProblem, Unreachable
+
+if TYPE_CHECKING:
+    import httpx
 
 COPY_SECONDS = 600  # some servers answer only when the last byte of a copy is written
 COPYING = {"copy_object", "upload_part_copy", "complete_multipart_upload"}
@@ -43,6 +43,7 @@ class Api:
         self.link_client: Any = None  # signs links
         self._upload_client: Any = None  # signs uploads
         self._taking = asyncio.Lock()
+        self._opening = asyncio.Lock()
         self._http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
@@ -57,10 +58,6 @@ class Api:
         except StorageProblem:
             await self.stop()
             raise
-        headers = {"user-agent": options.user_agent} if options.user_agent else {}
-        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-        tls = await self.run(lambda: runtime.get(TlsContext).context)
-        self._http = httpx.AsyncClient(timeout=timeout, headers=headers, verify=tls)
 
     async def _take(self, key: ClientKey) -> Any:
         clients = self._clients = self._clients or runtime.get(Clients)
@@ -84,8 +81,9 @@ class Api:
     async def stop(self) -> None:
         """Calls in flight go on, and may call again; the threads end when they are idle."""
         self._stopped.set()
-        if self._http is not None:
-            await self._http.aclose()
+        async with self._opening:
+            if self._http is not None:
+                await self._http.aclose()
         while self._keys and self._clients is not None:
             self._clients.release(self._keys.pop())
 
@@ -128,21 +126,41 @@ class Api:
             await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
+    async def _open_http(self, url: str) -> httpx.AsyncClient:
+        """The client that fetches listings, opened at the first one: most processes in the cloud list nothing."""
+        async with self._opening:
+            if self._stopped.is_set():
+                raise Unreachable("the storage was stopped meanwhile")
+            if self._http is None:
+                self._http = await self.run(partial(self._make_http, url))
+        return self._http
+
+    def _make_http(self, url: str) -> httpx.AsyncClient:
+        """It takes longer than a turn of the event loop may."""
+        import httpx
+
+        from mangrove.net.client import TlsContext
+
+        user_agent = self._options.user_agent
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            headers={"user-agent": user_agent} if user_agent else {},
+            verify=runtime.get(TlsContext).context if url.startswith("https:") else False,
+        )
+
     async def list_page(self, prefix: str, start: str, names: str = "") -> pages.Page:
         """One page of a listing, signed by boto3, read and parsed here: boto3's own parsing takes twice the time.
 
         `names`: what those behind `prefix` begin with.
         """
-        assert self._http is not None
-        if self._http.is_closed:
-            raise Unreachable("the storage was stopped meanwhile")
         v2 = self._options.list_object_version == "v2"
         query = {"Bucket": self.bucket, "Prefix": prefix + names, "Delimiter": "/", "EncodingType": "url"}
         if start:
             query["ContinuationToken" if v2 else "Marker"] = start
         sign = partial(self.client.generate_presigned_url, "list_objects_v2" if v2 else "list_objects", Params=query)
         with translate_errors():
-            status, body = await pages.fetch(self._http, await self.run(sign))
+            url = await self.run(sign)
+            status, body = await pages.fetch(await self._open_http(url), url)
             return await self.run(partial(pages.parse, status, body, prefix))
 
 

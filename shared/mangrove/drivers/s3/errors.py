@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -54,8 +53,18 @@ def make_problem(code: str, status: int, message: str) -> StorageProblem:
     return StorageProblem(f"the S3 server answers {code or status}: {message[:200]}")
 
 
+def make_no_answer(error: Exception) -> StorageProblem:
+    """The problem for a request that got no whole answer."""
+    return Unreachable(f"the S3 server does not answer ({type(error).__name__})")
+
+
+def make_unusable(error: Exception) -> StorageProblem:
+    """The problem for a request that these options cannot make."""
+    return StorageProblem(f"the S3 options are not usable: {type(error).__name__}")
+
+
 _NO_ANSWER = (
-    TransportError, HTTPClientError, IncompleteReadError, ResponseStreamingError, httpx.HTTPError, OSError,
+    TransportError, HTTPClientError, IncompleteReadError, ResponseStreamingError, OSError,
 )  # fmt: skip
 
 
@@ -73,9 +82,9 @@ def translate_errors() -> Iterator[None]:
     except FlexibleChecksumError as error:
         raise Unreachable(DAMAGED) from error
     except _NO_ANSWER as error:
-        raise Unreachable(f"the S3 server does not answer ({type(error).__name__})") from error
-    except (BotoCoreError, httpx.InvalidURL, ValueError) as error:
-        raise StorageProblem(f"the S3 options are not usable: {type(error).__name__}") from error
+        raise make_no_answer(error) from error
+    except (BotoCoreError, ValueError) as error:
+        raise make_unusable(error) from error
 
 
 def _get_answer(problem: StorageProblem) -> Any:

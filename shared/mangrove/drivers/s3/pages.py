@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree  # a server's own answer; expat limits the growth of entities
 
-import httpx
-
 from mangrove.drivers.base import Entry
-from mangrove.drivers.s3.errors import make_problem
+from mangrove.drivers.s3.errors import make_no_answer, make_problem, make_unusable
 from mangrove.problems import StorageProblem, Unreachable
+
+if TYPE_CHECKING:
+    import httpx
 
 LARGEST = 32 << 20  # bytes of one page; 1,000 keys of the longest names stay far below
 
@@ -25,13 +26,20 @@ class Page(NamedTuple):
 
 
 async def fetch(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
-    """Status and body of a GET."""
+    """Status and body of a GET; a StorageProblem when there is no answer."""
+    import httpx
+
     body = bytearray()
-    async with client.stream("GET", url) as answer:
-        async for chunk in answer.aiter_bytes():
-            body += chunk
-            if len(body) > LARGEST:
-                raise StorageProblem("a page of the listing is too large")
+    try:
+        async with client.stream("GET", url) as answer:
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > LARGEST:
+                    raise StorageProblem("a page of the listing is too large")
+    except httpx.HTTPError as error:
+        raise make_no_answer(error) from error
+    except httpx.InvalidURL as error:
+        raise make_unusable(error) from error
     return answer.status_code, bytes(body)
 
 

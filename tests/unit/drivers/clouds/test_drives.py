@@ -8,8 +8,9 @@ import pytest
 from opendal import AsyncOperator
 from opendal.layers import CapabilityOverrideLayer
 
-from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Options, option
+from mangrove.drivers.base import Driver, DriverConfig, DriverContext
 from mangrove.drivers.clouds.powers import Drive
+from mangrove.drivers.options import Options, option
 from tests.contract.drivers import suite
 from tests.contract.drivers.cases import on_disk
 

@@ -7,9 +7,10 @@ import asyncio
 from opendal import AsyncOperator
 
 from mangrove.drivers import base
-from mangrove.drivers.base import DriverConfig, DriverContext, Options, option
+from mangrove.drivers.base import DriverConfig, DriverContext
 from mangrove.drivers.clouds.adapter import BATCH, is_usable
 from mangrove.drivers.clouds.powers import WritableCloud
+from mangrove.drivers.options import Options, option
 from mangrove.paths import TreePath
 
 

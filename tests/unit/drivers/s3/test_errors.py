@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from mangrove.drivers import base
+from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import make_problem, translate_errors
 from mangrove.problems import (
     Forbidden,
@@ -47,7 +50,7 @@ def test_every_answer_is_a_problem_of_its_kind(code: str, status: int, kind: typ
     ("error", "kind"),
     [
         (ClientError({"Error": {"Code": "NoSuchKey"}, "ResponseMetadata": {"HTTPStatusCode": 404}}, "Get"), NotFound),
-        (NoCredentialsError(), StorageProblem), (httpx.ReadTimeout("secret"), Unreachable),
+        (NoCredentialsError(), StorageProblem),
         (EndpointConnectionError(endpoint_url="http://key:secret@x"), Unreachable), (OSError("secret"), Unreachable),
         (ValueError("secret"), StorageProblem),
     ],
@@ -62,3 +65,20 @@ def test_every_failure_is_translated_without_what_it_was_about(error: Exception,
 def test_an_error_of_the_server_that_comes_with_a_checksum_is_translated_too() -> None:
     with odd_server(500, b"<Error/>", headers={"x-amz-checksum-crc32": "AAAAAA=="}) as options:
         run_on_driver(options, lambda driver: actions.fails(driver.read(P("/f")), Unreachable))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(httpx.ReadTimeout("secret"), Unreachable), (httpx.InvalidURL("secret"), StorageProblem)]
+)
+def test_so_is_that_of_a_listing(error: Exception, kind: type[StorageProblem]) -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    async def fetch() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(fail)) as client:
+            await pages.fetch(client, "http://key:secret@x")
+
+    with pytest.raises(StorageProblem) as caught:
+        asyncio.run(fetch())
+    assert type(caught.value) is kind
+    assert "secret" not in caught.value.message

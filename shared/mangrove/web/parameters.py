@@ -1,0 +1,20 @@
+"""What endpoints ask of a request beside its body, as parameters of their signatures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from mangrove.web.address import find_base_url, find_client_address
+from mangrove.web.dialects import Dialect, find_dialect
+
+RequestDialect = Annotated[Dialect, Depends(find_dialect)]
+
+
+async def _find_base_url(request: Request, dialect: RequestDialect) -> str:
+    return await find_base_url(request, dialect)
+
+
+BaseUrl = Annotated[str, Depends(_find_base_url)]
+ClientAddress = Annotated[str, Depends(find_client_address)]

@@ -1,0 +1,83 @@
+"""What a function imports before its first request: nothing that most of its requests do without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from mangrove.drivers import registry
+from mangrove.local import template
+from tests.policies import FUNCTIONS, get_folder
+
+HEAVY = (
+    "PIL", "aioftp", "argon2", "asyncssh", "bcrypt", "boto3", "cryptography.hazmat.primitives.serialization",
+    "cryptography.x509", "duckdb", "fastapi", "httpx", "jwt", "mangrove.archives.readers", "mangrove.drivers.options",
+    "mangrove.local", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient", "smbprotocol", "yaml",
+    *(f"mangrove.drivers.{module}" for module in registry.MODULES.values()),
+)  # fmt: skip
+PLAIN = ("functions/api/site", "functions/api/downloads")
+MAY = {  # the longest beginning of its folder counts; what comes before it is imported as well
+    PLAIN: set[str](),
+    ("functions/workers/setup",): {"httpx"},  # it answers to an address of CloudFormation
+    ("functions/workers/",): {"pydantic", "httpx"},  # what a task is; downloads fetch
+    ("functions/workers/transfer_identity",): {
+        "pydantic",
+        "httpx",
+        "argon2",
+        "pyotp",
+        "segno",
+        "mangrove.drivers.options",
+    },
+    ("functions/api/",): {"pydantic", "fastapi", "argon2", "pyotp", "segno"},  # users and their factors
+}
+NO_HTTPX = "functions/workers/transfer/"
+SCRIPT = """
+import importlib, json, sys
+heavy, modules = json.loads(sys.argv[1])
+for module in modules:
+    importlib.import_module(module)
+    print(json.dumps([module, [name for name in heavy if name in sys.modules]]))
+"""
+
+
+def import_all(folders: list[str]) -> dict[str, set[str]]:
+    """What of HEAVY is imported in one new process after each function."""
+    modules = [folder.replace("/", ".") + (".app" if (template.ROOT / folder).is_dir() else "") for folder in folders]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{template.ROOT}:{template.ROOT / 'shared'}",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "MANGROVE_TABLES": "any",
+    }
+    command = [sys.executable, "-c", SCRIPT, json.dumps([HEAVY, modules])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {folder: set(found) for folder, (_, found) in zip(folders, lines, strict=True)}
+
+
+def list_folders() -> list[str]:
+    """Those that may import the least come first: what one process has imported counts for all that follow."""
+    return sorted(
+        map(get_folder, FUNCTIONS), key=lambda folder: (find_kind(folder), not folder.startswith(NO_HTTPX), folder)
+    )
+
+
+def find_kind(folder: str) -> int:
+    """The place in MAY."""
+    return max(
+        (len(prefix), number) for number, prefixes in enumerate(MAY) for prefix in prefixes if folder.startswith(prefix)
+    )[1]
+
+
+def test_a_function_imports_only_what_its_requests_need() -> None:
+    folders = list_folders()
+    assert set(PLAIN) < set(folders)
+    allowed = list(MAY.values())
+    groups = (0, 1), (2, 3), (4,)  # a process for each: what tasks need is not what requests need
+    for kinds in groups:
+        some = [folder for folder in folders if find_kind(folder) in kinds]
+        for folder, found in import_all(some).items():
+            may = allowed[find_kind(folder)] - ({"httpx"} if folder.startswith(NO_HTTPX) else set())
+            assert found <= may, f"{folder} imports {', '.join(sorted(found - may))} before it is asked for anything"
