@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -18,8 +19,9 @@ from uuid import uuid4
 import pytest
 from moto.s3.models import s3_backends
 
+from mangrove import deadlines
 from mangrove.local import template
-from mangrove.tasks import file_copy
+from mangrove.tasks import file_copy, openings
 from mangrove.tasks.leases import HEARTBEAT_SECONDS
 from tests import lambdas, servers
 from tests.contract import index_scenarios
@@ -29,6 +31,7 @@ from tests.recorder import Right
 LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
 DOWNLOAD = bytes(file_copy.PART + 1)  # the same, from an address
 MOST_SECONDS = 60  # until a worker's next heartbeat
+MANY = openings.EACH + 5  # names that are one task, also without the first of them
 CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
@@ -36,6 +39,7 @@ SUCCEEDED = ("succeeded", "")
 def run_all(admin: Person) -> None:
     outside = Outside(admin)
     run_transfers(admin, outside)
+    run_lists(admin, outside)
     break_transfers(admin, outside)
     run_downloads(admin)
     run_archives(admin)
@@ -88,6 +92,24 @@ def run_transfers(admin: Person, outside: Outside) -> None:
     assert names(admin, "/pair/held/deep") == names(admin, "/files/two/held/deep") == ["c.txt"]
     assert names(admin, "/outside/back/tree/sub") == ["deep", "large"]
     assert (names(admin, "/within"), names(admin, "/texts/folders")) == ([], ["empty"])
+
+
+def run_lists(admin: Person, outside: Outside) -> None:
+    """Many names are one task: from elsewhere, and within the bucket when there is no time to move them at once."""
+    for number in range(MANY):
+        outside[f"many/{number}"] = b"x"
+    wanted = [str(number) for number in range(MANY)]
+    for folder in ("/files/many", "/files/more"):
+        admin.gets("files/mkdir", path=folder)
+    done = [("copy", id) for id in admin.transfer("copy", "/outside/many", "/files/many", *wanted)]
+    admin.cloud.run_executions()
+    slow = partial(time.sleep, deadlines.LOOK_SECONDS)  # at this pace the others would take longer than a request may
+    once(admin.cloud.get_function("FilesFunction"), wanted[0], slow)
+    done += [("move", id) for id in admin.transfer("move", "/files/many", "/files/more", *wanted)]
+    admin.cloud.run_executions()
+    outcomes = [admin.read_outcome(kind, id) for kind, id in done]
+    assert outcomes == [SUCCEEDED] * 2, outcomes
+    assert (names(admin, "/files/many"), names(admin, "/files/more")) == ([], sorted(wanted))
 
 
 def once(worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1) -> None:
@@ -271,12 +293,13 @@ def refuse_starts(admin: Person) -> None:
     answers = [
         admin.sends("/files/refused", b"x", as_task="true"),
         admin.asks("files/copy", src_dir="/outside", dst_dir="/files", names=["whole"], overwrite=True),
+        admin.asks("files/copy", src_dir="/outside/many", dst_dir="/files", names=list(map(str, range(MANY)))),
     ]
     made = steps.create_state_machine(
         name=known["name"], definition=known["definition"], roleArn=known["roleArn"]
     )["stateMachineArn"]  # fmt: skip
     assert made == arn
-    assert [(answer["code"], answer["message"]) for answer in answers] == [(500, "the task cannot be started")] * 2
+    assert [(answer["code"], answer["message"]) for answer in answers] == [(500, "the task cannot be started")] * 3
     assert [admin.tasks(kind, "undone") for kind in ("upload", "copy")] == [[], []]
 
 

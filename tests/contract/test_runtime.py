@@ -61,7 +61,7 @@ SLOTS = {
     "mangrove.tasks.multipart.ChunkShares": "how many chunks of uploads are in memory at once, in all and by caller",
     "mangrove.tasks.multipart.KnownParts": "the parts of the uploads that this process stored chunks of lately",
     "mangrove.tasks.multipart.ChunksInFlight": "the chunks of uploads that are being stored",
-    "mangrove.tasks.submit.OpeningLocks": "of one owner, one request at a time opens many tasks",
+    "mangrove.tasks.openings.OpeningLocks": "of one owner, one request at a time opens many tasks",
     "mangrove.tools.qbittorrent.QBittorrentSessions": "session cookies of qBittorrent's Web API",
     "mangrove.tree.archives.ArchiveConcurrency": "how many archives are open at once, in all and by user",
     "mangrove.tree.journal.Journal": "which folders this process marked for the search index last, and is changing",

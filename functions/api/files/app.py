@@ -104,27 +104,27 @@ async def mkdir(who: Writer, body: models.MkdirReq) -> Reply:
     return ok()
 
 
-@api.post("/api/fs/rename")
-async def rename(who: Renamer, body: models.RenameReq) -> Reply:
-    """Give a file or folder another name."""
-    await changes.rename(await access.at(who, body.path, body.password), body.name, body.overwrite)
-    return ok()
+@api.post("/api/fs/rename", data_model=models.Done | None)
+async def rename(who: Renamer, body: models.RenameReq, dialect: RequestDialect) -> Reply:
+    """Give a file or folder another name, now or as a task."""
+    tasks = await submit.rename(await access.at(who, body.path, body.password), body.name, body.overwrite)
+    return ok(dialects.format_left(tasks, dialect))
 
 
-@api.post("/api/fs/batch_rename")
-async def batch_rename(who: Renamer, body: models.BatchRenameReq) -> Reply:
-    """Give entries of a folder other names, each its own."""
+@api.post("/api/fs/batch_rename", data_model=models.Done | None)
+async def batch_rename(who: Renamer, body: models.BatchRenameReq, dialect: RequestDialect) -> Reply:
+    """Give entries of a folder other names, each its own, now or as a task."""
     wanted = {one.src_name: one.new_name for one in body.rename_objects if one.src_name and one.new_name}
-    await changes.rename_all(await access.at(who, body.src_dir, body.password), wanted)
-    return ok()
+    tasks = await submit.rename_all(await access.at(who, body.src_dir, body.password), wanted)
+    return ok(dialects.format_left(tasks, dialect))
 
 
-@api.post("/api/fs/regex_rename")
-async def regex_rename(who: Renamer, body: models.RegexRenameReq) -> Reply:
-    """Give entries of a folder other names by a pattern."""
+@api.post("/api/fs/regex_rename", data_model=models.Done | None)
+async def regex_rename(who: Renamer, body: models.RegexRenameReq, dialect: RequestDialect) -> Reply:
+    """Give entries of a folder other names by a pattern, now or as a task."""
     folder = await access.at(who, body.src_dir, body.password)
-    await changes.rename_by_pattern(folder, body.src_name_regex, body.new_name_regex)
-    return ok()
+    tasks = await submit.rename_by_pattern(folder, body.src_name_regex, body.new_name_regex)
+    return ok(dialects.format_left(tasks, dialect))
 
 
 def _build_conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
@@ -165,12 +165,13 @@ async def _encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], dia
     return await asyncio.to_thread(encode)
 
 
-@api.post("/api/fs/recursive_move")
+@api.post("/api/fs/recursive_move", data_model=models.Done | None)
 async def recursive_move(who: Mover, body: models.RecursiveMoveReq, dialect: RequestDialect) -> Reply:
-    """Move all files below a folder into another one, without their folders."""
+    """Move all files below a folder into another one, without their folders, now or as a task."""
     ends = await _find_ends(who, body)
-    count = await transfers.move_files(*ends, body.conflict_policy or "cancel")
-    return ok(message=dialects.format_recursive_move(count, dialect))
+    count, tasks = await submit.move_files(*ends, body.conflict_policy or "cancel")
+    message = dialects.format_recursive_move(count, tasks, dialect)
+    return ok(dialects.format_left(tasks, dialect), message=message)
 
 
 @api.post("/api/fs/add_offline_download", data_model=models.Opened)

@@ -119,11 +119,20 @@ def note_batch(work: TransferSlice, batch: Sequence[ManifestEntry]) -> Change:
     """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
     that are made note themselves."""
     target = work.route.target.located
-    parents = {(work.target / row.path).path.parent for row in batch if not row.is_dir}
+    parents = {work.route.find_target(row.path).path.parent for row in batch if not row.is_dir}
     touched = [Touched(target.with_path(parent)) for parent in parents]
     if work.is_move:
-        touched += find_source_changes(work.route.source, work.run.cursor.only_entry is None)
+        touched += _find_source_changes(work, batch)
     return journal.change_folders(*touched)
+
+
+def _find_source_changes(work: TransferSlice, batch: Sequence[ManifestEntry]) -> list[Touched]:
+    """Where a batch of a move changes its source: of a list of names, in the folders that its files are in."""
+    source = work.route.source
+    if not work.route.listed or source.mount is None:
+        return find_source_changes(source, work.run.cursor.only_entry is None)
+    parents = {(source / row.path).path.parent for row in batch if not row.is_dir}
+    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
 
 
 def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
@@ -152,7 +161,7 @@ async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
             except Unreachable:
                 raise
             except (StorageProblem, BadRequest, Denied) as problem:
-                await partials.drop_partial(run, (work.target / row.path).path)
+                await partials.drop_partial(run, work.route.find_target(row.path).path)
                 problems[index] = problem
 
         if index:
@@ -184,7 +193,7 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
     something is there, or more is to be done than copying small files."""
     driver, route = work.target.driver, work.route
-    results: list[Problem | None] = [route.target.find_refusal(row.path) or Exists() for row in batch]
+    results: list[Problem | None] = [route.find_refusal(row.path) or Exists() for row in batch]
     if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
         return [Exists() for _ in batch]
     versions = await _find_versions(work, batch)
@@ -228,7 +237,7 @@ async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> lis
 
 def _make_request(work: TransferSlice, path: str, version: Entry | None) -> CopyRequest:
     assert version is not None and version.size is not None
-    source, target = (work.route.source / path).path, (work.target / path).path
+    source, target = (work.route.source / path).path, work.route.find_target(path).path
     return CopyRequest(
         source, target, version.size, version.modified, work.mode.overwrite, version.etag, work.mode.durable
     )
@@ -239,7 +248,7 @@ async def _remove_copied(
 ) -> Problem | None:
     """Remove a file that the target has copied by itself; the reason when it stays."""
     assert version is not None
-    source, target = work.route.source / path, work.target / path
+    source, target = work.route.source / path, work.route.find_target(path)
     async with limit:
         try:
             stored = await look_at_copy(target, version)
@@ -257,10 +266,10 @@ async def _remove_copied(
 async def _copy_item(work: TransferSlice, row: ManifestEntry) -> None:
     """Copy one entry, and of a move remove it at the source."""
     run = work.run
-    refusal = work.route.target.find_refusal(row.path)
+    refusal = work.route.find_refusal(row.path)
     if refusal is not None:
         raise refusal
-    source, target = work.route.source / row.path, work.target / row.path
+    source, target = work.route.source / row.path, work.route.find_target(row.path)
     if row.is_dir:
         await _make_folder(work, source, target)
         return

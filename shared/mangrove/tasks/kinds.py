@@ -89,6 +89,11 @@ def format_index_name(mount: str) -> str:
     return f"index [{mount}]"
 
 
-def format_transfer_name(verb: str, mount: TreePath, path: TreePath, to_mount: TreePath, to_folder: TreePath) -> str:
+def format_transfer_name(verb: str, mount: TreePath, path: str, to_mount: TreePath, to_folder: TreePath) -> str:
     """`verb`: copy, merge or move; paths inside the storages."""
     return f"{verb} [{mount}]({path}) to [{to_mount}]({to_folder})"
+
+
+def format_many(first: TreePath, count: int) -> str:
+    """What stands for the path in the name of a task over `count` entries of a folder."""
+    return str(first) if count == 1 else f"{first} and {count - 1} more"

@@ -295,7 +295,7 @@ def remove(kind: str, tasks: Sequence[Task]) -> None:
 def _is_new(task: Task) -> bool:
     """Whether there is nothing of a task but its record: no worker has begun, and nothing was staged for it."""
     is_touched = task.done or task.attempt or task.lease.token or get_held().has(task.id)
-    return not is_touched and not task.spec.get("staged")
+    return not is_touched and not task.spec.get("staged") and not task.spec.get("names")
 
 
 def _remove(task: Task) -> None:

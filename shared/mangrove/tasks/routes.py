@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from mangrove.drivers.base import Removes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath
-from mangrove.problems import NotSupported
-from mangrove.tasks import authorization, staging
+from mangrove.problems import NotSupported, Problem
+from mangrove.tasks import authorization, name_lists, staging
 from mangrove.tasks.authorization import Target
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.specs import TransferCursor, TransferSpec
@@ -26,27 +27,65 @@ RIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class TransferRoute:
-    """`access` to the source in the tree; None when the source is staged. `overwrite`: files may be replaced."""
+    """`access` to the source in the tree; None when the source is staged. `overwrite`: files may be replaced.
+
+    `listed`: only some entries below the source are meant. `names`: the paths that some of these get below the target,
+    by their own.
+    """
 
     source: Endpoint
     target: Target
     access: PathAccess | None
     overwrite: bool
+    is_move: bool = False
+    listed: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def find_target(self, path: str) -> Endpoint:
+        """Where an entry below the source goes."""
+        return self.target.endpoint / self._map(path)
+
+    def _map(self, path: str) -> str:
+        """The path below the target of one below the source: its own, or what the nearest folder above it is given."""
+        if not self.names:
+            return path
+        head, tail = path, ""
+        while head and head not in self.names:
+            head, _, name = head.rpartition("/")
+            tail = f"/{name}{tail}"
+        return self.names[head] + tail if head else path
+
+    def find_refusal(self, path: str) -> Problem | None:
+        """Why an entry may not go there; None when it may. Of a list each entry is judged by itself."""
+        refusal = self.target.find_refusal(self._map(path))
+        if refusal is not None or not self.listed or self.access is None:
+            return refusal
+        try:
+            self.access.child(path).require_export(self.is_move)
+        except Problem as problem:
+            return problem
+        return None
 
 
 async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     """The ends of a transfer; Denied and its like when its owner may not use them."""
-    spec = run.spec
-    caller = await authorization.authorize_caller(run.task, RIGHTS[run.task.kind])
+    spec, is_move = run.spec, run.task.kind == "move"
+    right = Right.RENAME if spec.is_rename else RIGHTS[run.task.kind]
+    caller = await authorization.authorize_caller(run.task, right)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name, spec.password)
     overwrite = spec.overwrite and target.may_replace()
     if spec.staged:
         return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.staged)), target, None, overwrite)
     source = await authorization.access_path(caller, spec.source, spec.password)
-    if caller.declared_right is Right.MOVE:
-        source.with_path(source.path.parent).require(Right.MOVE)
-    source.require_export(caller.declared_right is Right.MOVE)
+    if is_move:
+        (source if spec.names else source.parent).require(right)
+    if spec.names:
+        source.require_read()
+    else:
+        source.require_export(is_move)
     located = await source.locate()
-    if caller.declared_right is Right.MOVE and not isinstance(located.driver, Removes):
+    if is_move and not isinstance(located.driver, Removes):
         raise NotSupported
-    return TransferRoute(Endpoint(located.driver, located.path, located.mount), target, source, overwrite)
+    names = await name_lists.read_names(run.task.id, spec.names) if spec.has_targets else {}
+    end = Endpoint(located.driver, located.path, located.mount)
+    return TransferRoute(end, target, source, overwrite, is_move, spec.names > 0, names)

@@ -137,6 +137,10 @@ class TransferSpec(Spec):
     into the folder `target_dir` of the tree as `name`; "" for the folder itself.
 
     `keep_existing`: files that stand there stay and are no failure. `delete_policy`: when what is staged goes.
+
+    `names`: how many entries below `source` are meant, which a list in staging names; 0 for `source` itself. They get
+    the same paths below the target, or those that the list says (`has_targets`). `is_rename`: it is for a rename, which
+    has a right of its own.
     """
 
     old_keys = {"target": "target_dir", "leave": "keep_existing", "policy": "delete_policy"}
@@ -148,12 +152,15 @@ class TransferSpec(Spec):
     overwrite: bool
     keep_existing: bool = False
     delete_policy: str = DELETE_ON_SUCCESS
+    names: int = 0
+    has_targets: bool = False
+    is_rename: bool = False
 
 
 class TransferCursor(CopyCursor):
     """Counts of the manifests (`entry_count`, `folder_count`, `failed_count` for the next round), and how far the work
     came in them: `folders_walked` by Plan, which goes on in the next one at `next_page`, `position` by Move,
-    `folders_left` to be removed after a move.
+    `folders_left` to be removed after a move. `listed`: how far Plan came in the list of names.
 
     `round` counts the retries of what failed; `total` in bytes, as far as sizes are known. `only_entry`: the source,
     when it is a file; there are no manifests then, which could be lost after a move has removed it.
@@ -164,6 +171,7 @@ class TransferCursor(CopyCursor):
         "folders": "folder_count", "failed": "failed_count", "walked": "folders_walked", "untidied": "folders_left",
     }  # fmt: skip
     planned: bool = False
+    listed: int = 0
     only_entry: ManifestEntry | None = None
     entry_count: int = 0
     folder_count: int = 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from weakref import WeakValueDictionary
 
-from mangrove import archives, runtime
+from mangrove import archives
 from mangrove.checkpoints import pass_checkpoint
+from mangrove.deadlines import Budget
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
@@ -19,14 +19,16 @@ from mangrove.records.tasks import Task
 from mangrove.slices import in_slices
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.openings import Transfers, open_many, open_one
 from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tools import registry
-from mangrove.tree import journal, transfers, uploads
+from mangrove.tree import changes, journal, transfers, uploads
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.changes import check_source
+from mangrove.tree.items import Item
 from mangrove.tree.names import hold_name
-from mangrove.tree.transfers import Item, OnConflict
+from mangrove.tree.transfers import OnConflict
 
 MOST_TASKS = 10_000  # opened by one request
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks at a task that is waited for
@@ -47,25 +49,17 @@ async def move(
     source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
 ) -> list[Task]:
     """Move entries; the tasks for what could not be done at once."""
-    _limit_tasks(names if _are_in_two_storages(source_dir, target_dir) else ())
-    left = await transfers.move(source_dir, target_dir, names, conflict)
-    _limit_tasks(left)
-    return await _open_many(
-        "move", source_dir, (_make_opening("move", source_dir, target_dir, item, conflict) for item in left)
-    )
+    left = await transfers.move(source_dir, target_dir, names, conflict, Budget())
+    return await _make_transfers("move", "move", source_dir, target_dir, conflict).open(left)
 
 
 async def copy(
     source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
 ) -> list[Task]:
     """Copy entries; the tasks for what could not be done at once."""
-    _limit_tasks(names if _are_in_two_storages(source_dir, target_dir) else ())
-    left = await transfers.copy(source_dir, target_dir, names, conflict)
-    _limit_tasks(left)
+    left = await transfers.copy(source_dir, target_dir, names, conflict, Budget())
     word = "merge" if conflict.merge else "copy"
-    return await _open_many(
-        "copy", source_dir, (_make_opening(word, source_dir, target_dir, item, conflict) for item in left)
-    )
+    return await _make_transfers("copy", word, source_dir, target_dir, conflict).open(left)
 
 
 async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
@@ -83,9 +77,8 @@ async def copy_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Ta
 async def _open_one(
     kind: str, source: PathAccess, target: PathAccess, left: Sequence[Item], overwrite: bool
 ) -> Task | None:
-    conflict = OnConflict(overwrite=overwrite)
-    openings = (_make_opening(kind, source.parent, target.parent, item, conflict) for item in left)
-    return next(iter(await _open_many(kind, source, openings)), None) if left else None
+    transfers = _make_transfers(kind, kind, source.parent, target.parent, OnConflict(overwrite=overwrite))
+    return next(iter(await transfers.open(left)), None)
 
 
 async def wait(task: Task, seconds: float) -> bool:
@@ -101,20 +94,38 @@ async def wait(task: Task, seconds: float) -> bool:
     return True
 
 
-def _make_opening(
-    word: str, source_dir: PathAccess, target_dir: PathAccess, item: Item, conflict: OnConflict
-) -> Opening:
-    source_mount, target_mount = source_dir.find_mount()[0].path, target_dir.find_mount()[0].path
-    name = kinds.format_transfer_name(word, source_mount, item.path, target_mount, item.target.parent)
-    spec = TransferSpec(
-        source=source_mount / item.path,
-        password=source_dir.password,
-        target_dir=target_mount / item.target.parent,
-        name=item.target.name,
-        overwrite=conflict.overwrite,
-        keep_existing=conflict.merge or conflict.skip,
-    )
-    return Opening(name, spec)
+def _make_transfers(
+    kind: str, word: str, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict
+) -> Transfers:
+    return Transfers(kind, word, source_dir, target_dir, conflict.overwrite, conflict.merge or conflict.skip)
+
+
+async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
+    """Give an entry another name; the task for what could not be done at once."""
+    return await _open_renames(access.parent, await changes.rename(access, name, overwrite, Budget()))
+
+
+async def rename_all(folder: PathAccess, wanted: Mapping[str, str]) -> list[Task]:
+    """Give entries of a folder other names; the tasks for what could not be done at once."""
+    return await _open_renames(folder, await changes.rename_all(folder, wanted, budget=Budget()))
+
+
+async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
+    """Rename what matches a pattern; the tasks for what could not be done at once."""
+    return await _open_renames(folder, await changes.rename_by_pattern(folder, pattern, template, Budget()))
+
+
+async def _open_renames(folder: PathAccess, left: Sequence[Item]) -> list[Task]:
+    overwrite = any(item.overwrite for item in left)
+    return await Transfers("move", "move", folder, folder, overwrite, is_rename=True).open(left)
+
+
+async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
+    """Move every file of a tree into one folder; how many are moved, and the tasks for those that could not be moved
+    at once."""
+    outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
+    conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
+    return outcome.done, await _make_transfers("move", "move", source_dir, target_dir, conflict).open(outcome.left)
 
 
 async def decompress(
@@ -152,31 +163,7 @@ async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options:
         name=archives.base_name(archive.path.name) if options.into_new_dir else "",
         overwrite=options.overwrite,
     )
-    return await _open("decompress", archive, Opening(name, spec))
-
-
-async def _open(kind: str, access: PathAccess, opening: Opening) -> Task:
-    return await asyncio.to_thread(queue.open, kind, access.caller.user, opening)
-
-
-class OpeningLocks:
-    """Of one owner, one request at a time opens tasks: however many ask for ten thousand each, the threads are left to
-    others."""
-
-    def __init__(self) -> None:
-        self._by_owner: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-
-    def get(self, owner: int) -> asyncio.Lock:
-        """Whoever opens many tasks of this owner holds it."""
-        return self._by_owner.setdefault(owner, asyncio.Lock())
-
-
-async def _open_many(kind: str, access: PathAccess, openings: Iterable[Opening]) -> list[Task]:
-    def open_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
-        return queue.open_many(kind, access.caller.user, list(openings))
-
-    async with runtime.get(OpeningLocks).get(access.caller.user.id):
-        return await asyncio.to_thread(open_all)
+    return await open_one("decompress", archive, Opening(name, spec))
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
@@ -209,7 +196,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
         )
         for url in checked
     )  # fmt: skip
-    return await _open_many("offline_download", target, openings)
+    return await open_many("offline_download", target, openings)
 
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
@@ -247,14 +234,6 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
             await driver.put_url(located.path, url)
 
 
-def _are_in_two_storages(one: PathAccess, other: PathAccess) -> bool:
-    """Whether two folders are in different storages, so that every item takes a task."""
-    try:
-        return one.find_mount()[0].path != other.find_mount()[0].path
-    except StorageProblem:
-        return False  # there is no storage: refused later, with its own message
-
-
 def _limit_tasks(items: Sequence[object]) -> None:
     if len(items) > MOST_TASKS:
         raise BadRequest(f"{len(items)} tasks in one request, at most {MOST_TASKS} are opened")
@@ -280,7 +259,7 @@ async def upload(
     )
     name = kinds.format_upload_name(access.path.name, located.mount.path, located.path.parent)
     try:
-        return await _open("upload", access, Opening(name, spec, size, "uploading", id))
+        return await open_one("upload", access, Opening(name, spec, size, "uploading", id))
     except Problem:
         await staging.clear(id)  # no task is there to go on with it
         raise

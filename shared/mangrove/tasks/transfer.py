@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
@@ -29,13 +29,15 @@ from mangrove.tasks.batches import (
 from mangrove.tasks.endpoints import TargetListing
 from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import DELETE_POLICIES, State
+from mangrove.tasks.listed import plan_list
 from mangrove.tasks.manifest import Manifest, ManifestLost
 from mangrove.tasks.part_receipts import drop_receipts
 from mangrove.tasks.partials import OutOfTime
 from mangrove.tasks.routes import TransferRoute, find_route
 from mangrove.tasks.specs import ManifestEntry, TransferCursor
 from mangrove.tree import journal, mounts
-from mangrove.tree.mounts import select_mount
+from mangrove.tree.journal import Touched
+from mangrove.tree.mounts import Located, select_mount
 
 SAVE_SECONDS = 2.0
 
@@ -103,9 +105,18 @@ def _open_entries(run: TransferRun, round: int, count: int) -> Manifest[Manifest
 class _Plan:
     """The lists that a plan fills; `total` bytes, as far as sizes are known."""
 
+    run: TransferRun
     entries: Manifest[ManifestEntry]
     folders: Manifest[str]
     total: int
+    saved: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, run: TransferRun) -> _Plan:
+        """The lists as far as the cursor counts them."""
+        id, cursor = run.task.id, run.cursor
+        entries = manifest.open_entries(id, 0, cursor.entry_count)
+        return cls(run, entries, manifest.open_folders(id, cursor.folder_count), cursor.total)
 
     async def add(self, path: str, entry: Entry) -> None:
         """Write an entry down."""
@@ -115,47 +126,65 @@ class _Plan:
         else:
             self.total += entry.size or 0
 
+    def count(self) -> None:
+        """All that was written down so far belongs to the plan; what comes after that is written down anew after a
+        failure."""
+        cursor = self.run.cursor
+        cursor.entry_count, cursor.folder_count, cursor.total = self.entries.count, self.folders.count, self.total
+
+    async def flush(self) -> None:
+        """Store what was written down."""
+        await self.entries.flush()
+        await self.folders.flush()
+
+    async def save(self) -> None:
+        """Count, and now and then have the record know it."""
+        self.count()
+        if time.monotonic() - self.saved > SAVE_SECONDS:
+            await self.flush()
+            await self.run.save()
+            self.saved = time.monotonic()
+
 
 async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
     """Write down what is below the source of `route`, from where the cursor says; whether there is more."""
     cursor = run.cursor
-    lists = _Plan(
-        manifest.open_entries(run.task.id, 0, cursor.entry_count),
-        manifest.open_folders(run.task.id, cursor.folder_count),
-        cursor.total,
-    )
-    if not cursor.entry_count:
-        entry = await route.source.driver.stat(route.source.path)
-        if route.access is not None and route.source.path == "/":
-            raise StorageProblem("the root of a storage cannot be carried")
+    lists = _Plan.of(run)
+    if not run.spec.names and not cursor.entry_count:
+        entry = await _find_source(route)
         if not entry.is_dir:
             cursor.only_entry, cursor.entry_count, cursor.total = ManifestEntry.of("", entry), 1, entry.size or 0
             return _end_plan(run)
         await lists.add("", entry)
-        _count(cursor, lists)
+        lists.count()
     try:
+        if cursor.listed < run.spec.names and await plan_list(run, route, lists):
+            return True
         while cursor.folders_walked < lists.folders.count:
             for name in await lists.folders.read_rows(cursor.folders_walked):
                 async for next_page in _walk_folder(route, name, lists, cursor.next_page):
                     cursor.next_page = next_page
                     cursor.folders_walked += 0 if next_page else 1
-                    _count(cursor, lists)
+                    lists.count()
                     if not run.has_time():
                         return True
     finally:
-        await lists.entries.flush()
-        await lists.folders.flush()
+        await lists.flush()
     return _end_plan(run)
+
+
+async def _find_source(route: TransferRoute) -> Entry:
+    """The one entry that is to be carried."""
+    entry = await route.source.driver.stat(route.source.path)
+    if route.access is not None and route.source.path == "/":
+        raise StorageProblem("the root of a storage cannot be carried")
+    return entry
 
 
 def _end_plan(run: TransferRun) -> bool:
     run.view.total_bytes = run.cursor.total
     run.cursor.planned, run.cursor.attempt = True, run.task.attempt
     return False
-
-
-def _count(cursor: TransferCursor, lists: _Plan) -> None:
-    cursor.entry_count, cursor.folder_count, cursor.total = lists.entries.count, lists.folders.count, lists.total
 
 
 async def _walk_folder(route: TransferRoute, name: str, lists: _Plan, start: str) -> AsyncGenerator[str, None]:
@@ -249,10 +278,10 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
     if left:
         with suppress(NotFound):  # what was moved is moved on already
             await route.target.endpoint.sync()  # also folders that hold no file
-    async with journal.change_folders(*find_source_changes(route.source, True)):
-        while left:
-            start = (left - 1) - (left - 1) % manifest.CHUNK
-            rows = (await folders.read_rows(start))[: left - start]
+    while left:
+        start = (left - 1) - (left - 1) % manifest.CHUNK
+        rows = (await folders.read_rows(start))[: left - start]
+        async with journal.change_folders(*_find_tidied(route, rows)):
             for name in reversed(rows):
                 await _remove_empty(route.source.driver, (route.source / name).path)
                 pass_checkpoint("move.tidied")
@@ -262,6 +291,15 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
                     return True
     cursor.folders_left = left
     return False
+
+
+def _find_tidied(route: TransferRoute, names: Sequence[str]) -> list[Touched]:
+    """Where the removal of folders changes the source."""
+    source = route.source
+    if not route.listed or source.mount is None:
+        return find_source_changes(source, True)
+    parents = {(source / name).path.parent for name in names}
+    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
 
 
 async def _remove_empty(driver: Driver, path: TreePath) -> None:

@@ -9,18 +9,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
 
-from mangrove import runtime
-from mangrove.drivers.base import Entry, MakesDirectories, Removes, RemovesEmpty, Renames
+from mangrove import deadlines, runtime
+from mangrove.deadlines import Budget, unlimited
+from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesEmpty, Renames, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import check_existing_name, check_name
 from mangrove.patterns import InvalidPattern, Replacement
-from mangrove.problems import BadRequest, Collision, Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.problems import (
+    BadRequest,
+    Collision,
+    Exists,
+    Forbidden,
+    NotFound,
+    NotSupported,
+    OutOfTime,
+    StorageProblem,
+)
 from mangrove.slices import PatternThread, in_slices, run_in_thread
 from mangrove.tree import journal
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
 from mangrove.tree.drops import choose_path
+from mangrove.tree.folder import CachedFolder
+from mangrove.tree.items import Item
 from mangrove.tree.listing import listings
+from mangrove.tree.lookups import Lookups, look_up
 from mangrove.tree.mounts import Located
 from mangrove.tree.names import hold_name, makedirs
 
@@ -54,14 +67,15 @@ async def mkdir(access: PathAccess) -> None:
     await makedirs(located)
 
 
-async def check_source(item: PathAccess, located: Located) -> bool:
-    """Whether the item is a folder; NotFound when it is missing or hidden, Forbidden when it is or holds a mount."""
+async def check_source(item: PathAccess, located: Located, known: Lookups | None = None) -> Entry:
+    """What an item is; NotFound when it is missing or hidden, Forbidden when it is or holds a mount. `known`: what was
+    looked up of its folder."""
     if item.is_mount_or_ancestor():
         raise Forbidden
     try:
         if item.is_hidden():
             raise NotFound
-        return (await lookup(located)).is_dir
+        return await (lookup(located) if known is None else known.find(located.path.name))
     except NotFound as problem:
         raise explain_missing_source(located, problem) from None
 
@@ -90,52 +104,84 @@ async def check_missing_folders(access: PathAccess, located: Located) -> None:
         access.with_path(path.parent).require(Right.WRITE)
 
 
-async def rename(access: PathAccess, raw: str, overwrite: bool) -> None:
-    """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten."""
+async def rename(access: PathAccess, raw: str, overwrite: bool, budget: Budget | None = None) -> Sequence[Item]:
+    """Give one file or folder a new name in its folder; Collision when taken and not to be overwritten. As `rename_all`
+    it answers what a task has to do."""
     name = check_name(raw)
     access.parent.require(Right.RENAME)
     if access.path == access.base or access.path in access.table.by_path:
         raise StorageProblem("rename root folder is not allowed")
-    await rename_all(access.parent, {access.path.name: name}, overwrite)
+    return await rename_all(access.parent, {access.path.name: name}, overwrite, budget)
 
 
-async def rename_all(folder: PathAccess, wanted: Mapping[str, str], overwrite: bool = False) -> None:
-    """Rename entries of one folder, old name → new name. All are checked before the first is renamed."""
+async def rename_all(
+    folder: PathAccess, wanted: Mapping[str, str], overwrite: bool = False, budget: Budget | None = None
+) -> Sequence[Item]:
+    """Rename entries of one folder, old name → new name. All are checked before the first is renamed.
+
+    With a `budget` it answers those that need a task: the storage cannot rename them at once, or time is up. Without
+    one, NotSupported for what cannot be renamed at once.
+    """
     check_count(wanted)
     folder.require(Right.RENAME)
     async for old, new in in_slices(wanted.items()):
         check_existing_name(old)
         check_name(new)
     if not wanted:
-        return
+        return ()
     located = await locate(folder)
-    if not isinstance(located.driver, Renames):
+    driver = located.driver
+    if not isinstance(driver, Renames) and (budget is None or not _can_carry(driver)):
         raise NotSupported
     pairs = {old: new async for old, new in in_slices(wanted.items()) if old != new}
     async for old in in_slices(wanted):
         item = folder.child(old)
         if not item.is_hidden():  # else it is not found, whatever is there
             item.require_export()
-    are_folders = {old: await check_source(folder.child(old), located.child(old)) async for old in in_slices(wanted)}
+    known = await look_up(located, {*wanted, *pairs.values()})
+    entries = {old: await check_source(folder.child(old), located.child(old), known) async for old in in_slices(wanted)}
     async for new in in_slices(pairs.values()):
         folder.child(new).require_import()
-    await _check_new_names(folder, located, pairs, overwrite)
-    async for old, new in in_slices(pairs.items()):
-        source, target = located.child(old), located.child(new)
-        replaceable = overwrite and folder.may_replace(folder.child(new))
+    await _check_new_names(folder, known, pairs, overwrite)
+    items = [
+        Item(old, located.path / old, located.path / new, entries[old], overwrite and folder.may_replace(target))
+        async for old, new in in_slices(pairs.items())
+        if (target := folder.child(new))
+    ]
+    return await _rename_items(located, items, budget)
+
+
+def _can_carry(driver: Driver) -> bool:
+    """Whether a task can copy what is there and then remove it."""
+    return isinstance(driver, Writes) and isinstance(driver, Removes) and not driver.config.no_upload
+
+
+async def _rename_items(located: Located, items: Sequence[Item], budget: Budget | None) -> Sequence[Item]:
+    left: list[Item] = []
+    driver, time_left = located.driver, budget or unlimited()
+    if not isinstance(driver, Renames):
+        return items
+    async for position, item in in_slices(enumerate(items)):
+        if not time_left.covers(position, len(items)):
+            return [*left, *items[position:]]
+        source, target = located.with_path(item.path), located.with_path(item.target)
         try:
             async with (
-                journal.change(source, target, are_folders=are_folders[old]),
-                hold_name(target, source, overwrite=replaceable),
+                journal.change(source, target, are_folders=item.is_dir),
+                hold_name(target, source, overwrite=item.overwrite),
             ):
-                await located.driver.rename(source.path, target.path, overwrite=replaceable)
+                await driver.rename(source.path, target.path, overwrite=item.overwrite)
         except StorageProblem as problem:
-            if isinstance(problem, Exists) and not replaceable:
-                raise Collision(f"file [{new}] exists") from None
-            raise problem.with_prefix(f"rename [{old}]") from problem
+            if isinstance(problem, NotSupported) and budget is not None:
+                left.append(item)
+                continue
+            if isinstance(problem, Exists) and not item.overwrite:
+                raise Collision(f"file [{target.path.name}] exists") from None
+            raise problem.with_prefix(f"rename [{item.name}]") from problem
+    return left
 
 
-async def _check_new_names(folder: PathAccess, located: Located, pairs: Mapping[str, str], overwrite: bool) -> None:
+async def _check_new_names(folder: PathAccess, known: Lookups, pairs: Mapping[str, str], overwrite: bool) -> None:
     """Refuse when two entries would get one name, or a new name is taken (also by a mount), or may not be known not to
     be."""
     taken: set[str] = set()
@@ -144,12 +190,15 @@ async def _check_new_names(folder: PathAccess, located: Located, pairs: Mapping[
         if new in taken or target.is_mount_or_ancestor() or not target.may_read():
             raise Collision(f"file [{new}] exists")
         taken.add(new)
-        if not (overwrite and folder.may_replace(target)) and await exists(located.child(new)):
+        if not (overwrite and folder.may_replace(target)) and await known.has(new):
             raise Collision(f"file [{new}] exists")
 
 
-async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> None:
-    """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`)."""
+async def rename_by_pattern(
+    folder: PathAccess, pattern: str, template: str, budget: Budget | None = None
+) -> Sequence[Item]:
+    """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`). As
+    `rename_all` it answers what a task has to do."""
     folder.require(Right.RENAME)
     folder.require_read()
     if len(pattern) > LONGEST_PATTERN or len(template) > LONGEST_PATTERN:
@@ -165,8 +214,7 @@ async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> 
     passes = folder.make_visibility_filter().passes
     steps = _find_new_names(found.entries, passes, replacement)
     wanted = await run_in_thread(steps, runtime.get(PatternThread))
-    if wanted:
-        await rename_all(folder, wanted)
+    return await rename_all(folder, wanted, budget=budget) if wanted else ()
 
 
 def _find_new_names(
@@ -186,34 +234,57 @@ def _find_new_names(
     return wanted
 
 
-async def remove(folder: PathAccess, names: Sequence[str]) -> None:
-    """Remove entries of a folder with all they hold; what is not there counts as removed."""
+async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None = None) -> Sequence[str]:
+    """Remove entries of a folder with all they hold; what is not there counts as removed.
+
+    With a `budget` it answers the names that there was no time for.
+    """
     if not names:
         raise BadRequest("Empty file names")
     check_count(names)
     folder.require(Right.DELETE)
     names = [*dict.fromkeys(names)]
-    is_readable = folder.may_read()
     async for name in in_slices(names):
         check_existing_name(name)
-        item = folder.child(name)
-        if not is_readable or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
-            raise Forbidden(f"remove [{name}]: permission denied")
+        check_removal(folder, name)
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
-    async for name in in_slices(names):
+    time_left = budget or unlimited()
+    async for position, name in in_slices(enumerate(names)):
+        if not time_left.covers(position, len(names)):
+            return names[position:]
         if folder.child(name).is_hidden():
             continue
-        item_located = located.child(name)
         try:
-            is_folder = journal.has_marks() and await _is_folder(item_located)
-            async with journal.change(item_located, are_folders=is_folder):
-                await located.driver.remove(item_located.path)
-        except NotFound:
-            pass  # already gone
+            with deadlines.limit(time_left.get_seconds()):
+                await remove_entry(located.child(name))
+        except OutOfTime:
+            if budget is None:
+                raise
+            return names[position:]
         except StorageProblem as problem:
             raise problem.with_prefix(f"remove [{name}]") from problem
+    return ()
+
+
+def check_removal(folder: PathAccess, name: str) -> None:
+    """Forbidden where the caller may not remove an entry; of a hidden one nothing is told."""
+    item = folder.child(name)
+    if not folder.may_read() or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
+        raise Forbidden(f"remove [{name}]: permission denied")
+
+
+async def remove_entry(located: Located) -> None:
+    """Remove an entry with all it holds, if it is there. OutOfTime in the middle of it: the next call goes on."""
+    driver = located.driver
+    assert isinstance(driver, Removes)
+    try:
+        is_folder = journal.has_marks() and await _is_folder(located)
+        async with journal.change(located, are_folders=is_folder):
+            await driver.remove(located.path)
+    except NotFound:
+        pass  # already gone
 
 
 async def _is_folder(located: Located) -> bool:
@@ -229,20 +300,34 @@ def _may_remove(item: PathAccess) -> bool:
     return item.may_read() and not item.is_restricted_below(True)
 
 
-async def remove_empty(folder: PathAccess) -> None:
-    """Remove every sub-folder that holds no file, however deep; the folder itself stays."""
+async def remove_empty(folder: PathAccess, budget: Budget | None = None) -> bool:
+    """Remove every sub-folder that holds no file, however deep; the folder itself stays.
+
+    False when time was up before the end.
+    """
     folder.require(Right.DELETE)
     folder.require_read()
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
     try:
-        found = await listings().get(located, refresh=True)
+        with deadlines.limit((budget or unlimited()).get_seconds()):
+            found = await _list_anew(folder, located)
+            async for entry in in_slices(found.entries):
+                if entry.is_dir and not entry.is_link:
+                    await _prune(folder.child(entry.name), located.child(entry.name))
+    except OutOfTime:
+        if budget is None:
+            raise
+        return False
+    return True
+
+
+async def _list_anew(folder: PathAccess, located: Located) -> CachedFolder:
+    try:
+        return await listings().get(located, refresh=True)
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
-    async for entry in in_slices(found.entries):
-        if entry.is_dir and not entry.is_link:
-            await _prune(folder.child(entry.name), located.child(entry.name))
 
 
 async def _prune(access: PathAccess, located: Located) -> bool:
@@ -252,6 +337,7 @@ async def _prune(access: PathAccess, located: Located) -> bool:
     """
     driver = located.driver
     assert isinstance(driver, Removes)
+    deadlines.check()
     if access.is_mount_or_ancestor() or not access.may_read() or not access.may_write():
         return False
     empty, subfolders = True, []

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
+from mangrove import deadlines
+from mangrove.deadlines import Budget, unlimited
 from mangrove.drivers.base import Copies, Moves
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
@@ -22,15 +25,18 @@ from mangrove.problems import (
     NotFound,
     NotReadable,
     NotSupported,
+    OutOfTime,
     StorageProblem,
 )
 from mangrove.slices import in_slices
 from mangrove.tree import journal
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
-from mangrove.tree.changes import check_count, check_source, exists, explain_missing_source
+from mangrove.tree.changes import MOST_NAMES, check_count, check_source, exists, explain_missing_source
 from mangrove.tree.drops import choose_name
+from mangrove.tree.items import NOTHING, Item
 from mangrove.tree.listing import listings
+from mangrove.tree.lookups import Lookups, look_up
 from mangrove.tree.mounts import Located
 from mangrove.tree.names import hold_name
 
@@ -51,18 +57,6 @@ class OnConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One entry to be moved or copied: its name for messages, its paths in the source's and the target's storage, and
-    whether it may replace what is at the target."""
-
-    name: str
-    path: TreePath
-    target: TreePath
-    is_dir: bool
-    overwrite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """Checked items, and the folders they go from and to."""
 
@@ -77,14 +71,18 @@ class Plan:
 
 
 async def move(
-    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+    source_dir: PathAccess,
+    target_dir: PathAccess,
+    names: Sequence[str],
+    conflict: OnConflict,
+    budget: Budget | None = None,
 ) -> Sequence[Item]:
-    """Move entries into another folder; answers those that need a task."""
+    """Move entries into another folder; answers those that need a task, also for want of time."""
     plan = await _make_plan(source_dir, target_dir, names, conflict, Right.MOVE)
     driver = plan.source.driver
     if not plan.has_one_driver or not isinstance(driver, Moves):
         return plan.items
-    return (await _execute(plan, partial(_move, driver), "move", conflict)).left
+    return (await _execute(plan, partial(_move, driver), "move", conflict, budget)).left
 
 
 async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Sequence[Item]:
@@ -115,19 +113,32 @@ async def _plan_one(source: PathAccess, target: PathAccess, overwrite: bool, rig
 
 
 async def copy(
-    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+    source_dir: PathAccess,
+    target_dir: PathAccess,
+    names: Sequence[str],
+    conflict: OnConflict,
+    budget: Budget | None = None,
 ) -> Sequence[Item]:
-    """Copy entries into another folder; answers those that need a task."""
+    """Copy entries into another folder; answers those that need a task, also for want of time."""
     plan = await _make_plan(source_dir, target_dir, names, conflict, Right.COPY)
     driver = plan.source.driver
     if not plan.has_one_driver or not isinstance(driver, Copies):
         return plan.items
     if conflict.merge:
         missing: list[Item] = []
-        async for item in in_slices(plan.items):
-            missing += await _find_missing(plan, item, source_dir, target_dir)
+        try:
+            with deadlines.limit((budget or unlimited()).get_seconds()):
+                async for item in in_slices(plan.items):
+                    missing += await _find_missing(plan, item, source_dir, target_dir)
+                    if budget is not None and len(missing) > MOST_NAMES:
+                        return plan.items
+        except OutOfTime:
+            if budget is None:
+                raise
+            return plan.items
         plan = replace(plan, items=missing)
-    return (await _execute(plan, partial(_copy, driver, source_dir.settings.is_durable), "copy", conflict)).left
+    verb = partial(_copy, driver, source_dir.settings.is_durable)
+    return (await _execute(plan, verb, "copy", conflict, budget)).left
 
 
 Verb = Callable[[Located, Located, bool], Awaitable[None]]  # from a place to another, with or without overwriting
@@ -145,16 +156,20 @@ async def _copy(driver: Copies, durable: bool, source: Located, target: Located,
 
 @dataclass(slots=True)
 class Outcome:
-    """How many items were moved or copied, and those that the driver cannot do at once; the others were skipped."""
+    """How many items were moved or copied, and those that the driver cannot do at once, or that there was no time for;
+    the others were skipped."""
 
     done: int = 0
     left: list[Item] = field(default_factory=list)
 
 
-async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict) -> Outcome:
+async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict, budget: Budget | None = None) -> Outcome:
     """Do what the driver can do at once. A target that was taken since the look at it follows `conflict`, too."""
-    outcome = Outcome()
-    async for item in in_slices(plan.items):
+    outcome, budget = Outcome(), budget or unlimited()
+    async for position, item in in_slices(enumerate(plan.items)):
+        if not budget.covers(position, len(plan.items)):
+            outcome.left += plan.items[position:]
+            break
         source, target = plan.source.with_path(item.path), plan.source.with_path(item.target)
         touched = (source, target) if word == "move" else (target,)
         try:
@@ -197,21 +212,35 @@ async def _make_plan(
     target = await locate(target_dir, "dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts hold the same: one of them does it all
-    plan = Plan(source, target, ())
+    plan, wanted = Plan(source, target, ()), dict.fromkeys(names)
+    known = _Known(await look_up(source, wanted), await look_up(target, wanted))
     items = []
-    async for name in in_slices(dict.fromkeys(names)):
-        item = Item(name, source.path / name, target.path / (target_name or name), False)
-        checked = await _check_item(plan, item, source_dir, target_dir, conflict, right)
+    async for name in in_slices(wanted):
+        item = Item(name, source.path / name, target.path / (target_name or name), NOTHING)
+        checked = await _check_item(plan, item, source_dir, target_dir, conflict, right, known)
         if checked is not None:
             items.append(checked)
     await check_target_folder(target)
     return replace(plan, items=items)
 
 
+class _Known(NamedTuple):
+    """What was looked up of the names at both ends."""
+
+    source: Lookups
+    target: Lookups
+
+
 async def _check_item(
-    plan: Plan, item: Item, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict, right: Right
+    plan: Plan,
+    item: Item,
+    source_dir: PathAccess,
+    target_dir: PathAccess,
+    conflict: OnConflict,
+    right: Right,
+    known: _Known,
 ) -> Item | None:
-    """The item, knowing whether it is a folder; None when it is to be skipped."""
+    """The item, knowing what it is; None when it is to be skipped."""
     word = "move" if right is Right.MOVE else "copy"
     source, target = source_dir.child(item.name), target_dir.child(item.target.name)
     if not target.may_read():  # as for one that is not there, whatever is
@@ -221,14 +250,15 @@ async def _check_item(
             raise Collision(f"file [{item.target.name}] exists") from None
         target, item, conflict = target_dir.child(name), replace(item, target=plan.target.path / name), OnConflict()
     may_replace = target_dir.may_replace(target)
-    taken = await exists(plan.target.with_path(item.target)) or target.is_mount_or_ancestor()
+    taken = await known.target.has(item.target.name) or target.is_mount_or_ancestor()
     if taken and conflict.skip:
         return None
     if taken and not (conflict.merge or (conflict.overwrite and may_replace)):
         raise Collision(f"file [{item.target.name}] exists")
     if source.path == target.path:
         raise StorageProblem(f"{word} in place")
-    is_dir = await check_source(source, plan.source.with_path(item.path))
+    entry = await check_source(source, plan.source.with_path(item.path), known.source)
+    is_dir = entry.is_dir
     if taken and conflict.merge and not is_dir:
         return None
     refuse_inside_itself(source.path, target_dir.path)
@@ -238,7 +268,7 @@ async def _check_item(
         source.require_export(right is Right.MOVE)
         _check_hide_rules(source, target, is_dir)
     replaceable = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
-    return replace(item, is_dir=is_dir, overwrite=replaceable)
+    return replace(item, entry=entry, overwrite=replaceable)
 
 
 def _check_hide_rules(source: PathAccess, target: PathAccess, is_dir: bool) -> None:
@@ -277,6 +307,7 @@ async def _find_missing(plan: Plan, item: Item, source_dir: PathAccess, target_d
         source.require_export(changes=False)
         _check_hide_rules(source, target, item.is_dir)
         return [item]
+    deadlines.check()
     if not target.may_write():
         raise Denied
     missing: list[Item] = []
@@ -285,17 +316,20 @@ async def _find_missing(plan: Plan, item: Item, source_dir: PathAccess, target_d
         async for entry in in_slices(batch):
             if not visibility.passes(entry) or not source.child(entry.name).may_read():
                 continue
-            child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry.is_dir)
+            child = Item(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
             is_folder = entry.is_dir and not entry.is_link
             if is_folder or not await exists(plan.source.with_path(child.target)):
                 missing += await _find_missing(plan, child, source_dir, target_dir)
     return missing
 
 
-async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> int:
-    """Move every file of a tree into one folder; answers how many. `policy`: cancel, skip or overwrite.
+async def move_files(
+    source_dir: PathAccess, target_dir: PathAccess, policy: str, budget: Budget | None = None
+) -> Outcome:
+    """Move every file of a tree into one folder. `policy`: cancel, skip or overwrite.
 
-    With `cancel` a taken name, or two files of one name, refuse everything before the first is moved.
+    With `cancel` a taken name, or two files of one name, refuse everything before the first is moved. With a `budget`
+    the outcome has what is left for a task, without one NotSupported says that it takes one.
     """
     if policy not in ("cancel", "skip", "overwrite"):
         raise BadRequest("conflict_policy must be cancel, skip or overwrite")
@@ -313,12 +347,11 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
     except StorageProblem as problem:
         raise explain_folder_failure(target_dir, problem) from problem
     chosen = await _resolve_conflicts(items, taken, policy, target_dir)
-    outcome = await _execute(
-        Plan(source, target, chosen), partial(_move, driver), "move", OnConflict(skip=policy == "skip")
-    )
-    if outcome.left:
+    conflict = OnConflict(skip=policy == "skip")
+    outcome = await _execute(Plan(source, target, chosen), partial(_move, driver), "move", conflict, budget)
+    if outcome.left and budget is None:
         raise NotSupported
-    return outcome.done
+    return outcome
 
 
 async def _resolve_conflicts(items: Sequence[Item], taken: set[str], policy: str, target_dir: PathAccess) -> list[Item]:
@@ -354,7 +387,7 @@ async def _walk_files(access: PathAccess, located: Located, target: TreePath) ->
             if entry.is_dir:
                 folders += [] if entry.is_link else [entry.name]
             else:
-                yield Item(entry.name, located.path / entry.name, target / entry.name, False)
+                yield Item(entry.name, located.path / entry.name, target / entry.name, entry)
     async for name in in_slices(folders):
         below = access.child(name)
         if not below.is_mount_or_ancestor() and below.may_read():

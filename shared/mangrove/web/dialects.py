@@ -62,7 +62,14 @@ def format_transfer(verb: Literal["Move", "Copy"], tasks: Sequence[Task], dialec
         return None
     if not tasks:
         return {"message": f"{verb} operations completed immediately"}
-    message = f"Successfully created {len(tasks)} {verb.lower()} task(s)"
+    return format_left(tasks, dialect)
+
+
+def format_left(tasks: Sequence[Task], dialect: Dialect) -> dict[str, Any] | None:
+    """What a verb answers that is usually done at once: nothing, but for the tasks that go on with what it left."""
+    if dialect is not Dialect.OPENLIST or not tasks:
+        return None
+    message = f"Successfully created {len(tasks)} {tasks[0].kind} task(s)"
     return {"message": message, "tasks": [one.view.to_wire() for one in tasks]}
 
 
@@ -86,11 +93,12 @@ def format_created_task(task: Task, dialect: Dialect) -> dict[str, Any]:
     return shown | {"progress": int(task.view.progress)}
 
 
-def format_recursive_move(count: int, dialect: Dialect) -> str:
+def format_recursive_move(count: int, tasks: Sequence[Task], dialect: Dialect) -> str:
     """The message of a recursive move; the document knows but one message of success."""
     if dialect is not Dialect.OPENLIST:
         return "success"
-    return f"Successfully moved {count} {'file' if count == 1 else 'files'}"
+    moved = f"Successfully moved {count} {'file' if count == 1 else 'files'}"
+    return f"{moved}, tasks move the others" if tasks else moved
 
 
 def format_user(user: User) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def test_too_many_names_are_refused_before_anything_is_done(task_env: TaskEnv) -
     source.put("f0", b"f")
     names = [f"f{number}" for number in range(submit.MOST_TASKS + 1)]
     for verb in ("copy", "move"):
-        with pytest.raises(BadRequest, match="10001 tasks in one request, at most 10000 are opened"):
+        with pytest.raises(BadRequest, match="10001 names in one request, at most 10000 are taken"):
             task_env.transfer(verb, source.mount, target.mount, *names)
     assert (task_env.started, target.files(), source.files()) == ([], {}, {"f0": b"f"})
     assert list(task_lists.list_rows("copy", False)) == []

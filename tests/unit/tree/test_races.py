@@ -134,7 +134,7 @@ def test_what_is_put_at_a_name_that_is_being_renamed_is_there_afterwards() -> No
             driver = CheckingDriver("/to")
             await store(driver, "/to/x", b"old")
             renamed = changes.rename(builders.access(driver, "/to/x", Right.RENAME), "y", False)
-            assert await run_together(renamed, put(driver, "put", overwrite=True)) == [None, None]
+            assert await run_together(renamed, put(driver, "put", overwrite=True)) == [[], None]
             assert b"put" in (driver.files.get(TreePath("/to/x")), driver.files.get(TreePath("/to/y")))
 
     asyncio.run(race())

@@ -21,8 +21,9 @@ from mangrove.problems import (
     StorageProblem,
 )
 from mangrove.tree import transfers
+from mangrove.tree.items import Item
 from mangrove.tree.mounts import Located
-from mangrove.tree.transfers import Item, OnConflict
+from mangrove.tree.transfers import OnConflict
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
 FILES = {"from/a", "from/b", "from/d/x", "from/d/e/y", "to/other"}
@@ -40,7 +41,7 @@ def copy(tree: TreeEnv, source: str, target: str, *names: str, **conflict: bool)
 
 def move_files(tree: TreeEnv, source: str, target: str, policy: str = "cancel") -> int:
     ends = tree.access(source, Right.MOVE), tree.access(target, Right.MOVE)
-    return tree.run(transfers.move_files(*ends, policy))
+    return tree.run(transfers.move_files(*ends, policy)).done
 
 
 def list_names(tree: TreeEnv, path: str) -> list[str]:

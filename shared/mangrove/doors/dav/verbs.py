@@ -165,9 +165,8 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
     held = await require_unlocked(visit.conditions, source, is_deep=True)
     await require_unlocked(visit.conditions, source.parent)
     target, is_new = await _prepare(visit, transfer, source, entry)
-    task = None
     if is_same_folder:
-        await changes.rename(source, target.path.name, transfer.overwrite)
+        task = next(iter(await submit.rename(source, target.path.name, transfer.overwrite)), None)
     else:
         task = await submit.move_to(source, target, transfer.overwrite)
     is_done = await _wait(task, transfer.seconds)

@@ -147,10 +147,10 @@ class S3(Driver):
         """Whether any key lies below a folder."""
         return bool((await self._list_below(path, 1)).get("Contents"))
 
-    async def _list_below(self, path: TreePath, most: int = AT_ONCE) -> Any:
+    async def _list_below(self, path: TreePath, most: int = 0) -> Any:
         """The first objects of a folder, however deep, by the call that the option names."""
         operation = "list_objects_v2" if self.options.list_object_version == "v2" else "list_objects"
-        return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most)
+        return await self.call(operation, Prefix=self._prefix(path), MaxKeys=most or AT_ONCE)
 
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
