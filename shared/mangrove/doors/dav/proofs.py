@@ -2,7 +2,8 @@
 
 What is kept is a keyed hash, under a key of this process, of the source, the name and the password. A session counts as
 long as it would at any other door: until the account is disabled, gets another password or right, or the application
-password is removed.
+password is removed. A refusal ends what is believed of that name and place: while they are locked out, the right
+password is as wrong as any other, or guessing would go on past the lock-out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mangrove.doors.sessions import Door, Session, sign_in_with_password
 from mangrove.identity.rights import ADMIN, Right
 from mangrove.problems import Problem, SecondFactorRequired, Unauthorized
 from mangrove.site import snapshot, users
+from mangrove.sources import find_source
 from mangrove.telemetry import log_event
 
 WEBDAV = Door("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
@@ -58,6 +60,13 @@ class Proofs:
         if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
 
+    def forget(self, username: str, source: str) -> None:
+        """Believe no credentials of that name and place any more."""
+        place = find_source(source)
+        for digest, (session, _) in list(self._sessions.items()):
+            if session.username == username and find_source(session.source) == place:
+                del self._sessions[digest]
+
 
 async def sign_in(credentials: Credentials, source: str) -> Session:
     """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, Denied."""
@@ -76,6 +85,7 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
                 await asyncio.to_thread(session.credential.note_use)
         return session
     except Problem as problem:
+        runtime.get(Proofs).forget(credentials.username, source)
         reason = type(problem).__name__
         log_event("sign-in refused", door=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
         if isinstance(problem, SecondFactorRequired):

@@ -71,6 +71,16 @@ def test_wrong_passwords_lock_the_account_for_all_doors(service: Service, people
     assert login.json()["code"] == 429
 
 
+def test_who_is_believed_is_locked_out_too_so_that_nobody_beside_them_guesses_on(
+    service: Service, people: People
+) -> None:
+    person = people.new(EVERYTHING)
+    dav, wrong = Dav(service, person), make_basic(person.name, "wrong")
+    assert dav.status("PROPFIND", "/", **PROPFIND) == 207
+    assert [dav.status("PROPFIND", "/", authorization=wrong, **PROPFIND) for _ in range(6)][-1] == 429
+    assert dav.status("PROPFIND", "/", **PROPFIND) == 429
+
+
 def test_a_second_factor_has_no_place_in_basic_but_an_application_password_does(
     service: Service, people: People
 ) -> None:
