@@ -51,13 +51,19 @@ def _parse_access_log(text: str) -> str:
     return text
 
 
+def _parse_switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError(f'"{text[:40]}" is neither on nor off')
+    return text == "on"
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
     `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
     connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
     None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: whether this is one of the
-    cloud, whose disk is gone with it."""
+    cloud, whose disk is gone with it; `tracing`: whether its calls of AWS are traced by X-Ray."""
 
     tables: str = _variable("MANGROVE_TABLES", "mangrove")
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
@@ -70,6 +76,7 @@ class Config:
     page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
     access_log: str = _variable("MANGROVE_ACCESS_LOG", "all", _parse_access_log)
     is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
+    tracing: bool = _variable("MANGROVE_TRACING", "off", _parse_switch)
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 
     @property

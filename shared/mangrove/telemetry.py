@@ -91,10 +91,20 @@ def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
         if context is None:  # on one machine
             return handler(event, context)
         about = {"function": context.function_name, "request_id": context.aws_request_id}
+        run = _trace(handler) if config().tracing else handler
         with log.append_context_keys(**about, correlation_id=_find_request_id(event)):
-            return handler(event, context)
+            return run(event, context)
 
     return named
+
+
+def _trace(handler: Handler[Event, Result]) -> Handler[Event, Result]:
+    """The handler, whose calls of AWS are shown by X-Ray; what it answers is not."""
+    from aws_lambda_powertools import Tracer
+
+    tracer = Tracer(patch_modules=("botocore",))
+    traced: Handler[Event, Result] = tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
+    return traced
 
 
 def _find_request_id(event: Any) -> str | None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 
@@ -16,6 +23,7 @@ import pytest
 from mangrove import runtime, telemetry
 from mangrove.config import Config, config
 from mangrove.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, Readable, emit, log, name_invocation
+from tests.servers import make_client
 
 
 def line(message: str, **facts: object) -> str:
@@ -73,3 +81,44 @@ def test_lines_of_a_function_name_its_invocation() -> None:
     assert (keys["function"], keys["request_id"], keys["correlation_id"]) == ("files", "one", "of the API")
     assert named({"tid": "x"}, context)["correlation_id"] is None
     assert "function" not in named({}, None)
+
+
+TRACED = """
+from types import SimpleNamespace
+import boto3
+from mangrove.telemetry import name_invocation
+
+def handler(event, context):
+    boto3.client("s3").list_objects_v2(Bucket="a-bucket")
+    return {"body": "a secret answer"}
+
+name_invocation(handler)({}, SimpleNamespace(function_name="f", aws_request_id="r"))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_calls_of_a_traced_function_are_told_to_x_ray_and_its_answer_is_not(
+    switch: str, s3: Callable[[], str], tmp_path: Path
+) -> None:
+    make_client("s3", s3()).create_bucket(Bucket="a-bucket")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(("127.0.0.1", 0))
+        daemon.setblocking(False)
+        environment = {
+            "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}",
+            "AWS_ENDPOINT_URL": s3(),
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+            "LAMBDA_TASK_ROOT": str(tmp_path),
+            "MANGROVE_TRACING": switch,
+        }
+        subprocess.run([sys.executable, "-c", TRACED], env=os.environ | environment, check=True)
+        told = b""
+        with suppress(BlockingIOError):  # all of it was sent before the process ended
+            while True:
+                told += daemon.recv(65536)
+    assert (b"ListObjectsV2" in told, b"## handler" in told) == (switch == "on", switch == "on")
+    assert b"secret answer" not in told
