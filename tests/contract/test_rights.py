@@ -94,6 +94,18 @@ def test_a_function_uses_every_right_that_is_its_own(cloud: lambdas.Cloud, name:
     assert idle == set()
 
 
+@pytest.mark.parametrize("name", [name for name, one in FUNCTIONS.items() if {"Ref": "ReadUsers"} in one["Policies"]])
+def test_who_may_read_users_asks_who_somebody_is(cloud: lambdas.Cloud, name: str) -> None:
+    users = read_managed(name, cloud.refs) - read_managed("SiteFunction", cloud.refs)
+    assert any(covers(right, need) for right in users for need in cloud.get_function(name).used)
+
+
+def test_what_everybody_may_call_reads_no_users(cloud: lambdas.Cloud) -> None:
+    rights = read_inline("SiteFunction", cloud.refs) | read_managed("SiteFunction", cloud.refs)
+    private = {cloud.refs[table] for table in ("Users", "Names", "Sessions", "SshKeys", "Tasks", "Uploads")}
+    assert not {place for _, place in rights if place.partition("/")[0] in private}
+
+
 def test_every_right_that_all_functions_have_is_used_by_several(cloud: lambdas.Cloud) -> None:
     for right in {right for name in FUNCTIONS for right in read_managed(name, cloud.refs)}:
         assert sum(any(covers(right, need) for need in cloud.get_function(name).used) for name in FUNCTIONS) > 1, right
