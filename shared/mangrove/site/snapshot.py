@@ -8,6 +8,8 @@ is read anew, and what did not change is the same object in the next snapshot.
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,6 +25,9 @@ from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.site.users import KnownUsers
 from mangrove.site.values import Settings
+from mangrove.telemetry import log_warning
+
+EARLY_SECONDS = 3.0  # of the ten that setting a function up may take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +69,15 @@ class SnapshotStore:
         """Read everything anew."""
         with self._loading:
             return self._load()
+
+    def load_early(self) -> None:
+        """Read everything, if that is possible."""
+        try:
+            self.load()
+        except Problem as problem:
+            log_warning("the configuration is read with the first request", reason=problem.message)
+        if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
+            self._compared = -math.inf  # this memory may go on much later
 
     def _load(self) -> Snapshot:
         return self._keep(_read_all)
@@ -165,6 +179,15 @@ async def fresh() -> Snapshot:
 def latest() -> Snapshot:
     """What `fresh` returns, for code that runs in a thread."""
     return runtime.get(SnapshotStore).get_latest()
+
+
+def load_early() -> None:
+    """Read the configuration while a function is set up, when it has more CPU and nobody waits: its first request finds
+    it. A failure is for that request, which tries again and can tell somebody; so is an engine that takes longer."""
+    if config().is_function:
+        reading = threading.Thread(target=runtime.get(SnapshotStore).load_early, daemon=True)
+        reading.start()
+        reading.join(EARLY_SECONDS)
 
 
 def refresh() -> Snapshot:

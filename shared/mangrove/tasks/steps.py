@@ -261,6 +261,7 @@ def make_worker(
 
     `slice`: how many seconds it works on one machine before it lets other tasks run.
     """
+    snapshot.load_early()
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         id = read_task_id(event)

@@ -25,6 +25,7 @@ from mangrove.access_log import AccessLog
 from mangrove.config import config
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, OutOfTime, Problem
+from mangrove.site import snapshot
 from mangrove.site.masking import mask_private
 from mangrove.telemetry import (
     BYTES_RECEIVED,
@@ -202,6 +203,7 @@ def make_lambda_handler(app: Starlette) -> Callable[[Any, Any], Any]:
 
     The adapter is made for each event: it keeps nothing, and it touches the event loop, which an import must not.
     """
+    snapshot.load_early()
 
     def handler(event: Any, context: Any) -> Any:
         try:

@@ -11,8 +11,8 @@ import pytest
 
 from mangrove import runtime
 from mangrove.config import Config
-from mangrove.problems import Problem
-from mangrove.records import metas, settings, storages, users
+from mangrove.problems import Problem, RecordsUnavailable
+from mangrove.records import configuration, metas, settings, storages, users
 from mangrove.records.base import Connections, count_calls
 from mangrove.records.configuration import MOST_NOTES
 from mangrove.records.crypto import Keyring
@@ -173,3 +173,38 @@ def test_writes_at_once_are_all_seen() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(write, range(24)))
     assert len(snapshot.latest().metas) == 24
+
+
+def be_function() -> None:
+    runtime.put(Config, replace(Config(), is_function=True, snapshot_seconds=3600.0))
+
+
+def test_a_function_reads_it_while_it_is_set_up_and_a_machine_does_not() -> None:
+    snapshot.load_early()
+    assert not snapshot.is_loaded()
+    be_function()
+    snapshot.load_early()
+    calls = count_calls()
+    assert asyncio.run(snapshot.fresh()) is snapshot.current()
+    assert count_calls() == calls
+
+
+def test_a_memory_that_goes_on_later_is_compared_before_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    be_function()
+    snapshot.load_early()
+    calls = count_calls()
+    asyncio.run(snapshot.fresh())
+    assert count_calls() == calls + 1
+
+
+def test_what_cannot_be_read_yet_is_read_with_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise RecordsUnavailable
+
+    be_function()
+    with monkeypatch.context() as broken:
+        broken.setattr(configuration, "get_version", fail)
+        snapshot.load_early()
+    assert not snapshot.is_loaded()
+    assert snapshot.latest() is snapshot.current()
