@@ -45,7 +45,7 @@ class Attacker:
         self.name = f"{scene.id}-dav"
         scene.make_user("dav", scene.base, int(EVERYTHING | DOOR))
         self.root = f"{scene.service.address}/dav"
-        self._connection = http.client.HTTPConnection(urlsplit(scene.service.address).netloc, timeout=60)
+        self.connection = http.client.HTTPConnection(urlsplit(scene.service.address).netloc, timeout=60)
 
     def send(self, verb: str, path: str) -> tuple[int, bytes]:
         """The answer to a verb at an address, or to one whose Destination that is."""
@@ -54,14 +54,16 @@ class Attacker:
         if verb.endswith(" to"):
             sent, path = {"destination": self.root + path, "overwrite": "T"}, "/f.txt"
         sent["authorization"] = make_basic(self.name, PASSWORD)
-        self._connection.request(method, "/dav" + path, body, sent)
-        answer = self._connection.getresponse()
+        self.connection.request(method, "/dav" + path, body, sent)
+        answer = self.connection.getresponse()
         return answer.status, answer.read() + str(answer.headers).encode()
 
 
 @pytest.fixture(scope="module")
-def attacker(scene: Scene) -> Attacker:
-    return Attacker(scene)
+def attacker(scene: Scene) -> Iterator[Attacker]:
+    attacker = Attacker(scene)
+    yield attacker
+    attacker.connection.close()
 
 
 def list_addresses(texts: Sequence[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 import stat
 import time
@@ -98,6 +99,12 @@ def _make_attrs(entry: Entry) -> SFTPAttrs:
     )  # fmt: skip
 
 
+def _describe(file: WrittenFile) -> SFTPAttrs:
+    """What a client sees of a file that it is writing."""
+    modified = time.time() if file.modified is None else file.modified
+    return _make_attrs(Entry("", file.size, modified, False))
+
+
 class TreeServer(SFTPServer):
     """One client's view of the tree. `folder`: where temporary files go, None for the system's place."""
 
@@ -107,9 +114,14 @@ class TreeServer(SFTPServer):
         self.is_ending = False  # what is open now is not closed by the client any more
         self._folder = folder
         self._open: set[OpenedFile | WrittenFile] = set()
+        self._finishing: dict[WrittenFile, asyncio.Event] = {}
 
     async def _at(self, path: bytes, right: Right = Right.READ) -> PathAccess:
-        return await accesses.at(await self.session.make_caller(right), _decode(path))
+        access = await accesses.at(await self.session.make_caller(right), _decode(path))
+        for file, end in list(self._finishing.items()):  # a client need not wait for the answer to its `close`
+            if access.path in (file.path, file.path.parent):
+                await end.wait()
+        return access
 
     @_logged("")
     async def realpath(self, path: bytes) -> bytes:
@@ -117,19 +129,28 @@ class TreeServer(SFTPServer):
 
     @_logged("STAT")
     async def stat(self, path: bytes) -> SFTPAttrs:
-        return _make_attrs(await entries.stat(await self._at(path)))
+        return await self._stat(path)
 
     @_logged("LSTAT")
     async def lstat(self, path: bytes) -> SFTPAttrs:
-        return _make_attrs(await entries.stat(await self._at(path)))
+        return await self._stat(path)
+
+    async def _stat(self, path: bytes) -> SFTPAttrs:
+        """What is there; a session sees the files that it is writing, as sshfs takes for granted."""
+        access = await self._at(path)
+        written = self._find_written(access)
+        return _make_attrs(await entries.stat(access)) if written is None else _describe(written)
+
+    def _find_written(self, access: PathAccess) -> WrittenFile | None:
+        files = (file for file in self._open if isinstance(file, WrittenFile) and file.path == access.path)
+        return next(files, None) if access.may_read() else None
 
     @_logged("")
     async def fstat(self, file_obj: object) -> SFTPAttrs:
         if isinstance(file_obj, OpenedFile):
             return _make_attrs(file_obj.entry)
         assert isinstance(file_obj, WrittenFile)
-        modified = time.time() if file_obj.modified is None else file_obj.modified
-        return _make_attrs(Entry("", file_obj.size, modified, False))
+        return _describe(file_obj)
 
     async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
         listing = entries.iterate(await self._open_folder(path))
@@ -221,7 +242,12 @@ class TreeServer(SFTPServer):
             except Problem:
                 await file_obj.discard()
                 raise
-            await file_obj.finish()
+            end = self._finishing[file_obj] = asyncio.Event()
+            try:
+                await file_obj.finish()
+            finally:
+                del self._finishing[file_obj]
+                end.set()
 
     @_logged("")
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
@@ -238,11 +264,21 @@ class TreeServer(SFTPServer):
     @_logged("SETSTAT")
     async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
         if attrs.size is not None:
-            raise NotSupported("the size of a file is changed while it is open")
-        if attrs.mtime is not None:
+            await self._resize(path, attrs.size, attrs.mtime)
+        elif attrs.mtime is not None:
             await posix.set_modified(await self._at(path, Right.WRITE), attrs.mtime)
         else:
             await entries.stat(await self._at(path, Right.WRITE))  # owners and modes are nobody's here
+
+    async def _resize(self, path: bytes, size: int, modified: float | None) -> None:
+        """Cut a file that is there, or fill it up with zeros: it is replaced by one of that size."""
+        file = await self._open_to_write(path, FXF_WRITE)
+        try:
+            file.modified = modified
+            await file.truncate(size)
+            await file.finish()
+        finally:
+            await file.discard()
 
     @_logged("SETSTAT")
     async def lsetstat(self, path: bytes, attrs: SFTPAttrs) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Entry, Upload
+from mangrove.paths import TreePath
 from mangrove.problems import BadRequest, NotSupported, StorageProblem, TooLarge
 from mangrove.tree import uploads
 from mangrove.tree.access import PathAccess
@@ -158,6 +159,11 @@ class WrittenFile:
         self._spool = spool
         self._sending: _Sending | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> TreePath:
+        """Where it will be."""
+        return self._access.path
 
     @property
     def size(self) -> int:
