@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from mangrove.tree import encoders, links, objects
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.columns import Columns, Selection, make_columns
 from mangrove.tree.folder import CachedFolder, View, encode_in_thread
-from mangrove.tree.listing import LARGEST_SORTED, explain_list_failure, listings
+from mangrove.tree.listing import LARGEST_SORTED, collect_entries, explain_list_failure, listings
 from mangrove.tree.mount_folders import MountFolders, get_mount_details, make_mount_entry, place_folders
 from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.objects import Rows, encode_rows, join_rows
@@ -172,15 +172,6 @@ async def _open_folder(
             return await listings().open(located, in_pages=in_pages, refresh=refresh), located
         most = None if config().on_one_machine else LARGEST_SORTED  # more never pass a function
         return await listings().get(located, refresh=refresh, most=most), located
-
-    return await _ask_storage(access, has_virtual, read)
-
-
-async def read_folder(access: PathAccess, has_virtual: bool) -> tuple[CachedFolder, Located] | None:
-    """The storage's whole listing; None where only virtual folders answer."""
-
-    async def read(located: Located) -> tuple[CachedFolder, Located]:
-        return await listings().get(located), located
 
     return await _ask_storage(access, has_virtual, read)
 
@@ -337,18 +328,39 @@ async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base:
 
 
 async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
-    """The sub-folders, as `{name, modified}`."""
+    """The sub-folders, as `{name, modified}`. A folder that its storage lists in pages is read so: its files are many,
+    and nobody keeps them."""
     access.require_read()
     virtual = access.find_virtual_folders()
-    found = await read_folder(access, bool(virtual))
-    if found is not None:
-        virtual = exclude_names(virtual, found[0])
+    passes = access.make_visibility_filter().passes
+
+    async def read(located: Located) -> Selection:
+        folder = await listings().open(located, in_pages=True)
+        if isinstance(folder, CachedFolder):
+            _exclude(virtual, [name for name in virtual if folder.find(name) is not None])
+            return await run_in_slices(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
+        columns = await collect_entries(_select_folders(located, virtual, passes))
+        return Selection(columns, range(len(columns)))
+
+    found = await _ask_storage(access, bool(virtual), read)
     last = encode_rows({"name": name, "modified": mount.storage.modified} for name, mount in virtual.items())
     if found is None:
         return join_rows(last)
-    passes = access.make_visibility_filter().passes
-    subfolders = await run_in_slices(found[0].entries.select(lambda entry: entry.is_dir and passes(entry)))
-    return await get_content(View(subfolders, _encode_subfolders), (0, len(subfolders)), last)
+    return await get_content(View(found, _encode_subfolders), (0, len(found)), last)
+
+
+def _exclude(virtual: dict[str, Mount], names: Iterable[str]) -> None:
+    """Drop the virtual folders whose names the storage's own listing has."""
+    for name in names:
+        virtual.pop(name, None)
+
+
+async def _select_folders(
+    located: Located, virtual: dict[str, Mount], passes: Callable[[Entry], bool]
+) -> AsyncIterator[Sequence[Entry]]:
+    async for batch in located.driver.list(located.path):
+        _exclude(virtual, (entry.name for entry in batch))
+        yield [entry for entry in batch if entry.is_dir and passes(entry)]
 
 
 def _encode_subfolders(entries: Sequence[Entry]) -> bytes:

@@ -22,7 +22,6 @@ from mangrove.problems import (
     Forbidden,
     NotFound,
     NotSupported,
-    OutOfTime,
     StorageProblem,
 )
 from mangrove.slices import PatternThread, in_slices, run_in_thread
@@ -30,7 +29,6 @@ from mangrove.tree import journal
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.browse import explain_folder_failure
 from mangrove.tree.drops import choose_path
-from mangrove.tree.folder import CachedFolder
 from mangrove.tree.items import Item
 from mangrove.tree.listing import listings
 from mangrove.tree.lookups import Lookups, look_up
@@ -234,11 +232,9 @@ def _find_new_names(
     return wanted
 
 
-async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None = None) -> Sequence[str]:
-    """Remove entries of a folder with all they hold; what is not there counts as removed.
-
-    With a `budget` it answers the names that there was no time for.
-    """
+async def remove(folder: PathAccess, names: Sequence[str]) -> None:
+    """Remove entries of a folder with all they hold; what is not there counts as removed. OutOfTime where a request has
+    a limit: what is removed by then is, and the next request goes on."""
     if not names:
         raise BadRequest("Empty file names")
     check_count(names)
@@ -246,37 +242,28 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None
     names = [*dict.fromkeys(names)]
     async for name in in_slices(names):
         check_existing_name(name)
-        check_removal(folder, name)
+        _check_removal(folder, name)
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
-    time_left = budget or unlimited()
-    async for position, name in in_slices(enumerate(names)):
-        if not time_left.covers(position, len(names)):
-            return names[position:]
+    async for name in in_slices(names):
+        deadlines.check()
         if folder.child(name).is_hidden():
             continue
         try:
-            with deadlines.limit(time_left.get_seconds()):
-                await remove_entry(located.child(name))
-        except OutOfTime:
-            if budget is None:
-                raise
-            return names[position:]
+            await _remove_entry(located.child(name))
         except StorageProblem as problem:
             raise problem.with_prefix(f"remove [{name}]") from problem
-    return ()
 
 
-def check_removal(folder: PathAccess, name: str) -> None:
+def _check_removal(folder: PathAccess, name: str) -> None:
     """Forbidden where the caller may not remove an entry; of a hidden one nothing is told."""
     item = folder.child(name)
     if not folder.may_read() or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
         raise Forbidden(f"remove [{name}]: permission denied")
 
 
-async def remove_entry(located: Located) -> None:
-    """Remove an entry with all it holds, if it is there. OutOfTime in the middle of it: the next call goes on."""
+async def _remove_entry(located: Located) -> None:
     driver = located.driver
     assert isinstance(driver, Removes)
     try:
@@ -300,34 +287,20 @@ def _may_remove(item: PathAccess) -> bool:
     return item.may_read() and not item.is_restricted_below(True)
 
 
-async def remove_empty(folder: PathAccess, budget: Budget | None = None) -> bool:
-    """Remove every sub-folder that holds no file, however deep; the folder itself stays.
-
-    False when time was up before the end.
-    """
+async def remove_empty(folder: PathAccess) -> None:
+    """Remove every sub-folder that holds no file, however deep; the folder itself stays. OutOfTime as for `remove`."""
     folder.require(Right.DELETE)
     folder.require_read()
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
     try:
-        with deadlines.limit((budget or unlimited()).get_seconds()):
-            found = await _list_anew(folder, located)
-            async for entry in in_slices(found.entries):
-                if entry.is_dir and not entry.is_link:
-                    await _prune(folder.child(entry.name), located.child(entry.name))
-    except OutOfTime:
-        if budget is None:
-            raise
-        return False
-    return True
-
-
-async def _list_anew(folder: PathAccess, located: Located) -> CachedFolder:
-    try:
-        return await listings().get(located, refresh=True)
+        found = await listings().get(located, refresh=True)
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
+    async for entry in in_slices(found.entries):
+        if entry.is_dir and not entry.is_link:
+            await _prune(folder.child(entry.name), located.child(entry.name))
 
 
 async def _prune(access: PathAccess, located: Located) -> bool:

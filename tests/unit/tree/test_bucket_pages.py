@@ -19,7 +19,7 @@ from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied
 from tests.unit.tree.environment import TreeEnv
-from tests.unit.tree.test_browse import get_object, list_folder, list_names
+from tests.unit.tree.test_browse import get_object, list_folder, list_names, list_subfolders
 
 FILES = [f"{number:04}.txt" for number in range(250)]
 FOLDERS = ["0099.d", "0150.d"]
@@ -98,6 +98,17 @@ def test_a_page_costs_two_listings_at_most(tree: TreeEnv, lists: Counter) -> Non
     assert lists.take() == 1, "where its pages begin is remembered"
     assert list_names(tree, "/s3/many", Slice(5, 24)) == ALL[96:120]
     assert lists.take() == 2
+
+
+def test_sub_folders_are_found_page_by_page_and_files_beside_them_are_not_kept(tree: TreeEnv, lists: Counter) -> None:
+    tree.mount_disk("/s3/many/0150.txt/mounted")
+    tree.mount_disk("/s3/many/none/mounted")
+    assert list_subfolders(tree, "/s3/many") == [*FOLDERS, "none"]
+    assert (lists.take(), listings().weight) == (4, 0)  # the first page is asked for twice: one was enough for most
+    assert list_subfolders(tree, "/s3/few") == []
+    assert lists.take() == 1
+    assert list_subfolders(tree, "/s3/few") == []
+    assert lists.take() == 0
 
 
 def test_pages_of_the_older_call(tree: TreeEnv, filled: Bucket) -> None:

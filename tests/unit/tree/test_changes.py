@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mangrove import deadlines
 from mangrove.identity.rights import Right
 from mangrove.problems import (
     BadRequest,
@@ -17,6 +18,7 @@ from mangrove.problems import (
     Forbidden,
     NotFound,
     NotSupported,
+    OutOfTime,
     Problem,
     RelativePath,
     StorageProblem,
@@ -308,3 +310,19 @@ def test_a_listing_that_is_read_while_a_name_changes_is_not_kept(tree: TreeEnv) 
     tree_access = {"read": tree.access("/disk"), "delete": tree.access("/disk", Right.DELETE)}
     tree.run(change_while_listing())
     assert list_names(tree, "/disk") == []
+
+
+@pytest.mark.parametrize("work", [lambda folder: changes.remove(folder, ["a"]), changes.remove_empty])
+def test_without_time_nothing_more_is_removed(
+    tree: TreeEnv, work: Callable[[PathAccess], Coroutine[Any, Any, None]]
+) -> None:
+    disk = tree.mount_disk("/disk", "a", "empty/")
+    folder = tree.access("/disk", Right.DELETE)
+
+    async def remove() -> None:
+        with deadlines.limit(0):
+            await work(folder)
+
+    with pytest.raises(OutOfTime):
+        tree.run(remove())
+    assert find_files(disk) == {"a", "empty/"}

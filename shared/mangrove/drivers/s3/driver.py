@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from mangrove import deadlines
 from mangrove.concurrency import gather_bounded
 from mangrove.config import config
 from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
@@ -337,13 +338,18 @@ class S3(Driver):
         if not entry.is_dir:
             await self.call("delete_object", Key=self.get_key(path))
         else:
-            removed: Sequence[str] = []
-            while keys := [item["Key"] for item in (await self._list_below(path)).get("Contents", [])]:
-                if keys == removed:
-                    raise StorageProblem("the S3 server keeps objects that were removed")
-                await self._delete(keys)
-                removed = keys
+            await self._remove_below(path)
         await self._keep_folder(path.parent)
+
+    async def _remove_below(self, path: TreePath) -> None:
+        """Remove all objects of a folder; OutOfTime between two thousands of them."""
+        removed: Sequence[str] = []
+        while keys := [item["Key"] for item in (await self._list_below(path)).get("Contents", [])]:
+            if keys == removed:
+                raise StorageProblem("the S3 server keeps objects that were removed")
+            deadlines.check()
+            await self._delete(keys)
+            removed = keys
 
     async def remove_empty(self, path: TreePath) -> bool:
         markers = [self._prefix(path), self._prefix(path) + self._placeholder]

@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from mangrove import deadlines
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
+from mangrove.drivers.s3 import driver
 from mangrove.drivers.s3.driver import S3, S3Options
 from mangrove.problems import (
     Exists,
     Forbidden,
     NotFound,
     NotSupported,
+    OutOfTime,
     StorageProblem,
     Unreachable,
 )
@@ -136,3 +139,20 @@ def test_what_is_under_way_when_a_storage_is_stopped_goes_on_and_then_its_thread
     for thread in threads - others:
         thread.join(5)
         assert not thread.is_alive()
+
+
+def test_a_removal_ends_between_two_batches_when_time_is_up_and_the_next_one_goes_on(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(seconds: float = 0.0) -> None:
+        if len(bucket.keys()) == 3:
+            raise OutOfTime
+
+    bucket.put(*(f"d/{number}" for number in range(5)))
+    monkeypatch.setattr(driver, "AT_ONCE", 2)
+    with monkeypatch.context() as patched, pytest.raises(OutOfTime):
+        patched.setattr(deadlines, "check", end)
+        run_on_driver(bucket.options(), lambda s3: s3.remove(P("/d")))
+    assert bucket.keys() == ["d/2", "d/3", "d/4"]
+    run_on_driver(bucket.options(), lambda s3: s3.remove(P("/d")))
+    assert bucket.keys() == []
