@@ -10,10 +10,11 @@ from xml.sax.saxutils import escape
 
 from mangrove.doors.dav.bodies import DAV, Wanted, quote_attribute, split_name
 from mangrove.drivers.base import Capacity, Entry
-from mangrove.headers import format_http_date, guess_mime
+from mangrove.headers import LATEST, MimeGuesser, format_http_date, guess_mime
 from mangrove.records.locks import Lock
 from mangrove.tree.entries import format_etag
 
+KIND = DAV + "getcontenttype"
 CHECKSUMS = "{http://owncloud.org/ns}checksums"
 SUPPORTED_LOCK = (
     "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
@@ -48,10 +49,10 @@ Value = Callable[[Resource], str | None]  # what is inside the element; None: th
 
 def _format_created(resource: Resource) -> str | None:
     seconds = resource.entry.created or resource.entry.modified
-    try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else None
-    except (ValueError, OverflowError, OSError):
+    if not 0 < seconds <= LATEST:
         return None
+    year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
+    return f"{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
 
 
 def _format_modified(resource: Resource) -> str | None:
@@ -61,10 +62,6 @@ def _format_modified(resource: Resource) -> str | None:
 def _format_length(resource: Resource) -> str | None:
     entry = resource.entry
     return None if entry.is_dir or entry.size is None else str(entry.size)
-
-
-def _format_kind(resource: Resource) -> str | None:
-    return FOLDER_TYPE if resource.entry.is_dir else escape_text(guess_mime(resource.entry.name))
 
 
 def _format_validator(resource: Resource) -> str | None:
@@ -117,7 +114,7 @@ LIVE: Mapping[str, Value] = {
     DAV + "getcontentlength": _format_length,
     DAV + "getlastmodified": _format_modified,
     DAV + "creationdate": _format_created,
-    DAV + "getcontenttype": _format_kind,
+    KIND: lambda resource: FOLDER_TYPE if resource.entry.is_dir else guess_mime(resource.entry.name),
     DAV + "getetag": _format_validator,
     DAV + "supportedlock": lambda _: SUPPORTED_LOCK,
     DAV + "lockdiscovery": format_locks,
@@ -144,7 +141,9 @@ class Renderer:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        known = {**LIVE, **SPACE}
+        guesser = MimeGuesser()
+        known: dict[str, Value] = {**LIVE, **SPACE}
+        known[KIND] = lambda resource: FOLDER_TYPE if resource.entry.is_dir else guesser.guess(resource.entry.name)
         names = [*LIVE, *(name for name in wanted.names if name not in LIVE)] if wanted.is_all else wanted.names
         if wanted.is_names:
             names = [*LIVE]
