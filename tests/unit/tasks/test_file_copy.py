@@ -15,6 +15,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import Unreachable
 from mangrove.tasks import file_copy, queue
 from mangrove.tasks.kinds import State
+from mangrove.tasks.worker_loop import run_in_loop
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 
@@ -149,7 +150,7 @@ class Watch:
     def __init__(self, driver: Any) -> None:
         self.asked: list[str] = []
         self.bytes = 0
-        for client in (driver.client, driver.call.copy_client):
+        for client in (driver.client, run_in_loop(driver.call.take_copy_client())):
             client.meta.events.register("before-call.s3", self._note)
 
     def _note(self, model: Any, params: dict[str, Any], **_: Any) -> None:

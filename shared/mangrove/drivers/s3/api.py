@@ -39,7 +39,7 @@ class Api:
         self._clients: Clients | None = None
         self._keys: list[ClientKey] = []
         self.client: Any = None
-        self.copy_client: Any = None  # waits longer for an answer
+        self._copy_client: Any = None  # waits longer for an answer
         self.link_client: Any = None  # signs links
         self._upload_client: Any = None  # signs uploads
         self._taking = asyncio.Lock()
@@ -51,7 +51,6 @@ class Api:
         try:
             with translate_errors():
                 self.client = await self._take(ClientKey.of(options, endpoint))
-                self.copy_client = await self._take(ClientKey.of(options, endpoint, COPY_SECONDS))
                 self.link_client = self.client
                 if options.custom_host and options.enable_custom_host_presign:
                     self.link_client = await self._take(ClientKey.of(options, parse_endpoint(options.custom_host)))
@@ -64,6 +63,16 @@ class Api:
         client = await self.run(partial(clients.take, key))
         self._keys.append(key)
         return client
+
+    async def take_copy_client(self) -> Any:
+        """The client for what a server answers only when it has copied the last byte. Most functions copy nothing, and
+        making it takes tens of milliseconds."""
+        async with self._taking:
+            if self._copy_client is None:
+                endpoint = parse_endpoint(self._options.endpoint)
+                with translate_errors():
+                    self._copy_client = await self._take(ClientKey.of(self._options, endpoint, COPY_SECONDS))
+        return self._copy_client
 
     async def take_upload_client(self) -> Any:
         """The client that signs uploads, for the host that browsers can send to. On AWS that of the region: another one
@@ -108,7 +117,8 @@ class Api:
 
     async def __call__(self, operation: str, **arguments: Any) -> Any:
         """One operation, on the storage's bucket unless another is named."""
-        method = getattr(self.copy_client if operation in COPYING else self.client, operation)
+        client = await self.take_copy_client() if operation in COPYING else self.client
+        method = getattr(client, operation)
         work = partial(method, **{"Bucket": self.bucket, **arguments})
         for pause in CONFLICT_PAUSES:
             try:

@@ -25,13 +25,15 @@ def test_storages_of_equal_options_share_clients_until_the_last_one_stops(bucket
             await driver.start()
         assert len({id(driver.client) for driver in drivers}) == 1
         assert other.client is not drivers[0].client
+        assert len(runtime.get(Clients)) == 2, "one that waits for a copy is made by the first copy"
+        assert await other.call.take_copy_client() is await other.call.take_copy_client() is not other.client
         for driver in drivers[1:]:
             await driver.stop()
             await driver.stop()
         bucket.put("0/f")
         assert (await drivers[0].stat(P("/f"))).size == 1
         await drivers[0].stop()
-        assert len(runtime.get(Clients)) == 2  # one that waits longer
+        assert len(runtime.get(Clients)) == 2  # of the other storage
         await other.stop()
         assert not len(runtime.get(Clients))
         again = S3(bucket.options(), DriverContext())
