@@ -21,7 +21,7 @@ from mangrove.site import snapshot, throttle
 from mangrove.streams import split_chunks, stream
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.endpoints import Endpoint
-from mangrove.tasks.file_copy import MOST_PARTS, SAVE_SECONDS
+from mangrove.tasks.file_copy import MOST_PARTS, is_due
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.part_receipts import PartReceipts, drop_receipts, find_receipts
 from mangrove.tasks.partials import drop_partial, is_torn
@@ -238,13 +238,11 @@ async def _store(
             pass_checkpoint("download.part")
             await receipts.add(len(receipts), storing.result())
             partial.size += len(piece)
-            run.show_progress(partial.size)
+            if is_due(saved):
+                await _save(run, partial, receipts)
+                saved = time.monotonic()
             _limit_size(partial.size, most)
             is_over = not await _wait_in_slice(run, fetching, answer)
-            if is_over or time.monotonic() - saved > SAVE_SECONDS:
-                await receipts.save()
-                await run.save()
-                saved = time.monotonic()
         except BaseException:
             fetching.cancel()
             await asyncio.wait([storing, fetching])  # a part that arrives after all are dropped would stay for ever
@@ -253,11 +251,18 @@ async def _store(
         if is_over:
             fetching.cancel()
             await asyncio.wait([fetching])
+            await _save(run, partial, receipts)
             return True
         piece = fetching.result()
-    await receipts.save()
-    await run.save()  # once the file is made of them, its parts are gone
+    await _save(run, partial, receipts)  # once the file is made of them, its parts are gone
     return await _finish(run, storage, partial, receipts)
+
+
+async def _save(run: DownloadRun, partial: PartialFile, receipts: PartReceipts) -> None:
+    """Write down what is stored; nothing else is told of."""
+    await receipts.save()
+    run.show_progress(partial.size)
+    await run.save()
 
 
 async def _wait_in_slice(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:

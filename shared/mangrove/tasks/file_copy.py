@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
+from mangrove.config import config
 from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
 from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.site import throttle
@@ -25,7 +26,7 @@ from mangrove.tasks.verification import Stored, check_copy, look_at_copy
 PART = 32 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
 MOST_PARTS = 10_000  # that S3 takes
-SAVE_SECONDS = 2.0  # between two writes of progress: what a killed worker may have stored that is stored again
+SAVE_SECONDS = 2.0  # between two writes of progress in the cloud, where each costs
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
 CHANGED = "the source changed while it was copied"
 
@@ -219,8 +220,8 @@ async def _store_parts(
                 pass_checkpoint("copy.part")
                 async with saving:
                     await receipts.add(index, receipt)
-                    run.show_progress(before + min(len(receipts) * partial.length, size))
-                    if time.monotonic() - saved >= SAVE_SECONDS:
+                    if is_due(saved):
+                        run.show_progress(before + min(len(receipts) * partial.length, size))
                         await receipts.save()
                         await run.save()
                         saved = time.monotonic()
@@ -241,6 +242,12 @@ async def _store_parts(
     await source.check_unchanged(version)
     async with target.hold_name():
         return await _finish_parts(source, target, driver, upload, partial, receipts.list())
+
+
+def is_due(saved: float) -> bool:
+    """Whether progress is to be written, that was last written at `saved` (monotonic). On one machine every part counts
+    at once: a killed worker may leave no more to be done again than what is under way."""
+    return config().on_one_machine or time.monotonic() - saved >= SAVE_SECONDS
 
 
 async def _begin_parts(
