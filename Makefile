@@ -75,8 +75,8 @@ crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
 	@touch $@
 
 # Programs that tests talk to; where they cannot be installed, those tests are skipped by name.
-TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext litmus cadaver davfs2
-PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx litmus cadaver mount.davfs chromium
+TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext litmus cadaver davfs2 sshfs
+PROGRAMS = aria2c qbittorrent-nox sshd sftp sshfs smbd smbclient vsftpd apache2 nginx litmus cadaver mount.davfs chromium
 .venv/tools: export DEBIAN_FRONTEND = noninteractive
 .venv/tools: export PATH := $(PATH):/usr/sbin
 .venv/tools: Makefile | .venv/bin/python

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import posixpath
 import stat
 import time
@@ -114,14 +113,9 @@ class TreeServer(SFTPServer):
         self.is_ending = False  # what is open now is not closed by the client any more
         self._folder = folder
         self._open: set[OpenedFile | WrittenFile] = set()
-        self._finishing: dict[WrittenFile, asyncio.Event] = {}
 
     async def _at(self, path: bytes, right: Right = Right.READ) -> PathAccess:
-        access = await accesses.at(await self.session.make_caller(right), _decode(path))
-        for file, end in list(self._finishing.items()):  # a client need not wait for the answer to its `close`
-            if access.path in (file.path, file.path.parent):
-                await end.wait()
-        return access
+        return await accesses.at(await self.session.make_caller(right), _decode(path))
 
     @_logged("")
     async def realpath(self, path: bytes) -> bytes:
@@ -242,12 +236,7 @@ class TreeServer(SFTPServer):
             except Problem:
                 await file_obj.discard()
                 raise
-            end = self._finishing[file_obj] = asyncio.Event()
-            try:
-                await file_obj.finish()
-            finally:
-                del self._finishing[file_obj]
-                end.set()
+            await file_obj.finish()
 
     @_logged("")
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
