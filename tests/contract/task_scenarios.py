@@ -41,6 +41,7 @@ def run_all(admin: Person) -> None:
     run_transfers(admin, outside)
     run_lists(admin, outside)
     break_transfers(admin, outside)
+    share_transfers(admin, outside)
     run_downloads(admin)
     run_archives(admin)
     index_scenarios.run_all(admin)
@@ -203,6 +204,59 @@ def break_transfers(admin: Person, outside: Outside) -> None:
     assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
 
 
+def share_transfers(admin: Person, outside: Outside) -> None:
+    """Some entries of a transfer are copied by a worker of their own, as those of a large one are: into a storage, out
+    of it, and beside a second one; cancelled between, and of a source that changes."""
+    worker = admin.cloud.get_function("TransferPart")
+    for name in ("shared/a", "shared/sub/b", "shared/large"):
+        outside[name] = LARGE if name.endswith("large") else b"x"
+
+    def share(kind: str, *way: str) -> str:
+        """Plan by hand and hand out all; the id."""
+        (id,) = admin.transfer(kind, *way, overwrite=True)
+        while admin.cloud.get_function("TransferPlan")({"tid": id})["more"]:
+            pass
+        hand_out(admin, id)
+        return id
+
+    def work(id: str) -> None:
+        while worker({"tid": id, "round": 0, "part": 0})["more"]:
+            pass
+
+    outside["shared bare/empty/.mangrove"] = b""
+    ways = (("copy", "/outside", "/files", "shared"), ("copy", "/outside", "/pair", "shared"),
+            ("copy", "/outside", "/texts", "shared bare"), ("move", "/files", "/outside/back", "shared"))  # fmt: skip
+    for way in ways:
+        id = share(*way)
+        change(admin, id, created=1, until=0)
+        work(id)
+        admin.cloud.run_executions()
+        assert admin.read_outcome(way[0], id) == SUCCEEDED
+    events: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: admin.tasks("copy", "cancel", tid=id), "canceled"),
+        (lambda: outside.__setitem__("shared/large", b"new"), "failed"),
+    )
+    for happens, outcome in events:
+        id = share("copy", "/outside", "/files", "shared")
+        once(worker, "large", happens)
+        work(id)
+        admin.cloud.run_executions()
+        assert admin.read_outcome("copy", id)[0] == outcome
+        check_no_parts(admin)
+
+
+def hand_out(admin: Person, id: str) -> None:
+    """Have all entries of a planned transfer copied by workers of their own."""
+    records, key = admin.cloud.client("dynamodb"), {"id": {"S": id}}
+    found = records.get_item(TableName=f"{lambdas.STACK}-tasks", Key=key)["Item"]["cursor"]["S"]
+    cursor = json.loads(found)
+    text = json.dumps(cursor | {"handed": cursor["entry_count"]})
+    records.update_item(
+        TableName=f"{lambdas.STACK}-tasks", Key=key, UpdateExpression="SET #name = :text",
+        ExpressionAttributeNames={"#name": "cursor"}, ExpressionAttributeValues={":text": {"S": text}},
+    )  # fmt: skip
+
+
 def open_tasks(admin: Person, sample: str, **body: Any) -> list[str]:
     """Ids of the tasks that a request has opened."""
     data = admin.gets(sample, **body)
@@ -277,7 +331,7 @@ def call_for_missing_tasks(admin: Person) -> None:
         if name.endswith("Settle"):
             assert worker({"tid": "x" * 21})["more"] is False
             continue
-        if name == "IndexPart":  # which holds no task
+        if name in ("IndexPart", "TransferPart"):  # which hold no task
             worker({"tid": "x" * 21, "round": 1, "part": 0})
             continue
         with pytest.raises(lambdas.FunctionError) as caught:

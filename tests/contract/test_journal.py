@@ -19,14 +19,14 @@ CHANGING = {
 NOTED_ABOVE = {
     "mangrove.tree.transfers._move": "_execute",
     "mangrove.tree.transfers._copy": "_execute",
-    "mangrove.tasks.batches._copy_directly": "tasks.transfer._copy_on, around each batch",
+    "mangrove.tasks.batches._copy_directly": "tasks.transfer.copy_on, around each batch",
     "mangrove.tasks.completion._finish": "_complete_direct; elsewhere the file is in staging",
     "mangrove.tasks.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",
-    "mangrove.tasks.endpoints.remove_unchanged": "tasks.transfer._copy_on",
-    "mangrove.tasks.file_copy._copy_within": "tasks.transfer._copy_on",
-    "mangrove.tasks.file_copy._copy_directly": "tasks.transfer._copy_on",
-    "mangrove.tasks.file_copy._store_whole": "tasks.transfer._copy_on",
-    "mangrove.tasks.file_copy._finish_parts": "tasks.transfer._copy_on",
+    "mangrove.tasks.endpoints.remove_unchanged": "tasks.transfer.copy_on",
+    "mangrove.tasks.file_copy._copy_within": "tasks.transfer.copy_on",
+    "mangrove.tasks.file_copy._copy_directly": "tasks.transfer.copy_on",
+    "mangrove.tasks.file_copy._store_whole": "tasks.transfer.copy_on",
+    "mangrove.tasks.file_copy._finish_parts": "tasks.transfer.copy_on",
     "mangrove.tasks.transfer._remove_empty": "tasks.transfer._remove_folders",
 }
 """Functions that change a storage within a change that one of their callers notes."""

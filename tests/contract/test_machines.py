@@ -303,6 +303,20 @@ def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[
     assert ours.calls[-2:] == theirs.calls[-2:] == [("Walk", given), ("Settle", DONE)]
 
 
+def test_a_large_transfer_runs_here_as_in_step_functions(there: Interpreter) -> None:
+    """Each part as long as it has more to do, beside others; one that is lost is done again by the next round."""
+    inputs = [{"tid": "t", "round": 0, "part": number} for number in range(3)]
+    handed = [MORE | {"shared": True, "parts": inputs}, MORE | {"shared": True, "parts": inputs[1:]}]
+    parts: list[Step] = [{**inputs[0], "more": True}, DONE, Unreachable(), DONE, KeyError("lost"), DONE]
+    script = {"Plan": [DONE], "Move": [*handed, DONE | {"shared": False}], "Part": parts, "Settle": [DONE]}
+    ours, theirs = both(there, change(Share__MaxConcurrency=1), script)
+    shared = ["Move", "Moved", "Share"]
+    assert ours.visited == theirs.visited == ["Plan", "Planned", *shared, *shared, "Move", "Moved", "Settle"]
+    assert ours.output == theirs.output == DONE
+    assert ours.calls == theirs.calls
+    assert [value["part"] for name, value in ours.calls if name == "Part"] == [0, 0, 1, 1, 2, 1, 2]
+
+
 def test_a_map_of_which_an_item_fails_has_failed() -> None:
     """As the documentation of Step Functions says; moto lets it pass."""
     definition = shared(Share__ItemProcessor__States__Part__Catch=[])

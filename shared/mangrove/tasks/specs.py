@@ -164,6 +164,9 @@ class TransferCursor(CopyCursor):
 
     `round` counts the retries of what failed; `total` in bytes, as far as sizes are known. `only_entry`: the source,
     when it is a file; there are no manifests then, which could be lost after a move has removed it.
+
+    `handed`: rows from `position` on that other workers copy meanwhile (`tasks.transfer_parts`), of which nothing came
+    for the `tries`th time. `part`: the chunk whose worker's cursor this is; None for that of the task.
     """
 
     old_keys = {
@@ -183,6 +186,9 @@ class TransferCursor(CopyCursor):
     failed_count: int = 0
     errors: list[str] = []
     folders_left: int | None = None
+    handed: int = 0
+    tries: int = 0
+    part: int | None = None
 
 
 class DownloadSpec(Spec):

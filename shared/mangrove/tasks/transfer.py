@@ -17,7 +17,7 @@ from mangrove.drivers.paging import ListsPages
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, StorageProblem
 from mangrove.site import snapshot
-from mangrove.tasks import authorization, manifest, partials, staging
+from mangrove.tasks import authorization, manifest, partials, staging, transfer_parts
 from mangrove.tasks.batches import (
     TransferRun,
     TransferSlice,
@@ -88,8 +88,8 @@ async def _are_lists_whole(run: TransferRun) -> bool:
     cursor, id = run.cursor, run.task.id
     left = cursor.folder_count if cursor.folders_left is None else cursor.folders_left
     try:
-        await _open_entries(run, cursor.round, cursor.entry_count).check(cursor.position)
-        await _open_entries(run, cursor.round + 1, cursor.failed_count).check(0)
+        await open_entries(run, cursor.round, cursor.entry_count).check(cursor.position)
+        await open_entries(run, cursor.round + 1, cursor.failed_count).check(0)
         if run.task.kind == "move":
             await manifest.open_folders(id, left).check(0)
     except ManifestLost:
@@ -97,7 +97,8 @@ async def _are_lists_whole(run: TransferRun) -> bool:
     return True
 
 
-def _open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
+def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestEntry]:
+    """What is copied in a round."""
     return manifest.open_entries(run.task.id, round, count, run.cursor.only_entry)
 
 
@@ -227,7 +228,12 @@ async def move(run: TransferRun) -> bool:
             raise ManifestLost  # with nothing to copy the task would seem to have succeeded
         if run.task.kind == "move":
             await run.write_kept()  # once a source is gone, it cannot be planned anew
-        if await _copy_on(await _open_slice(run, route)):
+        if cursor.handed:
+            await transfer_parts.take_over(run)
+        if transfer_parts.is_to_be_shared(run):
+            transfer_parts.hand_out(run)
+            return True
+        if await copy_on(await open_slice(run, route)):
             return True
         if cursor.failed_count:
             failures = "; ".join(cursor.errors)
@@ -235,23 +241,23 @@ async def move(run: TransferRun) -> bool:
         return run.task.kind == "move" and await _remove_folders(run, route)
 
 
-async def _open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
+async def open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
     """What is moved is durable at the target before it goes, whatever the setting for copies and uploads says."""
     spec, is_move, driver = run.spec, run.task.kind == "move", route.target.endpoint.driver
     settings = snapshot.current().settings
     mode = CopyMode(
         route.overwrite, spec.keep_existing, is_move or settings.is_durable, verify=is_move and settings.verify_moves
     )
-    failed = _open_entries(run, run.cursor.round + 1, run.cursor.failed_count)
+    failed = transfer_parts.open_failed(run, run.cursor)
     is_direct = not spec.keep_existing and await driver.can_refuse_existing()
     return TransferSlice(run, route, failed, TargetListing(driver), mode, is_direct)
 
 
-async def _copy_on(work: TransferSlice) -> bool:
+async def copy_on(work: TransferSlice) -> bool:
     """Copy what is next, until the slice is over; whether there is more. What the cursor counts is as durable at the
     target as it is to be."""
     run, cursor = work.run, work.run.cursor
-    entries = _open_entries(run, cursor.round, cursor.entry_count)
+    entries = open_entries(run, cursor.round, cursor.entry_count)
     while rows := await entries.read_rows(cursor.position):
         for batch in split_batches(rows):
             try:
@@ -333,6 +339,7 @@ async def clean(run: TransferRun, state: State) -> None:
     if partial is not None or needless:
         await run.write_kept()
     await partials.abandon_partial(run)
+    await transfer_parts.abandon_parts(run)
     await drop_receipts(run)
     for id in needless:
         await staging.clear(id)

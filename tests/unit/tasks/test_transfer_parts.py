@@ -1,0 +1,149 @@
+"""A large transfer that several workers copy: the same as one of them makes, whatever becomes of some."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from mangrove.records import tasks
+from mangrove.records.tasks import Task
+from mangrove.tasks import manifest, queue, transfer_part, transfer_parts
+from mangrove.tasks.kinds import State
+from mangrove.tasks.specs import TransferCursor
+from tests.task_env import Disk, TaskEnv
+from tests.unit.tasks.copying import SUCCEEDED
+
+FILES = {f"d/{first}/{number}": f"{first}{number}".encode() for first in "abc" for number in range(4)}
+
+
+@pytest.fixture
+def source(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """A tree of 16 rows, of which workers copy four each; two of them at once."""
+    monkeypatch.setattr(transfer_parts, "is_shared", lambda: True)
+    monkeypatch.setattr(transfer_parts, "LEAST_ROWS", 2)
+    monkeypatch.setattr(transfer_parts, "MOST_PARTS", 2)
+    monkeypatch.setattr(manifest, "CHUNK", 4)
+    disk = task_env.disk()
+    for name, content in FILES.items():
+        disk.put(name, content)
+    return disk
+
+
+def write_all(name: str, nth: int) -> None:
+    """As in the cloud, every slice is written to the record."""
+
+
+def die(times: int, made: list[str]) -> Callable[[str, int], None]:
+    """The first workers of parts die, before they begin."""
+
+    def before(name: str, nth: int) -> None:
+        made.append(name)
+        if name == "Part" and made.count("Part") <= times:
+            raise type("Runtime.ExitError", (Exception,), {})("the function died")
+
+    return before
+
+
+@pytest.mark.parametrize("verb", ["copy", "move"])
+def test_all_is_carried_and_counted_once(task_env: TaskEnv, source: Disk, verb: str) -> None:
+    target = task_env.disk()
+    task = getattr(task_env, verb)(source.mount, target.mount, "d")
+    visited = task_env.run(task, write_all)
+    assert visited.count("Share") == 2  # two parts each, and the last rows are too few
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
+    assert source.files() == ({} if verb == "move" else FILES)
+    assert TransferCursor.load(task_env.read(task).cursor).bytes_done == sum(map(len, FILES.values()))
+    assert task_env.list_staged() == []
+
+
+def test_what_a_dead_worker_leaves_another_does(task_env: TaskEnv, source: Disk) -> None:
+    target, made = task_env.disk(), list[str]()
+    task = task_env.move(source.mount, target.mount, "d")
+    task_env.run(task, die(3, made))
+    assert made.count("Part") > 4
+    assert (task_env.view(task), source.files(), target.files()) == (SUCCEEDED, {}, FILES)
+
+
+@pytest.mark.long
+def test_a_slice_of_a_part_goes_on_where_the_one_before_came_to(
+    task_env: TaskEnv, source: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    target, made = task_env.disk(), list[str]()
+    task = task_env.copy(source.mount, target.mount, "d")
+    task_env.run(task, die(0, made))
+    assert made.count("Part") > 8
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
+
+
+def test_parts_of_which_nothing_comes_end_the_task_and_a_retry_begins_anew(task_env: TaskEnv, source: Disk) -> None:
+    target = task_env.disk()
+    task = task_env.copy(source.mount, target.mount, "d")
+
+    def fail(name: str, nth: int) -> None:
+        if name == "Part":
+            raise KeyError(name)
+
+    assert task_env.run(task, fail).count("Share") == transfer_parts.TRIES
+    assert task_env.view(task) == (State.FAILED, transfer_parts.LOST)
+    task_env.started.clear()
+    queue.retry("copy", task.id, task_env.caller())
+    task_env.run_all(write_all)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
+
+
+def test_what_fails_is_named_and_tried_again(task_env: TaskEnv, source: Disk) -> None:
+    target = task_env.disk()
+    task = task_env.copy(source.mount, target.mount, "d")
+
+    def take(name: str, nth: int) -> None:
+        if (name, nth) == ("Part", 0):
+            target.put("d/b/1", b"theirs")
+            target.put("d/c/2", b"theirs")
+
+    task_env.run(task, take)
+    state, error = task_env.view(task)
+    assert state == State.FAILED and error.startswith("2 of 16 items failed: ")
+    assert "b/1: file exists" in error and "c/2: file exists" in error
+    (target.root / "d/b/1").unlink()
+    (target.root / "d/c/2").unlink()
+    task_env.started.clear()
+    queue.retry("copy", task.id, task_env.caller())
+    task_env.run_all(write_all)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
+
+
+def test_a_cancelled_task_has_its_workers_end(task_env: TaskEnv, source: Disk) -> None:
+    target = task_env.disk()
+    task = task_env.copy(source.mount, target.mount, "d")
+
+    def cancel(name: str, nth: int) -> None:
+        if (name, nth) == ("Part", 0):
+            queue.cancel("copy", task.id, task_env.caller())
+
+    task_env.run(task, cancel)
+    assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
+    assert target.files() == {}
+
+
+def test_a_worker_does_nothing_that_is_not_handed_out(task_env: TaskEnv, source: Disk) -> None:
+    target = task_env.disk()
+    task = task_env.copy(source.mount, target.mount, "d")
+    seen, one_by_one = list[bool](), threading.Lock()
+
+    def work(task: Task, part: int, round: int = 0) -> bool:
+        return task_env.do(transfer_part.copy_part(task.id, round, part, 5.0))
+
+    def look(name: str, nth: int) -> None:
+        with one_by_one:
+            if name == "Part" and not seen:
+                seen.extend([work(task, 2), work(task, 0, round=1), bool(target.files())])
+                seen.extend([work(task, 1), work(task, 1), bool(target.files())])
+                tasks.touch(task_env.read(task))
+
+    task_env.run(task, look)
+    seen.append(work(task, 0))
+    assert seen == [False, False, False, False, False, True, False]
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
