@@ -8,6 +8,7 @@ import pytest
 
 from mangrove.tasks.specs import TransferSpec
 from tests import servers
+from tests import task_env as waiting
 from tests.task_env import TaskEnv
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Proxy, proxied
@@ -24,8 +25,9 @@ LARGEST = [pytest.param(verb, 10_000, marks=pytest.mark.long) for verb in ("copy
 
 @pytest.mark.parametrize(("verb", "count"), [("copy", 100), *LARGEST])
 def test_names_of_a_bucket_are_looked_up_by_its_listing_and_carried_by_one_task(
-    task_env: TaskEnv, server: tuple[Bucket, Proxy], verb: str, count: int
+    task_env: TaskEnv, server: tuple[Bucket, Proxy], verb: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(waiting, "SECONDS", 300)  # moto sorts ten thousand keys for every page
     bucket, proxy = server
     target, names = task_env.disk(), [f"{number:05}" for number in range(count)]
     bucket.put(*(f"d/{name}" for name in names))

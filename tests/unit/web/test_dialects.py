@@ -76,8 +76,16 @@ def test_a_transfer_says_something_to_existing_clients_only() -> None:
 
 @pytest.mark.parametrize(("count", "message"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_a_recursive_move_counts_files_for_existing_clients(count: int, message: str) -> None:
-    assert dialects.format_recursive_move(count, Dialect.OPENLIST) == f"Successfully moved {message}"
-    assert dialects.format_recursive_move(count, Dialect.DOCUMENT) == "success"
+    assert dialects.format_recursive_move(count, [], Dialect.OPENLIST) == f"Successfully moved {message}"
+    assert dialects.format_recursive_move(count, [], Dialect.DOCUMENT) == "success"
+
+
+def test_what_tasks_go_on_with_is_told_to_existing_clients() -> None:
+    moved = dialects.format_recursive_move(1, [TASK], Dialect.OPENLIST)
+    assert moved == "Successfully moved 1 file, tasks move the others"
+    left = dialects.format_left([TASK], Dialect.OPENLIST)
+    assert left is not None and left["tasks"] == [VIEW]
+    assert dialects.format_left([TASK], Dialect.DOCUMENT) is dialects.format_left([], Dialect.OPENLIST) is None
 
 
 def test_a_deleted_setting_is_an_object_by_the_document() -> None:
