@@ -26,7 +26,7 @@ LINES = {  # the modules of measurements, in the order of the table
     "service": ("answers", "folders", "buckets", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
-    "doors": ("doors",),
+    "doors": ("doors", "webdav"),
     "records": ("records", "executions"),
     "coldstart": ("coldstart",),
 }

@@ -62,7 +62,8 @@ def _measure(env: Environment, port: int, line: str) -> float:
     return env.size / 1e6 / statistics.median(taken)
 
 
-def _make_source(env: Environment) -> Path:
+def make_source(env: Environment) -> Path:
+    """A large file of random bytes."""
     source = env.folder / "sftp-source"
     if not source.exists():
         with source.open("wb") as file:
@@ -100,7 +101,7 @@ def _serve_plainly(root: Path) -> Iterator[int]:
 
 @work("SFTP put of a large file, Local", "MB/s", least=LEAST)
 def put_sftp(env: Environment) -> float:
-    return _measure(env, _open_door(env), f"put {_make_source(env)} /files/sftp.bin")
+    return _measure(env, _open_door(env), f"put {make_source(env)} /files/sftp.bin")
 
 
 @work("SFTP put, asyncssh's own server", "MB/s")
@@ -108,7 +109,7 @@ def put_plainly(env: Environment) -> float:
     root = env.folder / "plain"
     root.mkdir(exist_ok=True)
     with _serve_plainly(root) as port:
-        return _measure(env, port, f"put {_make_source(env)} /sftp.bin")
+        return _measure(env, port, f"put {make_source(env)} /sftp.bin")
 
 
 @work("SFTP get of a large file, Local", "MB/s", least=LEAST)
@@ -120,5 +121,5 @@ def get_sftp(env: Environment) -> float:
 
 @work("SFTP get, asyncssh's own server", "MB/s")
 def get_plainly(env: Environment) -> float:
-    with _serve_plainly(_make_source(env).parent) as port:
+    with _serve_plainly(make_source(env).parent) as port:
         return _measure(env, port, "get /sftp-source /dev/null")
