@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PORTS = 5  # that are tried
 SECONDS = 60.0  # that an engine may take to start
 FETCH = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/dynamodb_local/pom.xml"), "dependency:copy-dependencies"]
+OPTIONS = ["-inMemory", "-sharedDb"]  # else every pair of credentials would have tables of its own
 MAIN = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
 
@@ -104,7 +105,7 @@ def dynamodb_local() -> Iterator[str]:
         if fetched.returncode != 0:
             pytest.skip("DynamoDB Local cannot be fetched here")
         port = servers.free_port()
-        command = ["java", f"-Djava.library.path={jars}", "-cp", f"{jars}/*", MAIN, "-inMemory", "-port", str(port)]
+        command = ["java", f"-Djava.library.path={jars}", "-cp", f"{jars}/*", MAIN, *OPTIONS, "-port", str(port)]
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
             try:
                 servers.wait_for(port, 60)
