@@ -89,7 +89,7 @@ def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPa
     configure(monkeypatch, application, CLOUD)
     began = time.monotonic()
     answer = ask(path, 0.2)
-    assert time.monotonic() - began < ANSWER_SECONDS
+    assert time.monotonic() - began < 30  # of the 60 that it would take
     if path.startswith("/api"):
         found = json.loads(answer["body"])
         assert (answer["statusCode"], found["code"], found["problem"]) == (200, 500, "OutOfTime")
