@@ -20,7 +20,7 @@ from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Entry, Upload
 from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotSupported, StorageProblem, TooLarge
+from mangrove.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
 from mangrove.tree import uploads
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Located
@@ -59,12 +59,15 @@ class _TemporaryFile:
 
 
 class Spool:
-    """The bytes so far, gathered to blocks. `ahead`: the nameless file of the storage, None for a temporary one."""
+    """The bytes so far, gathered to blocks, of which one is written while the next one comes. `ahead`: the nameless
+    file of the storage, None for a temporary one. Once a block was not written nothing else is."""
 
     def __init__(self, folder: Path | None, ahead: Ahead | None) -> None:
         self.ahead = ahead
         self.limit = SPOOLED if ahead is None else LARGEST
         self._file: Ahead = _TemporaryFile(folder) if ahead is None else ahead
+        self._writing: asyncio.Task[None] | None = None
+        self._failure: Problem | OSError | None = None
         self._pending = bytearray()
         self._offset = 0  # of the pending bytes
         self.size = 0
@@ -72,7 +75,7 @@ class Spool:
     async def write(self, offset: int, content: bytes) -> None:
         """Keep bytes; a gap before them is zeros."""
         if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
-            await self.flush()
+            await self._start_writing()
             self._offset = offset
         self._pending += content
         self.size = max(self.size, offset + len(content))
@@ -90,13 +93,33 @@ class Spool:
 
     async def flush(self) -> None:
         """Have all bytes in the file."""
+        await self._start_writing()
+        await self._wait()
+
+    async def _start_writing(self) -> None:
+        await self._wait()
         if self._pending:
             content, self._pending = bytes(self._pending), bytearray()
-            await self._file.write(self._offset, content)
+            self._writing = asyncio.create_task(self._file.write(self._offset, content))
             self._offset += len(content)
 
-    def close(self) -> None:
+    async def _wait(self) -> None:
+        """Until the block under way is written; raises what that failed with, then and ever after."""
+        if self._failure is not None:
+            raise self._failure
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            try:
+                await writing
+            except (Problem, OSError) as failure:
+                self._failure = failure
+                raise
+
+    async def close(self) -> None:
         """Free its room on the disk."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await asyncio.gather(writing, return_exceptions=True)  # how it ended, nobody asks
         self._file.close()
 
 
@@ -225,7 +248,7 @@ class WrittenFile:
         self._task = asyncio.create_task(self._store(self._sending.iterate()))
         for offset in range(0, size, BLOCK):
             await self._put(offset, await self._spool.read(offset, min(BLOCK, size - offset)))
-        self._spool.close()
+        await self._spool.close()
 
     async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
         modified = time.time() if self.modified is None else self.modified
@@ -279,4 +302,4 @@ class WrittenFile:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)  # how it ended, nobody asks
-        self._spool.close()
+        await self._spool.close()
