@@ -55,7 +55,7 @@ bench: .venv/test node_modules/engine
 
 # SEEDS: how many (4 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
 crash: export SOAK_SECONDS ?= 20
-crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
+crash: .venv/test .venv/long-tools node_modules/engine $(AZURITE)
 	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)
 	.venv/bin/python -m pytest -m long tests/unit tests/contract tests/protocol tests/e2e
 	$(MAKE) build
@@ -75,16 +75,26 @@ crash: .venv/test .venv/tools node_modules/engine $(AZURITE)
 	@touch $@
 
 # Programs that tests talk to; where they cannot be installed, those tests are skipped by name.
-TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext litmus cadaver davfs2 sshfs
-PROGRAMS = aria2c qbittorrent-nox sshd sftp sshfs smbd smbclient vsftpd apache2 nginx litmus cadaver mount.davfs chromium
-.venv/tools: export DEBIAN_FRONTEND = noninteractive
-.venv/tools: export PATH := $(PATH):/usr/sbin
+TOOLS = aria2 qbittorrent-nox openssh-server openssh-client samba smbclient vsftpd apache2 nginx libnginx-mod-http-dav-ext
+PROGRAMS = aria2c qbittorrent-nox sshd sftp smbd smbclient vsftpd apache2 nginx
+LONG_TOOLS = litmus cadaver davfs2 sshfs
+LONG_PROGRAMS = litmus cadaver mount.davfs sshfs
+.venv/tools .venv/long-tools: export DEBIAN_FRONTEND = noninteractive
+.venv/tools .venv/long-tools: export PATH := $(PATH):/usr/sbin
+# Of Debian, where the programs of the first list are not all here: the packages of the second.
+define install
+@type $(1) >/dev/null 2>&1 \
+  || { test "$$(id -u)" = 0 && echo "installing for the tests: $(2)" >&3 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(2); } \
+  3>&1 >/dev/null 2>&1 </dev/null || echo "not all of $(1) are here: their tests are skipped"
+@touch $@
+endef
+
 .venv/tools: Makefile | .venv/bin/python
-	@type $(PROGRAMS) >/dev/null 2>&1 \
-	  || { test "$$(id -u)" = 0 && echo "installing for the tests: $(TOOLS) chromium" >&3 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) \
-	    && apt-get install -y -qq --no-install-recommends chromium; } \
-	  3>&1 >/dev/null 2>&1 </dev/null || echo "not all of $(PROGRAMS) are here: their tests are skipped"
-	@touch $@
+	$(call install,$(PROGRAMS),$(TOOLS))
+	$(call install,chromium,chromium)
+
+.venv/long-tools: .venv/tools
+	$(call install,$(LONG_PROGRAMS),$(LONG_TOOLS))
 
 .venv-build/ready: requirements/build.txt
 	"$(PYTHON)" -m venv .venv-build
