@@ -18,6 +18,7 @@ from mangrove.site import snapshot
 from mangrove.tasks import machines as starters
 from mangrove.tasks import queue, steps
 from mangrove.tasks.kinds import State
+from mangrove.tasks.openings import EACH
 from mangrove.tasks.specs import TransferSpec
 from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
 from tests.unit.local.test_runner import Machinery, done, ends, poll_often, start, wait
@@ -61,9 +62,12 @@ def as_other(task_env: TaskEnv) -> Iterator[None]:
 
 
 def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = MANY) -> list[Task]:
-    for number in range(count):
-        ends[0].put(f"m{number}", b"m")
-    return task_env.transfer("copy", ends[0].mount, ends[1].mount, *(f"m{number}" for number in range(count)))
+    """Tasks of a name each: as many requests as that takes."""
+    names = [f"m{number}" for number in range(count)]
+    for name in names:
+        ends[0].put(name, b"m")
+    requests = (names[start : start + EACH] for start in range(0, count, EACH))
+    return [task for some in requests for task in task_env.transfer("copy", ends[0].mount, ends[1].mount, *some)]
 
 
 def open_one(task_env: TaskEnv, ends: tuple[Disk, Disk], content: bytes = b"1") -> Task:

@@ -89,12 +89,14 @@ def test_the_version_is_that_of_the_record_when_it_rises() -> None:
     assert all(permission >= version - 1 for version, permission in seen)
 
 
-def test_keys_are_no_configuration() -> None:
+def test_a_key_that_comes_or_goes_changes_its_user_and_its_use_changes_nothing() -> None:
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
     fields = {"user_id": 1, "title": "t", "text": "x", "fingerprint": "f", "added": now, "last_used": now}
     key = sshkeys.create(name="1#t", **fields)
+    assert configuration.get_version() == 1
     sshkeys.change(key.id, last_used=now)
+    assert configuration.get_version() == 1
     sshkeys.delete(key.id)
-    assert configuration.get_version() == 0
+    assert configuration.get_version() == 2
