@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from mangrove.local import docs
 from mangrove.web.binding import MOST_JSON_VALUES
+from tests.document import get_document
 
 MOST_NAMES = 10_000
 LONGEST_NAME = 255  # bytes
@@ -108,14 +107,9 @@ BY_HAND: dict[str, list[tuple[str, Any]]] = {
 }  # fmt: skip
 
 
-@cache
-def _load_document() -> dict[str, Any]:
-    return docs.build_document()
-
-
 def _resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     while "$ref" in schema:
-        schema = _load_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        schema = get_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema
 
 
@@ -166,7 +160,7 @@ def list_heads(target: str) -> Iterator[Request]:
 def list_requests(operation_name: str) -> Iterator[Request]:
     """The largest requests of an operation."""
     method, _, route = operation_name.partition(" ")
-    operation = _load_document()["paths"][route][method.lower()]
+    operation = get_document()["paths"][route][method.lower()]
     paths = [DEEP[1:-1], FOLDER[1:], "x" * LONGEST_HEAD] if "{path}" in route else [""]
     for path in paths:
         yield Request("a long path", method, route.replace("{path}", path).replace("{kind}", "copy"))

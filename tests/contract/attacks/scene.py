@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from zipfile import ZipFile, ZipInfo
 import httpx
 
 from mangrove.identity.rights import Right
-from mangrove.local import docs
 from mangrove.tasks.kinds import KINDS
+from tests.document import get_document
 from tests.service import Client, Service
 
 PASSWORD = "wrong horse battery"
@@ -47,11 +48,12 @@ class Field:
     name: str
 
 
+@cache
 def operations() -> dict[str, dict[str, Any]]:
     """`METHOD route` → the operation in the OpenAPI document."""
     return {
         f"{method.upper()} {route}": operation
-        for route, methods in sorted(docs.build_document()["paths"].items())
+        for route, methods in sorted(get_document()["paths"].items())
         for method, operation in sorted(methods.items())
     }
 
@@ -71,7 +73,7 @@ def fields(name: str) -> set[Field]:
 
 def _texts(schema: Mapping[str, Any], at: str) -> Iterator[str]:
     while "$ref" in schema:
-        schema = docs.build_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        schema = get_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     for kind in ("anyOf", "allOf", "oneOf"):
         for one in schema.get(kind, ()):
             yield from _texts(one, at)

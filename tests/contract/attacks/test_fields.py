@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mangrove.local import docs
 from tests.contract.attacks.scene import check_answer, operations
 from tests.contract.generated import import_functions
+from tests.document import get_document
 from tests.service import Client
 
 NUMBERS = ["--3", "9" * 30, "1e400"]
@@ -25,7 +25,7 @@ ROUTES = sorted(operations().keys() - ENDS_THE_SESSION)
 
 def resolve(schema: Any) -> Any:
     while "$ref" in schema:
-        schema = docs.build_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        schema = get_document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema
 
 

@@ -13,6 +13,7 @@ import pytest
 from mangrove.local import docs, gateway
 from mangrove.local.template import read_routes
 from mangrove.web.field_texts import TEXTS
+from tests.document import get_document
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,7 +34,7 @@ def get(path: str) -> httpx.Response:
 
 
 def test_the_document_has_the_routes_of_all_groups() -> None:
-    document = docs.build_document()
+    document = get_document()
     groups = {operation["tags"][0] for methods in document["paths"].values() for operation in methods.values()}
     assert groups == {spec.code.rpartition("/")[2] for spec in read_routes()} - {"dav"}  # RFC 4918 describes that
     assert document["components"]["securitySchemes"]["token"]["name"] == "Authorization"
@@ -43,7 +44,7 @@ def test_the_document_has_the_routes_of_all_groups() -> None:
 
 def iter_described() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """What needs a sentence: its most exact name, its shorter one, and how it is shown."""
-    document = docs.build_document()
+    document = get_document()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield f"{method} {path}", "", operation
@@ -61,18 +62,18 @@ def test_every_operation_parameter_and_field_has_a_sentence_and_none_is_left_ove
 
 
 def test_the_introduction_says_how_to_get_a_token() -> None:
-    assert "/api/auth/login" in docs.build_document()["info"]["description"]
+    assert "/api/auth/login" in get_document()["info"]["description"]
 
 
 def test_what_fails_has_no_data_and_a_word() -> None:
-    failure = docs.build_document()["components"]["schemas"]["Failure"]["properties"]
+    failure = get_document()["components"]["schemas"]["Failure"]["properties"]
     assert "type" not in failure["data"]
     assert {"Denied", "NotFound", "NotReadable", "Problem"} <= set(failure["problem"]["enum"])
 
 
 def test_every_schema_that_is_named_is_there() -> None:
     text = docs.render_document().decode()
-    schemas = docs.build_document()["components"]["schemas"]
+    schemas = get_document()["components"]["schemas"]
     named = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
     assert named <= set(schemas)
 
@@ -99,7 +100,7 @@ def test_nobody_frames_the_documentation_and_it_runs_nothing_but_its_own_scripts
 
 
 def test_the_document_is_served_as_it_is_committed() -> None:
-    assert json.loads(get("/openapi.json").content) == docs.build_document()
+    assert json.loads(get("/openapi.json").content) == get_document()
 
 
 @pytest.mark.parametrize("path", ["/", "/docs/", "/docs/../key", "/docs/swagger-ui.js", "/openapi"])
