@@ -13,7 +13,7 @@ from defusedxml.common import DefusedXmlException
 
 from mangrove.problems import BadRequest
 
-LONGEST = 256 << 10  # bytes
+LONGEST = 64 << 10  # bytes: what is parsed on the event loop takes milliseconds
 MOST_ELEMENTS = 5_000
 DEEPEST = 64
 DAV = "{DAV:}"
