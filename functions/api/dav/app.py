@@ -195,7 +195,7 @@ async def put(who: Writer, request: Request, path: TreePathText) -> Response:
     if "content-range" in request.headers:
         raise BadRequest("a part of a file cannot be stored")
     access = await who.at(path)
-    old = await verbs.find(access)
+    old = await entries.find_known(access)
     check_conditions(request, old)
     upload = read_upload(request, access.path.name)
     await verbs.put(who, access, old, read_body(request), upload)
@@ -232,7 +232,7 @@ async def make_validator(access: PathAccess) -> dict[str, str]:
     """The header ETag of what was stored, where the storage tells that of a single file."""
     if not access.may_read() or not (await locate(access)).driver.config.direct_lookup:
         return {}
-    stored = await verbs.find(access)
+    stored = await entries.find_known(access)
     return {"etag": entries.format_etag(stored)} if stored is not None else {}
 
 
@@ -251,7 +251,7 @@ async def delete(who: Remover, request: Request, path: TreePathText) -> Response
     headers.parse_depth(request.headers.get("depth"), (headers.INFINITY,), headers.INFINITY)
     access = await who.at(path)
     if "if-match" in request.headers:
-        check_conditions(request, await verbs.find(access))
+        check_conditions(request, await entries.find_known(access))
     await verbs.delete(who, access)
     return Response(status_code=204)
 
@@ -311,7 +311,7 @@ async def lock(who: Writer, request: Request, path: TreePathText) -> Response:
 
 async def answer_lock(who: Visit, access: PathAccess, taken: Lock, status: int) -> Response:
     """The lock as a property."""
-    entry = await verbs.find(access) or Entry(access.path.name, 0, 0.0, False)
+    entry = await entries.find_known(access) or Entry(access.path.name, 0, 0.0, False)
     href = multistatus.make_href(who.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
     shown = format_lock(taken, Resource(href, entry, count_names(access.path)))
     body = f'<D:prop xmlns:D="DAV:"><D:lockdiscovery>{shown}</D:lockdiscovery></D:prop>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Hashable
 
 from mangrove.drivers.base import Entry
-from mangrove.problems import NotAFolder, StorageProblem
+from mangrove.problems import NotAFolder, NotFound, StorageProblem
 from mangrove.slices import SLICE, in_slices
 from mangrove.tree import browse
 from mangrove.tree.access import PathAccess, locate, lookup
@@ -23,6 +23,16 @@ async def stat(access: PathAccess) -> Entry:
     access.require_read()
     virtual = browse.find_virtual_entry(access)
     return virtual[0] if virtual is not None else await lookup(await locate(access), to_show=True)
+
+
+async def find_known(access: PathAccess) -> Entry | None:
+    """What is at the path, as far as the caller may know it; None otherwise, and for nothing."""
+    if not access.may_read():
+        return None
+    try:
+        return await stat(access)
+    except NotFound:
+        return None
 
 
 async def iterate(access: PathAccess) -> AsyncIterator[Entry]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,13 +83,6 @@ class Place:
 
 def run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
-
-
-def wait_until(test: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def read_tree(root: Path) -> dict[str, tuple[float, bytes]]:

@@ -11,8 +11,9 @@ import asyncssh
 import pyotp
 import pytest
 
-from tests.protocol.doors.people import ALL, READ_ONLY, Place, wait_until
+from tests.protocol.doors.people import ALL, READ_ONLY, Place
 from tests.servers import ssh
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
 

@@ -11,9 +11,10 @@ from typing import Any
 import asyncssh
 import pytest
 
-from tests.protocol.doors.people import Place, make_addition, wait_until
+from tests.protocol.doors.people import Place, make_addition
 from tests.servers import free_port, wait_for
 from tests.service import start_service
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
 LARGE = (256 << 20) + (3 << 20)  # more than is kept on the side

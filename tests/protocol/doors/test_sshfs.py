@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol.doors.people import Place, run, wait_until
+from tests.protocol.doors.people import Place, run
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("doors"), pytest.mark.long]
 

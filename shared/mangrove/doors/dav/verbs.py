@@ -47,16 +47,6 @@ class Visit:
         return await accesses.at(caller, path, self.password)
 
 
-async def find(access: PathAccess) -> Entry | None:
-    """What is there, as far as the caller may know it."""
-    if not access.may_read():
-        return None
-    try:
-        return await entries.stat(access)
-    except NotFound:
-        return None
-
-
 async def _require_parent(access: PathAccess) -> None:
     """409 unless there is a folder to put it in."""
     if not access.parent.may_read():
@@ -81,7 +71,7 @@ async def put(visit: Visit, access: PathAccess, old: Entry | None, body: AsyncIt
 async def mkcol(visit: Visit, access: PathAccess) -> None:
     """Make one folder; Exists where something is there, 409 without the folder above it."""
     access.parent.require(Right.WRITE)
-    if await find(access) is not None:
+    if await entries.find_known(access) is not None:
         raise Exists
     await _require_parent(access)
     await visit.conditions.require(access)
@@ -191,7 +181,7 @@ async def _prepare(visit: Visit, transfer: Transfer, source: PathAccess, entry: 
         raise DavProblem(409 if entry.is_dir else 403, "one of source and destination is in the other")
     target.parent.require(visit.right)
     await _require_parent(target)
-    old = await find(target)
+    old = await entries.find_known(target)
     await visit.conditions.require(source)
     await require_unlocked(visit.conditions, target, is_deep=old is not None)
     if old is None:
@@ -264,7 +254,7 @@ async def lock(visit: Visit, access: PathAccess, wish: LockWish, is_deep: bool, 
     """A new lock, and whether an empty file was made for it where nothing was."""
     require_writer(access)
     await visit.conditions.require(access)
-    is_new = await find(access) is None
+    is_new = await entries.find_known(access) is None
     if is_new:
         await _require_parent(access)
         await require_unlocked(visit.conditions, access.parent)

@@ -198,7 +198,7 @@ class TreeServer(SFTPServer):
         access.parent.require(Right.WRITE)
         if access.parent.may_read():
             await entries.require_folder(access.parent)
-        entry = await self._find_old(access)
+        entry = await entries.find_known(access)
         if entry is None and not flags & FXF_CREAT:
             raise NotFound
         if entry is not None and flags & FXF_EXCL:
@@ -211,16 +211,6 @@ class TreeServer(SFTPServer):
         file = WrittenFile(access, old, not is_exclusive, await open_spool(located, self._folder))
         file.is_appending = bool(flags & FXF_APPEND)
         return file
-
-    @staticmethod
-    async def _find_old(access: PathAccess) -> Entry | None:
-        """What is there, as far as the caller may know it."""
-        if not access.may_read():
-            return None
-        try:
-            return await entries.stat(access)
-        except NotFound:
-            return None
 
     @_logged("CLOSE")
     async def close(self, file_obj: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Protocol
 
 from mangrove.concurrency import finish_despite_cancel, gather_bounded
@@ -148,12 +148,8 @@ async def _find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set
         folders.setdefault(path.parent, []).append(path.name)
 
     async def find(folder: TreePath, names: Sequence[str]) -> set[TreePath]:
-        pairs = zip(min(names), max(names), strict=False)
-        start, begin, found = (
-            "",
-            "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)),
-            set[str](),
-        )
+        begin = commonprefix(names)  # noqa: RUF071 - names are compared, not paths
+        start, found = "", set[str]()
         for _ in range(MOST_PAGES):
             try:
                 page = await driver.list_page(folder, start, begin)
