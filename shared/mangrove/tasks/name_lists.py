@@ -36,7 +36,7 @@ class ListedEntry(NamedTuple):
 
 
 def _parse(row: list[object]) -> ListedEntry:
-    return ListedEntry(*row)  # type: ignore[arg-type]
+    return ListedEntry._make(row)
 
 
 def open_list(task_id: str, count: int) -> Manifest[ListedEntry]:
