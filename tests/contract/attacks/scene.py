@@ -19,6 +19,7 @@ from uuid import uuid4
 from zipfile import ZipFile, ZipInfo
 
 import httpx
+import pytest
 
 from mangrove.identity.rights import Right
 from mangrove.tasks.kinds import KINDS
@@ -32,6 +33,10 @@ SMALL = 1 << 16  # bytes; of larger files the size and the time are compared
 TASK_SECONDS = 15.0
 MINE = ("f.txt", "g.txt", "sub/h.txt")
 NEIGHBOURS = ("ab", "a.", "a ", "A", "b")
+CONFINEMENTS = pytest.mark.parametrize(
+    "service", ["", "walking"], indirect=True, ids=["openat2", "walk"], scope="module"
+)
+"""For attacks on the disk: both ways in which Local keeps to its root, by the kernel and folder by folder."""
 
 UPWARDS = (
     "..", "../", "..\\", "/..", "%2e%2e%2f", "%252e%252e%252f", "....//", "\udcc0\udcae\udcc0\udcae/", "%c0%ae%c0%ae/",
