@@ -52,6 +52,7 @@ FIRST = {  # the sample that is a group's first request
     "files": "files/list",
     "uploads": "uploads/put",
     "downloads": "downloads/d_get",
+    "dav": "dav/root",
 }
 LIGHT = ("site", "downloads")
 BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms

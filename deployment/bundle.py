@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployment.descriptions import trim_descriptions
 from deployment.roots import write_roots
 
 MB = 1_000_000
-SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
-DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
 UNUSED = ("bin", "pydantic/v1")  # of the latter FastAPI asks each model's class whether it is there
 TESTS = frozenset({"test", "tests"})
 SOURCES = frozenset({".c", ".h", ".pxd", ".pyi", ".pyx"})  # of what is compiled already
@@ -68,10 +67,7 @@ class Row:
 
 def trim(folder: Path) -> None:
     """Remove what no function reads from the libraries in a layer's folder."""
-    for data in DATA:
-        for service in _list_folders(folder / data):
-            if service.name not in SERVICES:
-                shutil.rmtree(service)
+    trim_descriptions(folder)
     for path in sorted(folder.rglob("*")):
         if not path.exists():
             continue  # in a folder that was removed
@@ -83,10 +79,6 @@ def trim(folder: Path) -> None:
         _trim_distribution(distribution)
     for unused in UNUSED:
         shutil.rmtree(folder / unused, ignore_errors=True)
-
-
-def _list_folders(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
 
 
 def _is_tests(folder: Path) -> bool:

@@ -1,3 +1,11 @@
 """Mangrove: many storages under mount paths, shown as one tree."""
 
+import gc
+import os
+
 __version__ = "0.3.0"
+
+NEW_OBJECTS = 100_000  # that a function's process makes before it looks for garbage: more than its first request needs
+
+if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+    gc.set_threshold(NEW_OBJECTS)  # else each cold start looks hundreds of times where there is none

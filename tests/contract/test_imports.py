@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from mangrove.drivers import registry
 from mangrove.local import template
 from tests.policies import FUNCTIONS, get_folder
@@ -32,6 +34,13 @@ MAY = {  # the longest beginning of its folder counts; what comes before it is i
     },
     ("functions/api/",): {"pydantic", "fastapi", "argon2", "pyotp", "segno"},  # users and their factors
 }
+MOST_COLLECTIONS = 20  # of garbage: what libraries make before ours are imported
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "PYTHONPATH": f"{template.ROOT}:{template.ROOT / 'shared'}",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "MANGROVE_TABLES": "any",
+}
 NO_HTTPX = "functions/workers/transfer/"
 SCRIPT = """
 import importlib, json, sys
@@ -45,14 +54,8 @@ for module in modules:
 def import_all(folders: list[str]) -> dict[str, set[str]]:
     """What of HEAVY is imported in one new process after each function."""
     modules = [folder.replace("/", ".") + (".app" if (template.ROOT / folder).is_dir() else "") for folder in folders]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": f"{template.ROOT}:{template.ROOT / 'shared'}",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "MANGROVE_TABLES": "any",
-    }
     command = [sys.executable, "-c", SCRIPT, json.dumps([HEAVY, modules])]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {folder: set(found) for folder, (_, found) in zip(folders, lines, strict=True)}
 
@@ -81,3 +84,19 @@ def test_a_function_imports_only_what_its_requests_need() -> None:
         for folder, found in import_all(some).items():
             may = allowed[find_kind(folder)] - ({"httpx"} if folder.startswith(NO_HTTPX) else set())
             assert found <= may, f"{folder} imports {', '.join(sorted(found - may))} before it is asked for anything"
+
+
+COUNT = """
+import gc, importlib, sys
+importlib.import_module(sys.argv[1])
+print(sum(one["collections"] for one in gc.get_stats()))
+"""
+
+
+@pytest.mark.parametrize("module", ["functions.api.site.app", "functions.workers.transfer.plan"])
+def test_a_function_starts_without_looking_for_garbage(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, module],
+        env=ENVIRONMENT | {"AWS_LAMBDA_FUNCTION_NAME": "any"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) <= MOST_COLLECTIONS

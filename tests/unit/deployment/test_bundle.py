@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from deployment import bundle
+from deployment import bundle, descriptions
 from deployment.bundle import BOUND, LARGE, MB, Size
 from mangrove.local import template
 
 LIBRARY = {
-    "botocore/data/s3/2006-03-01/service-2.json.gz": "s3",
-    "botocore/data/ec2/2016-11-15/service-2.json.gz": "ec2",
-    "botocore/data/endpoints.json": "{}",
     "boto3/data/ec2/2016-11-15/resources-1.json": "{}",
     "some/__init__.py": "VALUE = 1",
     "some/__init__.pyi": "VALUE: int",
@@ -38,8 +35,6 @@ LIBRARY = {
     "pydantic/v1/main.py": "",
 }
 KEPT = {
-    "botocore/data/s3/2006-03-01/service-2.json.gz",
-    "botocore/data/endpoints.json",
     "some/__init__.py",
     "some/test/__init__.py",
     "some/test/runner.py",
@@ -83,7 +78,7 @@ def find_services() -> set[str]:
 
 
 def test_the_services_that_are_kept_are_those_in_use() -> None:
-    assert find_services() == bundle.SERVICES
+    assert find_services() == descriptions.SERVICES
 
 
 def test_byte_code_is_valid_for_a_copy_of_its_source_and_the_same_wherever_it_is_made(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""botocore's descriptions of AWS made small: what it reads of them to make a client and a call, and nothing for people.
+
+It reads them in each new process, and texts are nine tenths of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
+PREFIXES = frozenset({"dynamodb", "s3", "secretsmanager", "states"})  # of their endpoints
+DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
+EXAMPLES = "examples-1.json*"  # in texts for people
+TEXTS = frozenset({"documentation", "documentationUrl"})
+
+
+def trim_descriptions(folder: Path) -> None:
+    """Remove what no client of SERVICES needs from the libraries in a folder, and what is compressed is so no more: a
+    layer is an archive anyway."""
+    for data in DATA:
+        services = [path for path in (folder / data).glob("*") if path.is_dir()]
+        for service in services:
+            if service.name not in SERVICES:
+                shutil.rmtree(service)
+    for path in folder.glob(f"{DATA[0]}/**/{EXAMPLES}"):
+        path.unlink()
+    for path in folder.glob(f"{DATA[0]}/**/*.json.gz"):
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+    for path in folder.glob(f"{DATA[0]}/**/*.json"):
+        change = CHANGES.get(path.name)
+        found = json.loads(path.read_text())
+        path.write_text(json.dumps(change(found) if change else found, separators=(",", ":")))
+
+
+def _trim_service(description: dict[str, Any]) -> dict[str, Any]:
+    """A service without texts: on itself, its operations, their shapes and the members of these."""
+    kept = {key: value for key, value in description.items() if key not in TEXTS}
+    for part in ("operations", "shapes"):
+        kept[part] = {name: _drop_texts(one) for name, one in description.get(part, {}).items()}
+    return kept
+
+
+def _drop_texts(description: dict[str, Any]) -> dict[str, Any]:
+    """An operation, a shape or a reference to one. A member may have any name, that of a text too."""
+    kept = {
+        key: _drop_texts(value) if isinstance(value, dict) and key != "members" else value
+        for key, value in description.items()
+        if key not in TEXTS
+    }
+    if "members" in description:
+        kept["members"] = {name: _drop_texts(member) for name, member in description["members"].items()}
+    return kept
+
+
+def _trim_endpoints(description: dict[str, Any]) -> dict[str, Any]:
+    """All regions, and of the services those in use."""
+    partitions = [
+        partition | {"services": {name: one for name, one in partition["services"].items() if name in PREFIXES}}
+        for partition in description.get("partitions", ())
+    ]
+    return description | {"partitions": partitions}
+
+
+CHANGES: Mapping[str, Callable[[Any], Any]] = {"service-2.json": _trim_service, "endpoints.json": _trim_endpoints}

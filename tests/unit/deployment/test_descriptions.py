@@ -1,0 +1,102 @@
+"""What is left of botocore's descriptions of AWS makes the same clients and calls as all of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import botocore
+import pytest
+from botocore.loaders import Loader
+from botocore.model import OperationModel, ServiceModel, Shape, StructureShape
+from botocore.regions import EndpointResolver
+
+from deployment.descriptions import DATA, PREFIXES, SERVICES, trim_descriptions
+
+INSTALLED = Path(botocore.__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def trimmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is installed, as far as it is of SERVICES or of all and one more, without what is to go."""
+    folder = tmp_path_factory.mktemp("layer")
+    data = folder / DATA[0]
+    data.mkdir(parents=True)
+    for file in INSTALLED.glob("*.json"):
+        shutil.copy(file, data)
+    for service in (*SERVICES, "sts"):
+        shutil.copytree(INSTALLED / service, data / service)
+    trim_descriptions(folder)
+    return data
+
+
+def load(data: Path, service: str, kind: str = "service-2") -> Any:
+    return Loader([str(data)], include_default_search_paths=False).load_service_model(service, kind)
+
+
+def describe(shape: Shape | None, seen: frozenset[str] = frozenset()) -> Any:
+    """All that a call is written and read by."""
+    if shape is None or shape.name in seen:
+        return shape and shape.name
+    seen |= {shape.name}
+    about: Any = [shape.name, shape.type_name, shape.serialization, shape.metadata]
+    if isinstance(shape, StructureShape):
+        about.append({name: describe(member, seen) for name, member in shape.members.items()})
+    for part in ("member", "key", "value"):
+        if hasattr(shape, part):
+            about.append(describe(getattr(shape, part), seen))
+    return about
+
+
+def describe_operation(operation: OperationModel) -> list[Any]:
+    return [
+        operation.name, operation.http, operation.http_checksum, operation.endpoint, operation.auth_type,
+        operation.static_context_parameters, operation.context_parameters, operation.idempotent_members,
+        describe(operation.input_shape), describe(operation.output_shape), list(map(describe, operation.error_shapes)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_every_operation_of_a_service_in_use_is_written_and_read_as_before(trimmed: Path, service: str) -> None:
+    before, after = (ServiceModel(load(data, service), service) for data in (INSTALLED, trimmed))
+    assert before.metadata == after.metadata and before.operation_names == after.operation_names
+    for name in before.operation_names:
+        assert describe_operation(before.operation_model(name)) == describe_operation(after.operation_model(name))
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_pages_and_rules_of_endpoints_are_those_of_before(trimmed: Path, service: str) -> None:
+    for kind in ("paginators-1", "endpoint-rule-set-1"):
+        assert load(trimmed, service, kind) == load(INSTALLED, service, kind)
+
+
+def test_the_endpoints_of_the_services_in_use_are_those_of_before_in_every_region(trimmed: Path) -> None:
+    before, after = (
+        EndpointResolver(json.loads((data / "endpoints.json").read_text())) for data in (INSTALLED, trimmed)
+    )
+    assert before.get_available_partitions() == after.get_available_partitions()
+    for partition in before.get_available_partitions():
+        for prefix in PREFIXES:
+            regions = before.get_available_endpoints(prefix, partition, allow_non_regional=True)
+            assert regions == after.get_available_endpoints(prefix, partition, allow_non_regional=True)
+            for region in regions:
+                found = after.construct_endpoint(prefix, region, partition)
+                assert found == before.construct_endpoint(prefix, region, partition)
+
+
+def test_what_only_people_read_is_gone_and_a_member_of_that_name_is_not(trimmed: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in trimmed.iterdir() if path.is_dir()) == sorted(SERVICES)
+    assert not [path for path in trimmed.rglob("*") if path.name.startswith("examples") or path.suffix == ".gz"]
+    for service in SERVICES:
+        before, after = (json.dumps(load(data, service)) for data in (INSTALLED, trimmed))
+        assert len(after) < len(before) / 2, "most of a description is texts"
+    own = tmp_path / DATA[0] / "s3" / "2006-03-01" / "service-2.json"
+    own.parent.mkdir(parents=True)
+    member = {"shape": "Text", "documentation": "said to people"}
+    shapes = {"Some": {"type": "structure", "members": {"documentation": member}, "documentation": "too"}}
+    own.write_text(json.dumps({"metadata": {}, "documentation": "as well", "operations": {}, "shapes": shapes}))
+    trim_descriptions(tmp_path)
+    kept = {"Some": {"type": "structure", "members": {"documentation": {"shape": "Text"}}}}
+    assert json.loads(own.read_text()) == {"metadata": {}, "operations": {}, "shapes": kept}
