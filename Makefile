@@ -50,6 +50,8 @@ named:
 undeploy: named .venv-build/ready
 	$(SAM) delete $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --no-prompts
 
+# PEER: the binary of another service of the family, measured beside ours.
+bench: export PEER ?=
 bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
 

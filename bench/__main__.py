@@ -1,5 +1,8 @@
-"""`python -m bench`: measure the real service and print a table. Nothing is asserted; `!` marks a missed aim.
+"""`python -m bench`: what people wait for, with one process and the default, beside the service that `--peer` names.
 
+Every other word measures the real service and prints a table. Nothing is asserted; `!` marks a missed aim.
+
+`python -m bench service`: more of the same: bounds of memory, a million entries, queues, a start.
 `python -m bench drivers`: each driver on a real server, beside the library that it uses.
 `python -m bench search`: the index of names, as it is built and asked.
 `python -m bench page`: what a person sees, in Chromium.
@@ -12,6 +15,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from contextlib import ExitStack
@@ -23,7 +27,7 @@ from bench import table
 from bench.environment import Environment
 
 LINES = {  # the modules of measurements, in the order of the table
-    "service": ("answers", "folders", "buckets", "transfers", "tasks", "starts"),
+    "service": ("folders", "buckets", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
     "doors": ("doors", "webdav"),
@@ -35,16 +39,29 @@ LINES = {  # the modules of measurements, in the order of the table
 def main() -> int:
     """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument("what", nargs="?", default="service", choices=(*LINES, "drivers", "economy"))
+    parser.add_argument("what", nargs="?", default="comparison", choices=("comparison", *LINES, "drivers", "economy"))
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
+    parser.add_argument("--runs", type=int, default=5, help="of each row of the comparison")
+    parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
     chosen = parser.parse_args()
+    if chosen.what == "comparison":
+        return compare(chosen)
     if chosen.what == "economy":
         return measure_economy()
     return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
+
+
+def compare(chosen: argparse.Namespace) -> int:
+    """Print the comparison."""
+    from bench.comparison.report import Plan, print_comparison
+
+    plan = Plan(chosen.only, chosen.runs, chosen.seconds, chosen.size_mib << 20, chosen.peer)
+    with TemporaryDirectory(prefix="mangrove-bench-") as folder:
+        return int(not print_comparison(Path(folder), plan))
 
 
 def measure_drivers(chosen: argparse.Namespace) -> int:

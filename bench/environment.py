@@ -104,9 +104,9 @@ class Environment:
         return self.mount_s3()
 
 
-def launch_service(data: Path) -> Service:
+def launch_service(data: Path, **environment: str) -> Service:
     """A started service that may keep what it compiled, as it does for everybody else."""
-    return start_service(data, PYTHONDONTWRITEBYTECODE="")
+    return start_service(data, PYTHONDONTWRITEBYTECODE="", **environment)
 
 
 def fill(folder: Path, count: int) -> None:

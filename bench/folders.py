@@ -1,4 +1,4 @@
-"""The first answer about a large folder, and the following ones."""
+"""Pages of large folders beyond those of the comparison."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bench.memory import Growth
 from bench.raw import Connection
 from bench.table import work
 
-LOCAL_ENTRIES, MOST_ENTRIES, S3_KEYS, PAGE = 100_000, 1_000_000, 10_000, 50
+LOCAL_ENTRIES, MOST_ENTRIES, PAGE = 100_000, 1_000_000, 50
 PING_SECONDS = 0.005  # between two pings
-COLD_ROUNDS, WARM_ROUNDS = 3, 100
+WARM_ROUNDS = 100
 
 
 def _seconds(connection: Connection, path: str, page: int, total: int) -> float:
@@ -25,16 +25,6 @@ def _seconds(connection: Connection, path: str, page: int, total: int) -> float:
     return taken
 
 
-def _cold(env: Environment, path: str, total: int) -> float:
-    """Each time the first request after a start of the service."""
-    taken = []
-    for _ in range(COLD_ROUNDS):
-        env.restart()
-        with env.connection() as connection:
-            taken.append(_seconds(connection, path, 1, total))
-    return statistics.median(taken)
-
-
 def _warm(env: Environment, page: int) -> float:
     path = env.local(LOCAL_ENTRIES)
     with env.connection() as connection:
@@ -43,24 +33,9 @@ def _warm(env: Environment, page: int) -> float:
     return statistics.median(taken) * 1000
 
 
-@work("first page of 100,000 entries, Local, cold", "ms", most=600, peer="1,170")
-def local_cold(env: Environment) -> float:
-    return _cold(env, env.local(LOCAL_ENTRIES), LOCAL_ENTRIES) * 1000
-
-
-@work("first page of 100,000 entries, Local, warm", "ms", most=5, peer="970")
-def local_warm(env: Environment) -> float:
-    return _warm(env, 1)
-
-
 @work("middle page of 100,000 entries, Local, warm", "ms", most=5, peer="960")
 def local_middle(env: Environment) -> float:
     return _warm(env, LOCAL_ENTRIES // PAGE // 2)
-
-
-@work("first page of 10,000 keys, S3, cold", "s", most=0.2, peer="1.1")
-def s3_cold(env: Environment) -> float:
-    return _cold(env, env.mount_s3(S3_KEYS), PAGE)
 
 
 class Pings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from tests.proc import list_descendants, read_if_there
+
 SAMPLE_SECONDS = 0.02
 
 
@@ -16,11 +18,10 @@ def get_resident(pid: int) -> int:
     return 0
 
 
-def get_family_resident(pid: int) -> int:
-    """Bytes of a process and its children."""
-    children = (children for children in Path(f"/proc/{pid}/task").glob("*/children"))
-    pids = {int(child) for listed in children for child in listed.read_text().split()}
-    return sum(map(get_resident, {pid, *pids}))
+def get_family_proportional(pid: int) -> int:
+    """Bytes of a process and all below it, what some of them share counted once."""
+    rolled = (read_if_there(Path(f"/proc/{one}/smaps_rollup")).decode() for one in (pid, *list_descendants(pid)))
+    return sum(int(line.split()[1]) * 1024 for text in rolled for line in text.splitlines() if line.startswith("Pss:"))
 
 
 class Growth:

@@ -1,4 +1,4 @@
-"""What it takes before the first request: time and memory of a start."""
+"""What it takes before the first request."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.environment import Environment, launch_service
-from bench.memory import get_family_resident
 from bench.table import work
 from tests.service import Service
 
 ROUNDS = 3
-SETTLE_SECONDS = 0.5  # storages start in the background
 
 
 @contextmanager
@@ -37,10 +35,3 @@ def start(env: Environment) -> float:
         with _run_service(env) as (_, seconds):
             taken.append(seconds)
     return statistics.median(taken)
-
-
-@work("resident after the start, with the engine", "MB", most=150, peer="66")
-def idle(env: Environment) -> float:
-    with _run_service(env) as (service, _):
-        time.sleep(SETTLE_SECONDS)
-        return get_family_resident(service.process.pid) / 1e6

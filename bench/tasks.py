@@ -59,17 +59,6 @@ def _make_large(place: Place, size: int) -> str:
     return name
 
 
-@work("copy of 10,000 small files between Local storages", "files/s", least=5000, peer="7,400")
-def copy_small(place: Place) -> float:
-    return 10_000 / _time_copy(place, "/files", _mount_second(place), place.local(10_000).rpartition("/")[2])
-
-
-@work("copy of 1,000 small files, Local to S3", "files/s", least=300, peer="235")
-def copy_small_to_s3(place: Place) -> float:
-    name = place.local(1_000).rpartition("/")[2]
-    return 1_000 / _time_copy(place, "/files", place.mount_s3(), name)
-
-
 @work("copy of four large files in one, between Local storages", "MB/s", peer="1,450")
 def copy_large(place: Place) -> float:
     size = LARGER * place.size
