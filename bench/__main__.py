@@ -9,6 +9,7 @@ Every other word measures the real service and prints a table. Nothing is assert
 `python -m bench doors`: the protocols beside HTTP.
 `python -m bench records`: 100,000 users, 1,000,000 tasks, a flat folder of 1,000,000 files, 2,000 tasks at once.
 `python -m bench coldstart`: the CPU of each function's first request.
+`python -m bench endurance`: memory and open files of each process over 1,000,000 requests.
 `python -m bench economy`: what requests call of AWS in the cloud, and what that costs.
 """
 
@@ -39,17 +40,22 @@ LINES = {  # the modules of measurements, in the order of the table
 def main() -> int:
     """Print a table; 1 when something could not be measured."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the real service")
-    parser.add_argument("what", nargs="?", default="comparison", choices=("comparison", *LINES, "drivers", "economy"))
+    parser.add_argument(
+        "what", nargs="?", default="comparison", choices=("comparison", *LINES, "drivers", "economy", "endurance")
+    )
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
+    parser.add_argument("--requests", type=int, default=1_000_000, help="of the endurance run, at least")
     parser.add_argument("--runs", type=int, default=5, help="of each row of the comparison")
     parser.add_argument("--peer", type=Path, default=os.environ.get("PEER") or None, help="another service's binary")
     chosen = parser.parse_args()
     if chosen.what == "comparison":
         return compare(chosen)
+    if chosen.what == "endurance":
+        return measure_endurance(chosen.requests)
     if chosen.what == "economy":
         return measure_economy()
     return measure_drivers(chosen) if chosen.what == "drivers" else measure_service(chosen)
@@ -79,6 +85,14 @@ def measure_economy() -> int:
     from bench import economy
 
     economy.print_table()
+    return 0
+
+
+def measure_endurance(requests: int) -> int:
+    """Print what a service holds over so many requests."""
+    from bench.endurance import print_endurance
+
+    print_endurance(requests)
     return 0
 
 

@@ -18,10 +18,15 @@ def get_resident(pid: int) -> int:
     return 0
 
 
+def get_proportional(pid: int) -> int:
+    """Bytes of a process that are in memory, its share of what it has in common with others."""
+    rolled = read_if_there(Path(f"/proc/{pid}/smaps_rollup")).decode()
+    return sum(int(line.split()[1]) * 1024 for line in rolled.splitlines() if line.startswith("Pss:"))
+
+
 def get_family_proportional(pid: int) -> int:
-    """Bytes of a process and all below it, what some of them share counted once."""
-    rolled = (read_if_there(Path(f"/proc/{one}/smaps_rollup")).decode() for one in (pid, *list_descendants(pid)))
-    return sum(int(line.split()[1]) * 1024 for text in rolled for line in text.splitlines() if line.startswith("Pss:"))
+    """Of a process and all below it: what some of them share counts once."""
+    return sum(map(get_proportional, (pid, *list_descendants(pid))))
 
 
 class Growth:

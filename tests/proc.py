@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -39,3 +40,36 @@ def is_gone(pid: int) -> bool:
     """Whether it ended, its status read or not."""
     status = read_if_there(Path(f"/proc/{pid}/stat")).decode()
     return not status or status.rpartition(")")[2].split()[0] == "Z"
+
+
+@dataclass(frozen=True, slots=True)
+class TcpSocket:
+    """A socket of IPv4 as the kernel lists it; `is_listening` or a connection to the port `peer`."""
+
+    inode: str
+    port: int
+    peer: int
+    is_listening: bool
+
+
+def list_sockets(port: int) -> list[TcpSocket]:
+    """Those of this network namespace with the local port."""
+    rows = (line.split() for line in read_if_there(Path("/proc/net/tcp")).decode().splitlines()[1:])
+    found = (TcpSocket(row[9], _get_port(row[1]), _get_port(row[2]), row[3] == "0A") for row in rows)
+    return [one for one in found if one.port == port]
+
+
+def _get_port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
+def list_servers(pid: int, port: int) -> list[int]:
+    """The processes that accept connections at the port, of this one's children, or itself where none does."""
+    links = {f"socket:[{one.inode}]" for one in list_sockets(port) if one.is_listening}
+    return [child for child in list_children(pid) if links & set(read_links(child))] or [pid]
+
+
+def find_server(pids: Iterable[int], port: int, peer: int) -> int | None:
+    """Which of these processes holds the connection from the port `peer`; None where none of them has accepted it."""
+    links = {f"socket:[{one.inode}]" for one in list_sockets(port) if one.peer == peer}
+    return next((pid for pid in pids if links & set(read_links(pid))), None)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from bench.environment import launch_service
 from bench.memory import get_family_proportional
 from bench.raw import Connection
-from tests.proc import list_descendants, read_if_there
+from tests.proc import list_servers
 from tests.servers import free_port, s3_options, wait_for
 from tests.service import ADMIN_PASSWORD
 
@@ -142,10 +142,8 @@ class Subject:
         return self._mounts[what]
 
     def count_processes(self) -> int:
-        """How many of its processes answer requests: the children with the command line of the first, or that one."""
-        words = read_if_there(Path(f"/proc/{self.pid}/cmdline"))
-        alike = [pid for pid in list_descendants(self.pid) if read_if_there(Path(f"/proc/{pid}/cmdline")) == words]
-        return max(1, len(alike))
+        """How many of its processes accept connections."""
+        return len(list_servers(self.pid, urlsplit(self.address).port or 0))
 
     def weigh(self) -> float:
         """Bytes of memory for each process that answers: of all there are, what some share counted once."""
