@@ -22,8 +22,9 @@ HEAVY = (
 PLAIN = ("functions/api/site", "functions/api/downloads")
 MAY = {  # the longest beginning of its folder counts; what comes before it is imported as well
     PLAIN: set[str](),
+    ("functions/workers/",): set[str](),
     ("functions/workers/setup",): {"httpx"},  # it answers to an address of CloudFormation
-    ("functions/workers/",): {"pydantic", "httpx"},  # what a task is; downloads fetch
+    ("functions/workers/download",): {"httpx"},  # which fetch
     ("functions/workers/transfer_identity",): {
         "pydantic",
         "httpx",
@@ -41,7 +42,6 @@ ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "MANGROVE_TABLES": "any",
 }
-NO_HTTPX = "functions/workers/transfer/"
 SCRIPT = """
 import importlib, json, sys
 heavy, modules = json.loads(sys.argv[1])
@@ -62,9 +62,7 @@ def import_all(folders: list[str]) -> dict[str, set[str]]:
 
 def list_folders() -> list[str]:
     """Those that may import the least come first: what one process has imported counts for all that follow."""
-    return sorted(
-        map(get_folder, FUNCTIONS), key=lambda folder: (find_kind(folder), not folder.startswith(NO_HTTPX), folder)
-    )
+    return sorted(map(get_folder, FUNCTIONS), key=lambda folder: (find_kind(folder), folder))
 
 
 def find_kind(folder: str) -> int:
@@ -78,11 +76,11 @@ def test_a_function_imports_only_what_its_requests_need() -> None:
     folders = list_folders()
     assert set(PLAIN) < set(folders)
     allowed = list(MAY.values())
-    groups = (0, 1), (2, 3), (4,)  # a process for each: what tasks need is not what requests need
+    groups = (0,), (1, 2, 3, 4), (5,)  # a process for each: what tasks need is not what requests need
     for kinds in groups:
         some = [folder for folder in folders if find_kind(folder) in kinds]
         for folder, found in import_all(some).items():
-            may = allowed[find_kind(folder)] - ({"httpx"} if folder.startswith(NO_HTTPX) else set())
+            may = allowed[find_kind(folder)]
             assert found <= may, f"{folder} imports {', '.join(sorted(found - may))} before it is asked for anything"
 
 

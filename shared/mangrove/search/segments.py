@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 import time
 import zlib
 from collections.abc import AsyncIterator, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from typing import Literal
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.config import config
@@ -30,28 +29,33 @@ from mangrove.search.database import DamagedSegment
 from mangrove.search.places import get_index_folder
 from mangrove.site import snapshot
 from mangrove.streams import stream
+from mangrove.structure import Misfit, dump, parse
 from mangrove.telemetry import log_warning
 
 MANIFEST = "manifest.json"
 WORK = "work-"  # what folders of files under way begin with
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.parquet$")]  # none leads out of the folder
+FILE_NAME = re.compile(r"[A-Za-z0-9_-]+\.parquet")  # none leads out of the folder
 TRIES = 3  # to open an index that is swapped meanwhile
 
 
-class Manifest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
     """The present index of a storage: its files, rows in them; `began`: seconds since the epoch when the walk began,
     `finished`: when it ended, ISO 8601; `checksums`: CRC-32 by file, set by `SegmentStore.commit`."""
 
-    model_config = ConfigDict(frozen=True)
-
     version: Literal[1] = 1
-    names: list[FileName]
-    folders: list[FileName]
+    names: list[str]
+    folders: list[str]
     count: int
     folder_count: int
     began: float
     finished: str
-    checksums: dict[str, int] = Field(default_factory=dict)
+    checksums: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            if not FILE_NAME.fullmatch(name):
+                raise Misfit(f"{name[:40]!r} is no name of a file of an index")
 
     @property
     def files(self) -> list[str]:
@@ -109,7 +113,7 @@ class SegmentStore:
             return await _read_manifest(storage, storage_id)
         except NotFound:
             return None
-        except ValidationError:
+        except Misfit:
             await self._drop_with_warning(storage_id, MANIFEST)
             return None
 
@@ -123,7 +127,7 @@ class SegmentStore:
                 return await self._open(storage, storage_id, entry)
             except NotFound:
                 return None
-            except ValidationError:
+            except Misfit:
                 damaged = MANIFEST
             except DamagedSegment as problem:  # or swapped since the manifest was read
                 damaged = str(problem.data)
@@ -194,8 +198,8 @@ class SegmentStore:
         new = [name for name in manifest.files if name not in checksums]
         paths = [await self.fetch(storage_id, name) for name in new]
         checksums = checksums | dict(zip(new, await asyncio.to_thread(_measure_all, paths), strict=True))
-        whole = manifest.model_copy(update={"checksums": {name: checksums[name] for name in manifest.files}})
-        content = whole.model_dump_json().encode()
+        whole = replace(manifest, checksums={name: checksums[name] for name in manifest.files})
+        content = dump(whole)
         await storage.write(_get_path(storage_id, MANIFEST), stream(content), _make_upload(len(content)))
         pass_checkpoint("index.committed")
         await self._remove_others(storage_id, manifest.files)
@@ -261,9 +265,9 @@ async def _list(storage: Driver, path: TreePath) -> list[Entry]:
 
 
 async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
-    """NotFound; ValidationError for what is none, or of another version."""
+    """NotFound; Misfit for what is none, or of another version."""
     body = await storage.read(_get_path(storage_id, MANIFEST))
-    return Manifest.model_validate_json(b"".join([block async for block in body]))
+    return parse(Manifest, b"".join([block async for block in body]))
 
 
 async def _read_blocks(file: Path) -> AsyncIterator[bytes]:

@@ -10,6 +10,7 @@ from mangrove.problems import StorageProblem
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
+from mangrove.structure import unstructure
 from mangrove.tasks import index, specs
 from mangrove.tasks.index_lists import open_folders
 from mangrove.tasks.index_parts import PartResult, find_result, open_result
@@ -94,5 +95,5 @@ async def _read(run: PartRun, part: IndexPart, lists: str) -> PartResult:
 
 async def _store(task_id: str, round: int, number: int, result: PartResult) -> None:
     rows = open_result(task_id, round, number, 0)
-    await rows.append(result.model_dump())
+    await rows.append(unstructure(result))
     await rows.flush()

@@ -7,12 +7,12 @@ task: its result is written down as a whole when it ends, so that a worker that 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from mangrove.config import config
 from mangrove.problems import StorageProblem
+from mangrove.structure import Misfit, structure
 from mangrove.tasks.index_lists import IndexRun, open_failed, open_folders
 from mangrove.tasks.manifest import Manifest as Rows
 from mangrove.tasks.manifest import ManifestLost
@@ -25,17 +25,18 @@ KEPT_ERRORS = 3  # folders named in the task's error
 LOST = "a part of the storage was not read"
 
 
-class PartResult(BaseModel):
+@dataclass(kw_only=True)
+class PartResult:
     """What became of a part. Its first `position` folders were read, the others of its `folder_count` are left to be
     read; `lists`: what the names of its lists begin with. `problem`: why none of it counts."""
 
     lists: str
-    files: list[str] = []
-    folder_files: list[str] = []
+    files: list[str] = field(default_factory=list)
+    folder_files: list[str] = field(default_factory=list)
     position: int = 0
     folder_count: int = 0
     failed_count: int = 0
-    errors: list[str] = []
+    errors: list[str] = field(default_factory=list)
     count: int = 0
     problem: str = ""
 
@@ -81,8 +82,8 @@ async def find_result(task_id: str, round: int, number: int) -> PartResult | Non
     """The result of a part, None while there is none."""
     try:
         (found,) = await open_result(task_id, round, number, 1).read_rows(0)
-        return PartResult.model_validate(found)
-    except (ManifestLost, ValidationError):
+        return structure(PartResult, found)
+    except (ManifestLost, Misfit):
         return None
 
 
@@ -114,7 +115,7 @@ async def take_over(run: IndexRun) -> bool:
     cursor.position = cursor.folder_count
     cursor.shift = id - cursor.position
     cursor.folder_count, cursor.failed_count, cursor.seen = folders.count, failed.count, cursor.count
-    cursor.parts = []
+    cursor.parts = field(default_factory=list)
     await run.save()
     return True
 

@@ -11,9 +11,8 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from secrets import token_hex
-
-from pydantic import BaseModel
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers import registry
@@ -32,6 +31,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import NotFound, NotSupported, Problem, Unreachable
 from mangrove.records.crypto import seal, unseal
 from mangrove.streams import stream
+from mangrove.structure import dump, parse
 from mangrove.tasks import staging
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.specs import CursorT, PartialFile, SpecT
@@ -49,7 +49,8 @@ class OutOfTime(Exception):
     """The slice is over and the file is not: the next one goes on with it."""
 
 
-class StorageRecord(BaseModel):
+@dataclass(kw_only=True)
+class StorageRecord:
     """What is needed to reach a storage without its record; `addition` as there."""
 
     id: int
@@ -64,11 +65,11 @@ def _describe(mount: Mount) -> StorageRecord:
 
 def remember_storage(mount: Mount | None) -> str:
     """How to reach a storage later, sealed; "" for staging."""
-    return b64encode(seal(_describe(mount).model_dump_json(), PLACE)).decode() if mount is not None else ""
+    return b64encode(seal(dump(_describe(mount)).decode(), PLACE)).decode() if mount is not None else ""
 
 
 def _unseal(storage: str) -> StorageRecord:
-    return StorageRecord.model_validate_json(unseal(b64decode(storage), PLACE))
+    return parse(StorageRecord, unseal(b64decode(storage), PLACE))
 
 
 @asynccontextmanager
@@ -158,7 +159,7 @@ async def abandon_partial(run: Run[SpecT, CursorT]) -> None:
     if partial is None:
         return
     if partial.stored is None and not await try_abort(partial):
-        content = partial.model_dump_json().encode()
+        content = dump(partial)
         await staging.pin(ABANDONED)
         await staging.store(ABANDONED, token_hex(12), stream(content), Upload(len(content), time.time(), durable=True))
     run.cursor.partial = None
@@ -188,5 +189,5 @@ async def sweep_partials() -> None:
             continue
         content = await Endpoint(storage, staging.get_path(ABANDONED, entry.name)).read_range(0, entry.size or 0)
         is_old = entry.modified < time.time() - GIVE_UP_SECONDS
-        if await try_abort(PartialFile.model_validate_json(content)) or is_old:
+        if await try_abort(parse(PartialFile, content)) or is_old:
             await staging.remove(ABANDONED, entry.name)

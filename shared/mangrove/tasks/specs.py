@@ -7,20 +7,18 @@ are translated here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mangrove.drivers.base import Entry
 from mangrove.problems import UnreadableTask
+from mangrove.structure import Misfit, structure, unstructure
 from mangrove.tasks.kinds import DELETE_ON_SUCCESS
 
 
-class TaskModel(BaseModel):
+@dataclass(kw_only=True)
+class TaskModel:
     """`old_keys`: keys of records without a version, and what they are called now."""
-
-    model_config = ConfigDict(defer_build=True)  # a function needs the models of its own machine
 
     old_keys: ClassVar[Mapping[str, str]] = {}
     version: Literal[1] = 1
@@ -31,13 +29,14 @@ class TaskModel(BaseModel):
         if "version" not in stored:
             stored = {cls.old_keys.get(key, key): value for key, value in stored.items()}
         try:
-            return cls.model_validate(stored)
-        except ValidationError as error:
+            return structure(cls, stored)
+        except Misfit as error:
             raise UnreadableTask from error
 
     def dump(self) -> dict[str, Any]:
         """The JSON object that `load` reads."""
-        return self.model_dump(mode="json")
+        found: dict[str, Any] = unstructure(self)
+        return found
 
 
 class SourceVersion(NamedTuple):
@@ -83,7 +82,8 @@ class ManifestEntry(NamedTuple):
         return SourceVersion(self.size, self.modified, self.etag)
 
 
-class PartialFile(BaseModel):
+@dataclass(kw_only=True)
+class PartialFile:
     """A file that is being stored in parts. `key` names the attempt, `token` is of the driver ("": not begun yet).
 
     `length`: bytes of a part; `receipt_count`: how many parts have a receipt (see `tasks.part_receipts`; `receipts` are
@@ -98,7 +98,7 @@ class PartialFile(BaseModel):
     key: str
     token: str = ""
     length: int
-    receipts: list[str] = []
+    receipts: list[str] = field(default_factory=list)
     receipt_count: int = 0
     size: int = 0
     validator: str = ""
@@ -108,10 +108,12 @@ class PartialFile(BaseModel):
     compared: int = 0
 
 
+@dataclass(kw_only=True)
 class Spec(TaskModel):
     """Base of all specs."""
 
 
+@dataclass(kw_only=True)
 class Cursor(TaskModel):
     """Base of all cursors. `attempt`: the run of the task that it belongs to; None before the first. `has_receipts`: of
     the parts of files there may be receipts in staging."""
@@ -121,6 +123,7 @@ class Cursor(TaskModel):
     has_receipts: bool = False
 
 
+@dataclass(kw_only=True)
 class CopyCursor(Cursor):
     """Base of the cursors of machines that copy files; `bytes_done` counts whole files."""
 
@@ -132,6 +135,7 @@ CursorT = TypeVar("CursorT", bound=Cursor)
 CopyCursorT = TypeVar("CopyCursorT", bound=CopyCursor)
 
 
+@dataclass(kw_only=True)
 class TransferSpec(Spec):
     """Copy `source` (a path of the tree, with the `password` of its folder) or what is `staged` (a path in staging)
     into the folder `target_dir` of the tree as `name`; "" for the folder itself.
@@ -143,7 +147,11 @@ class TransferSpec(Spec):
     has a right of its own.
     """
 
-    old_keys = {"target": "target_dir", "leave": "keep_existing", "policy": "delete_policy"}
+    old_keys: ClassVar[Mapping[str, str]] = {
+        "target": "target_dir",
+        "leave": "keep_existing",
+        "policy": "delete_policy",
+    }
     source: str = ""
     password: str = ""
     staged: str = ""
@@ -157,6 +165,7 @@ class TransferSpec(Spec):
     is_rename: bool = False
 
 
+@dataclass(kw_only=True)
 class TransferCursor(CopyCursor):
     """Counts of the manifests (`entry_count`, `folder_count`, `failed_count` for the next round), and how far the work
     came in them: `folders_walked` by Plan, which goes on in the next one at `next_page`, `position` by Move,
@@ -169,7 +178,7 @@ class TransferCursor(CopyCursor):
     for the `tries`th time. `part`: the chunk whose worker's cursor this is; None for that of the task.
     """
 
-    old_keys = {
+    old_keys: ClassVar[Mapping[str, str]] = {
         "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "entries": "entry_count",
         "folders": "folder_count", "failed": "failed_count", "walked": "folders_walked", "untidied": "folders_left",
     }  # fmt: skip
@@ -184,23 +193,25 @@ class TransferCursor(CopyCursor):
     position: int = 0
     round: int = 0
     failed_count: int = 0
-    errors: list[str] = []
+    errors: list[str] = field(default_factory=list)
     folders_left: int | None = None
     handed: int = 0
     tries: int = 0
     part: int | None = None
 
 
+@dataclass(kw_only=True)
 class DownloadSpec(Spec):
     """Fetch `url` with `tool` into the folder `target_dir` of the tree."""
 
-    old_keys = {"target": "target_dir", "policy": "delete_policy"}
+    old_keys: ClassVar[Mapping[str, str]] = {"target": "target_dir", "policy": "delete_policy"}
     url: str
     tool: str
     target_dir: str
     delete_policy: str
 
 
+@dataclass(kw_only=True)
 class DownloadCursor(Cursor):
     """`started` in seconds since the epoch. `token`: the tool's, None before it has the address; `missed`: calls in a
     row that it did not answer; `shared`: it still gives to others what it has downloaded.
@@ -208,7 +219,12 @@ class DownloadCursor(Cursor):
     `complete`: SimpleHttp has stored every byte.
     """
 
-    old_keys = {"turn": "attempt", "file": "partial", "begun": "started", "whole": "complete"}
+    old_keys: ClassVar[Mapping[str, str]] = {
+        "turn": "attempt",
+        "file": "partial",
+        "begun": "started",
+        "whole": "complete",
+    }
     started: float = 0.0
     token: str | None = None
     missed: int = 0
@@ -216,11 +232,12 @@ class DownloadCursor(Cursor):
     complete: bool = False
 
 
+@dataclass(kw_only=True)
 class DecompressSpec(Spec):
     """Extract `inner` (a path in the archive, `/` for all) of the archive `source` into the folder `target_dir` as
     `name`; "" for the folder itself. `cache_full`: bring the archive into staging first."""
 
-    old_keys = {"target": "target_dir", "archive_pass": "archive_password"}
+    old_keys: ClassVar[Mapping[str, str]] = {"target": "target_dir", "archive_pass": "archive_password"}
     source: str
     password: str
     archive_password: str
@@ -231,11 +248,12 @@ class DecompressSpec(Spec):
     overwrite: bool
 
 
+@dataclass(kw_only=True)
 class DecompressCursor(CopyCursor):
     """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
     what is in staging, `refused` the members that are not; `boot`: when they were brought (`staging.find_boot`)."""
 
-    old_keys = {
+    old_keys: ClassVar[Mapping[str, str]] = {
         "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "folders": "folders_made",
         "handed": "chained",
     }  # fmt: skip
@@ -246,10 +264,11 @@ class DecompressCursor(CopyCursor):
     position: int = 0
     files: int = 0
     refused: int = 0
-    errors: list[str] = []
+    errors: list[str] = field(default_factory=list)
     chained: bool = False
 
 
+@dataclass(kw_only=True)
 class IndexSpec(Spec):
     """Index the storage `storage_id`: all of it, or (`is_update`) only the folders that are marked, and `paths` (inside
     the storage) with `levels` of folders below them (-1: all). `is_drop`: forget the index instead. `is_gentle`: nobody
@@ -257,13 +276,14 @@ class IndexSpec(Spec):
 
     storage_id: int
     is_update: bool = False
-    paths: list[str] = []
+    paths: list[str] = field(default_factory=list)
     levels: int = -1
     is_drop: bool = False
     is_gentle: bool = False
 
 
-class IndexPart(BaseModel):
+@dataclass(kw_only=True)
+class IndexPart:
     """Some of the folders to be read, which another worker reads: `count` from `position` on."""
 
     number: int
@@ -271,6 +291,7 @@ class IndexPart(BaseModel):
     count: int
 
 
+@dataclass(kw_only=True)
 class IndexCursor(Cursor):
     """How far the walk came in its list of folders (`position` of `folder_count`), what it found (`count` names, in
     `files` and `folder_files` of the index's store), and what it began with: the first `root_count` folders,
@@ -294,14 +315,14 @@ class IndexCursor(Cursor):
     folder_count: int = 0
     position: int = 0
     failed_count: int = 0
-    errors: list[str] = []
+    errors: list[str] = field(default_factory=list)
     count: int = 0
     seen: int = 0
-    files: list[str] = []
-    folder_files: list[str] = []
-    shifts: list[int] = []
+    files: list[str] = field(default_factory=list)
+    folder_files: list[str] = field(default_factory=list)
+    shifts: list[int] = field(default_factory=list)
     shift: int = 0
-    parts: list[IndexPart] = []
+    parts: list[IndexPart] = field(default_factory=list)
     round: int = 0
     tries: int = 0
     lists: str = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
@@ -49,6 +49,7 @@ class SessionState(StrEnum):
         return self in (SessionState.RECEIVING, SessionState.COMPLETING)
 
 
+@dataclass(kw_only=True)
 class SessionFacts(TaskModel):
     """`path`: what was asked for, absolute; `target`: where it goes, in the storage `storage_id`. `modified` in seconds
     since the epoch. `identity`: what tells one file from another of the same size, "" for nothing.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,7 +194,7 @@ def test_a_file_that_was_never_stored_cannot_be_committed(store: SegmentStore) -
     async def work() -> None:
         present = await commit(store, TREE)
         with pytest.raises(DamagedSegment):
-            await store.commit(1, present.manifest.model_copy(update={"names": ["none.parquet"]}))
+            await store.commit(1, replace(present.manifest, names=["none.parquet"]))
         assert await store.open(1) is present
 
     asyncio.run(work())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mangrove import runtime
@@ -18,6 +19,7 @@ from mangrove.tasks.steps import Run
 from tests.unit.tree import builders
 
 
+@dataclass(kw_only=True)
 class CountCursor(Cursor):
     """`at`: how far the work came."""
 

@@ -37,7 +37,7 @@ def end(env: TaskEnv, disk: Disk, state: State = State.SUCCEEDED, indexed: int |
     """As if the run that was opened had ended."""
     (task,) = env.started
     env.started.clear()
-    cursor = load_cursor(task).model_copy(update={"indexed": indexed, "attempt": task.attempt})
+    cursor = replace(load_cursor(task), indexed=indexed, attempt=task.attempt)
     ended = replace(task.view, state=state, end_time=view.get("end_time", "2020-01-01T00:00:00Z"))
     records.save(task, "t", 0, view=ended, cursor=cursor.dump(), done=True)
 
