@@ -25,6 +25,8 @@ test.each([
   ],
   ['copy [/a](/b) to [/home](/me/x)', '/home/me', { source: '', target: '/x', title: 'b' }],
   ['copy [/a](/b) to [/home](/me)', '/home/me', { source: '', target: '/', title: 'b' }],
+  ['remove [/a](/b/c and 9 more)', '/', { source: '/a/b/c and 9 more', target: '', title: 'c and 9 more' }],
+  ['remove_empty_directory [/a](/)', '/', { source: '/a', target: '', title: 'a' }],
   ['something new', '/', { source: '', target: '', title: 'something new' }],
 ])('%s below %s', (name, base, subject) => {
   expect(parseName(name, base)).toEqual(subject)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +32,7 @@ class Job:
 
     `name`: of what is transferred, in `source_dir` or at the server; `arrives`: of what is in `target_dir` at the end,
     "" for the folder itself. `model` is what that must be, `held` what the source holds before. `more`: what is asked
-    for besides.
+    for besides; `is_rename`: the move is asked for as a rename.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class Job:
     held: Model = field(default_factory=dict)
     body: bytes = b""
     more: dict[str, Any] = field(default_factory=dict)
+    is_rename: bool = False
 
     def __str__(self) -> str:
         origin = f"{self.source.mount}/{self.source_dir}" if self.source else "(given)"
@@ -79,6 +80,8 @@ class Job:
             url = web.at(f"/{self.target_dir}", page)
             return client.post("/api/fs/add_offline_download", path=target, urls=[url], **asked)
         assert self.source is not None
+        if self.is_rename:
+            return client.post("/api/fs/rename", path=f"{target}/{self.name}", name=self.arrives)
         ends = {"src_dir": f"{self.source.mount}/{self.source_dir}", "dst_dir": target}
         if self.kind == "decompress":
             return client.post("/api/fs/archive/decompress", **ends, name=[self.name], **self.more)
@@ -131,6 +134,12 @@ def make_transfer(kind: str, source: Side, target: Side, label: str, name: str, 
         source.put(f"from-{label}/{name}/{path}" if path else f"from-{label}/{name}", body)
     model = make_model(tree)
     return Job(kind, source, target, f"from-{label}", f"to-{label}", name, name, model, held=model)
+
+
+def make_rename(side: Side, label: str, name: str, tree: Tree) -> Job:
+    """A rename of a folder that takes a task; `tree` is put into it."""
+    job = make_transfer("move", side, side, label, name, tree)
+    return replace(job, target_dir=job.source_dir, arrives=f"{name} anew", is_rename=True)
 
 
 def make_decompress(source: Side, target: Side, label: str, stem: str, tree: Tree, kind: str, **more: bool) -> Job:

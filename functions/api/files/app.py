@@ -229,18 +229,18 @@ async def decompress(who: Unpacker, body: models.DecompressReq, dialect: Request
     return ok({"task": [dialects.format_created_task(task, dialect) for task in tasks]})
 
 
-@api.post("/api/fs/remove")
-async def remove(who: Remover, body: models.RemoveReq) -> Reply:
-    """Remove entries of a folder, with all that is in them."""
-    await changes.remove(await access.at(who, body.dir, body.password), body.names)
-    return ok()
+@api.post("/api/fs/remove", data_model=models.Done | None)
+async def remove(who: Remover, body: models.RemoveReq, dialect: RequestDialect) -> Reply:
+    """Remove entries of a folder, with all that is in them, now or as a task."""
+    tasks = await submit.remove(await access.at(who, body.dir, body.password), body.names)
+    return ok(dialects.format_left(tasks, dialect))
 
 
-@api.post("/api/fs/remove_empty_directory")
-async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq) -> Reply:
-    """Remove the empty folders below a folder."""
-    await changes.remove_empty(await access.at(who, body.src_dir, body.password))
-    return ok()
+@api.post("/api/fs/remove_empty_directory", data_model=models.Done | None)
+async def remove_empty_directory(who: Remover, body: models.RemoveEmptyReq, dialect: RequestDialect) -> Reply:
+    """Remove the empty folders below a folder, now or as a task."""
+    tasks = await submit.remove_empty(await access.at(who, body.src_dir, body.password))
+    return ok(dialects.format_left(tasks, dialect))
 
 
 app = api.app

@@ -94,6 +94,11 @@ def format_transfer_name(verb: str, mount: TreePath, path: str, to_mount: TreePa
     return f"{verb} [{mount}]({path}) to [{to_mount}]({to_folder})"
 
 
+def format_removal_name(verb: str, mount: TreePath, path: str) -> str:
+    """`verb`: that of the interface; the path inside the storage."""
+    return f"{verb} [{mount}]({path})"
+
+
 def format_many(first: TreePath, count: int) -> str:
     """What stands for the path in the name of a task over `count` entries of a folder."""
     return str(first) if count == 1 else f"{first} and {count - 1} more"

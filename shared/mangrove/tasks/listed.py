@@ -6,11 +6,9 @@ to be copied.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
 
-from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import gather_bounded
 from mangrove.drivers.base import Entry, Moves, Renames
 from mangrove.problems import Problem, Unreachable
@@ -18,6 +16,7 @@ from mangrove.slices import in_batches
 from mangrove.tasks import name_lists
 from mangrove.tasks.batches import TransferRun
 from mangrove.tasks.name_lists import ListedEntry
+from mangrove.tasks.planning import Lists
 from mangrove.tasks.routes import TransferRoute
 from mangrove.tree import journal
 from mangrove.tree.mounts import Located
@@ -27,19 +26,7 @@ AT_ONCE = 16  # entries that a storage moves side by side
 BATCH = 128  # entries between two looks at the time
 
 
-class WritesDown(Protocol):
-    """Where Plan writes down what is to be copied."""
-
-    async def add(self, path: str, entry: Entry) -> None:
-        """Write an entry down."""
-        ...
-
-    async def save(self) -> None:
-        """Have the record know what was written down so far, now and then."""
-        ...
-
-
-async def plan_list(run: TransferRun, route: TransferRoute, lists: WritesDown) -> bool:
+async def plan_list(run: TransferRun, route: TransferRoute, lists: Lists) -> bool:
     """Go on with the list: move what the storage moves by itself, write down everything else; whether there is more."""
     cursor, count = run.cursor, run.spec.names
     is_quick = run.task.kind == "move" and _find_verb(route, run.spec.is_rename) is not None
@@ -49,7 +36,6 @@ async def plan_list(run: TransferRun, route: TransferRoute, lists: WritesDown) -
             if is_quick:
                 works = [partial(_move_at_once, route, row, run.spec.is_rename) for row in batch]
                 moved = await gather_bounded(works, AT_ONCE)
-                pass_checkpoint("list.moved")
             for row, is_moved in zip(batch, moved, strict=True):
                 if not is_moved:
                     await _write_down(run, route, row, lists)
@@ -95,7 +81,21 @@ async def _move_at_once(route: TransferRoute, row: ListedEntry, is_rename: bool)
     return True
 
 
-async def _write_down(run: TransferRun, route: TransferRoute, row: ListedEntry, lists: WritesDown) -> None:
+async def gather_files(route: TransferRoute, found: Sequence[tuple[str, Entry]], lists: Lists) -> None:
+    """Take files away from their folders as far as the storage moves them by itself; the others are written down, and
+    the folders, to be walked through."""
+    files = [ListedEntry.of(path, entry) for path, entry in found if not entry.is_dir]
+    files = [row for row in files if route.find_target(row.path).path != (route.source / row.path).path]
+    moved = await gather_bounded([partial(_move_at_once, route, row, False) for row in files], AT_ONCE)
+    for row, is_moved in zip(files, moved, strict=True):
+        if not is_moved:
+            await lists.add(row.path, Entry(row.path, row.size, row.modified, False, etag=row.etag))
+    for path, entry in found:
+        if entry.is_dir:
+            await lists.folders.append(path)
+
+
+async def _write_down(run: TransferRun, route: TransferRoute, row: ListedEntry, lists: Lists) -> None:
     """Write an entry down to be copied; a folder as it is now, since it is gone where a worker moved it and died."""
     entry = Entry(row.path, row.size, row.modified, row.is_dir, etag=row.etag)
     if not row.is_dir:

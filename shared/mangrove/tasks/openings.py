@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 from mangrove import runtime
@@ -68,6 +69,30 @@ async def open_list(
             raise
 
 
+async def open_removal(folder: PathAccess, names: Sequence[str]) -> Task:
+    """Open the task that removes entries of a folder."""
+
+    def make_spec(count: int) -> TransferSpec:
+        return _make_removal(folder, removes="entries", names=count)
+
+    rows = (ListedEntry(name, None, 0.0, False, "") for name in names)
+    mount, inner = folder.find_mount()
+    name = kinds.format_removal_name("remove", mount.path, kinds.format_many(inner / names[0], len(names)))
+    return await open_list("move", folder, name, rows, make_spec)
+
+
+async def open_pruning(folder: PathAccess) -> Task:
+    """Open the task that removes the folders below a folder that hold no file."""
+    mount, inner = folder.find_mount()
+    name = kinds.format_removal_name("remove_empty_directory", mount.path, inner)
+    return await open_one("move", folder, Opening(name, _make_removal(folder, removes="empty_folders")))
+
+
+def _make_removal(folder: PathAccess, **more: Any) -> TransferSpec:
+    path = folder.path
+    return TransferSpec(source=path, password=folder.password, target_dir=path, name="", overwrite=False, **more)
+
+
 @dataclass(frozen=True, slots=True)
 class Transfers:
     """What the tasks of one request have in common. `word`: what their names begin with; `keep_existing` as in
@@ -89,6 +114,20 @@ class Transfers:
             return await open_many(self.kind, self.source_dir, map(self._make_opening, items))
         groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
         return [await self._open_list(some) for some in groups if some]
+
+    async def open_flat(self) -> Task:
+        """Open the task that moves all files below the source."""
+        spec = TransferSpec(
+            source=self.source_dir.path,
+            password=self.source_dir.password,
+            target_dir=self.target_dir.path,
+            name="",
+            overwrite=self.overwrite,
+            keep_existing=self.keep_existing,
+            is_flat=True,
+        )
+        source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
+        return await open_one(self.kind, self.source_dir, Opening(self._make_name(source, target), spec))
 
     def _make_opening(self, item: Item) -> Opening:
         spec = TransferSpec(

@@ -30,7 +30,7 @@ class TransferRoute:
     """`access` to the source in the tree; None when the source is staged. `overwrite`: files may be replaced.
 
     `listed`: only some entries below the source are meant. `names`: the paths that some of these get below the target,
-    by their own.
+    by their own. `is_flat`: each is to be right in the target.
     """
 
     source: Endpoint
@@ -40,6 +40,7 @@ class TransferRoute:
     is_move: bool = False
     listed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    is_flat: bool = False
 
     def find_target(self, path: str) -> Endpoint:
         """Where an entry below the source goes."""
@@ -47,6 +48,8 @@ class TransferRoute:
 
     def _map(self, path: str) -> str:
         """The path below the target of one below the source: its own, or what the nearest folder above it is given."""
+        if self.is_flat:
+            return path.rpartition("/")[2]
         if not self.names:
             return path
         head, tail = path, ""
@@ -77,9 +80,10 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     if spec.staged:
         return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.staged)), target, None, overwrite)
     source = await authorization.access_path(caller, spec.source, spec.password)
+    is_listed = spec.is_flat or spec.names > 0
     if is_move:
-        (source if spec.names else source.parent).require(right)
-    if spec.names:
+        (source if is_listed else source.parent).require(right)
+    if is_listed:
         source.require_read()
     else:
         source.require_export(is_move)
@@ -88,4 +92,4 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
         raise NotSupported
     names = await name_lists.read_names(run.task.id, spec.names) if spec.has_targets else {}
     end = Endpoint(located.driver, located.path, located.mount)
-    return TransferRoute(end, target, source, overwrite, is_move, spec.names > 0, names)
+    return TransferRoute(end, target, source, overwrite, is_move, is_listed, names, spec.is_flat)

@@ -145,6 +145,9 @@ class TransferSpec(Spec):
     `names`: how many entries below `source` are meant, which a list in staging names; 0 for `source` itself. They get
     the same paths below the target, or those that the list says (`has_targets`). `is_rename`: it is for a rename, which
     has a right of its own.
+
+    `removes`: nothing is copied; the entries of the list are removed, or the folders below `source` that hold no file.
+    `is_flat`: all files below `source` are moved, each by its own name, and the folders stay.
     """
 
     old_keys: ClassVar[Mapping[str, str]] = {
@@ -163,6 +166,8 @@ class TransferSpec(Spec):
     names: int = 0
     has_targets: bool = False
     is_rename: bool = False
+    removes: Literal["", "entries", "empty_folders"] = ""
+    is_flat: bool = False
 
 
 @dataclass(kw_only=True)

@@ -7,19 +7,19 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mangrove import archives
+from mangrove import archives, deadlines
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.deadlines import Budget
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.paths import TreePath, check_existing_name
-from mangrove.problems import BadRequest, NotAFolder, NotFound, Problem, StorageProblem
+from mangrove.problems import BadRequest, NotAFolder, NotFound, OutOfTime, Problem, StorageProblem
 from mangrove.records import tasks as records
 from mangrove.records.tasks import Task
 from mangrove.slices import in_slices
 from mangrove.tasks import authorization, kinds, queue, staging
 from mangrove.tasks.kinds import DELETE_NEVER, DELETE_POLICIES, State
-from mangrove.tasks.openings import Transfers, open_many, open_one
+from mangrove.tasks.openings import Transfers, open_many, open_one, open_pruning, open_removal
 from mangrove.tasks.queue import Opening
 from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tools import registry
@@ -125,7 +125,24 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
     at once."""
     outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
     conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
-    return outcome.done, await _make_transfers("move", "move", source_dir, target_dir, conflict).open(outcome.left)
+    opening = _make_transfers("move", "move", source_dir, target_dir, conflict)
+    return outcome.done, await opening.open(outcome.left) if outcome.is_whole else [await opening.open_flat()]
+
+
+async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
+    """Remove entries of a folder with all they hold; the task for what could not be removed in time."""
+    left = await changes.remove(folder, names, Budget())
+    return [await open_removal(folder, left)] if left else []
+
+
+async def remove_empty(folder: PathAccess) -> list[Task]:
+    """Remove the folders below a folder that hold no file; the task that goes on when time is up."""
+    try:
+        with deadlines.limit(Budget().get_seconds()):
+            await changes.remove_empty(folder)
+    except OutOfTime:
+        return [await open_pruning(folder)]
+    return []
 
 
 async def decompress(

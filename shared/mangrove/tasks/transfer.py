@@ -9,37 +9,34 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from functools import partial
 
 from mangrove.checkpoints import pass_checkpoint
-from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.base import Entry
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, StorageProblem
 from mangrove.site import snapshot
-from mangrove.tasks import authorization, manifest, partials, staging, transfer_parts
+from mangrove.tasks import authorization, manifest, partials, removals, staging, transfer_parts
 from mangrove.tasks.batches import (
     TransferRun,
     TransferSlice,
     copy_batch,
-    find_source_changes,
     note_batch,
     split_batches,
 )
 from mangrove.tasks.endpoints import TargetListing
 from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import DELETE_POLICIES, State
-from mangrove.tasks.listed import plan_list
+from mangrove.tasks.listed import gather_files, plan_list
 from mangrove.tasks.manifest import Manifest, ManifestLost
 from mangrove.tasks.part_receipts import drop_receipts
 from mangrove.tasks.partials import OutOfTime
+from mangrove.tasks.planning import SAVE_SECONDS, Lists, walk_folder
 from mangrove.tasks.routes import TransferRoute, find_route
 from mangrove.tasks.specs import ManifestEntry, TransferCursor
-from mangrove.tree import journal, mounts
-from mangrove.tree.journal import Touched
-from mangrove.tree.mounts import Located, select_mount
-
-SAVE_SECONDS = 2.0
+from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import select_mount
 
 
 @contextmanager
@@ -58,6 +55,8 @@ def _forget_plan(run: TransferRun) -> None:
 
 async def plan(run: TransferRun) -> bool:
     """Write down every entry below the source, folders before what they hold; more while there are folders left."""
+    if run.spec.removes:
+        return await removals.plan(run)
     if run.cursor.planned and run.cursor.attempt != run.task.attempt:
         _plan_retry(run)
         if not await _are_lists_whole(run):
@@ -102,73 +101,22 @@ def open_entries(run: TransferRun, round: int, count: int) -> Manifest[ManifestE
     return manifest.open_entries(run.task.id, round, count, run.cursor.only_entry)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """The lists that a plan fills; `total` bytes, as far as sizes are known."""
-
-    run: TransferRun
-    entries: Manifest[ManifestEntry]
-    folders: Manifest[str]
-    total: int
-    saved: float = field(default_factory=time.monotonic)
-
-    @classmethod
-    def of(cls, run: TransferRun) -> _Plan:
-        """The lists as far as the cursor counts them."""
-        id, cursor = run.task.id, run.cursor
-        entries = manifest.open_entries(id, 0, cursor.entry_count)
-        return cls(run, entries, manifest.open_folders(id, cursor.folder_count), cursor.total)
-
-    async def add(self, path: str, entry: Entry) -> None:
-        """Write an entry down."""
-        await self.entries.append(ManifestEntry.of(path, entry))
-        if entry.is_dir:
-            await self.folders.append(path)
-        else:
-            self.total += entry.size or 0
-
-    def count(self) -> None:
-        """All that was written down so far belongs to the plan; what comes after that is written down anew after a
-        failure."""
-        cursor = self.run.cursor
-        cursor.entry_count, cursor.folder_count, cursor.total = self.entries.count, self.folders.count, self.total
-
-    async def flush(self) -> None:
-        """Store what was written down."""
-        await self.entries.flush()
-        await self.folders.flush()
-
-    async def save(self) -> None:
-        """Count, and now and then have the record know it."""
-        self.count()
-        if time.monotonic() - self.saved > SAVE_SECONDS:
-            await self.flush()
-            await self.run.save()
-            self.saved = time.monotonic()
-
-
 async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
     """Write down what is below the source of `route`, from where the cursor says; whether there is more."""
     cursor = run.cursor
-    lists = _Plan.of(run)
-    if not run.spec.names and not cursor.entry_count:
+    lists = Lists.of(run)
+    if not run.spec.names and not cursor.entry_count and not cursor.folder_count:
         entry = await _find_source(route)
         if not entry.is_dir:
             cursor.only_entry, cursor.entry_count, cursor.total = ManifestEntry.of("", entry), 1, entry.size or 0
             return _end_plan(run)
-        await lists.add("", entry)
+        await (lists.folders.append("") if route.is_flat else lists.add("", entry))
         lists.count()
     try:
         if cursor.listed < run.spec.names and await plan_list(run, route, lists):
             return True
-        while cursor.folders_walked < lists.folders.count:
-            for name in await lists.folders.read_rows(cursor.folders_walked):
-                async for next_page in _walk_folder(route, name, lists, cursor.next_page):
-                    cursor.next_page = next_page
-                    cursor.folders_walked += 0 if next_page else 1
-                    lists.count()
-                    if not run.has_time():
-                        return True
+        if await lists.walk(partial(_walk_folder, route, lists)):
+            return True
     finally:
         await lists.flush()
     return _end_plan(run)
@@ -177,7 +125,7 @@ async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
 async def _find_source(route: TransferRoute) -> Entry:
     """The one entry that is to be carried."""
     entry = await route.source.driver.stat(route.source.path)
-    if route.access is not None and route.source.path == "/":
+    if route.access is not None and route.source.path == "/" and not route.is_flat:
         raise StorageProblem("the root of a storage cannot be carried")
     return entry
 
@@ -188,37 +136,39 @@ def _end_plan(run: TransferRun) -> bool:
     return False
 
 
-async def _walk_folder(route: TransferRoute, name: str, lists: _Plan, start: str) -> AsyncGenerator[str, None]:
-    """Write down what a folder holds and the caller may see, from the page that begins at `start`. Yields after each
-    page where the next one begins, "" at the end; a storage without pages has one."""
+async def _walk_folder(route: TransferRoute, lists: Lists, name: str, start: str) -> AsyncGenerator[str, None]:
+    """Write down what a folder holds and the caller may see, from the page that begins at `start`; as `walk_folder`."""
     access = route.access.child(name) if route.access is not None and name else route.access
+    if access is not None and name and (access.is_mount_or_ancestor() or (route.is_flat and not _may_empty(access))):
+        yield ""
+        return
     visible = access.make_visibility_filter() if access is not None else None
-    driver, path = route.source.driver, (route.source / name).path
 
-    async def add(entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if not entry.is_link and (visible is None or visible.passes(entry)):
-                await lists.add(f"{name}/{entry.name}".lstrip("/"), entry)
-
-    if access is not None and name and access.is_mount_or_ancestor():
-        yield ""
-        return
-    if not isinstance(driver, ListsPages):
-        async for batch in driver.list(path):
-            await add(batch)
-        yield ""
-        return
-    while True:
-        page = await driver.list_page(path, start)
-        await add(page.entries)
-        yield page.next_start
-        if not page.next_start:
+    async def take(entries: Sequence[Entry]) -> None:
+        rows = [
+            (f"{name}/{entry.name}".lstrip("/"), entry)
+            for entry in entries
+            if not entry.is_link and (visible is None or visible.passes(entry))
+        ]
+        if route.is_flat:
+            await gather_files(route, rows, lists)
             return
-        start = page.next_start
+        for path, entry in rows:
+            await lists.add(path, entry)
+
+    async for next_page in walk_folder(route.source.driver, (route.source / name).path, start, take):
+        yield next_page
+
+
+def _may_empty(access: PathAccess) -> bool:
+    """Whether the caller may take files away from a folder."""
+    return access.may_read() and access.may_write()
 
 
 async def move(run: TransferRun) -> bool:
     """Copy what is next; more while there is something left and, after a move, folders to remove."""
+    if run.spec.removes:
+        return await removals.work(run)
     route, cursor = await find_route(run), run.cursor
     run.view.status = "uploading"
     if cursor.partial is not None and not cursor.partial.storage:  # of a record of the time before it named its storage
@@ -238,7 +188,8 @@ async def move(run: TransferRun) -> bool:
         if cursor.failed_count:
             failures = "; ".join(cursor.errors)
             raise StorageProblem(f"{cursor.failed_count} of {cursor.entry_count} items failed: {failures}")
-        return run.task.kind == "move" and await _remove_folders(run, route)
+        is_to_tidy = run.task.kind == "move" and not route.is_flat
+        return is_to_tidy and await _remove_folders(run, route)
 
 
 async def open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
@@ -277,49 +228,12 @@ async def copy_on(work: TransferSlice) -> bool:
 
 
 async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
-    """Remove the folders that a move has emptied, the deepest first; what is not empty stays. Whether there is more."""
+    """Remove the folders that a move has emptied. Whether there is more."""
     cursor = run.cursor
-    folders = manifest.open_folders(run.task.id, cursor.folder_count)
-    left = folders.count if cursor.folders_left is None else cursor.folders_left
-    if left:
+    if cursor.folder_count and cursor.folders_left != 0:
         with suppress(NotFound):  # what was moved is moved on already
             await route.target.endpoint.sync()  # also folders that hold no file
-    while left:
-        start = (left - 1) - (left - 1) % manifest.CHUNK
-        rows = (await folders.read_rows(start))[: left - start]
-        async with journal.change_folders(*_find_tidied(route, rows)):
-            for name in reversed(rows):
-                await _remove_empty(route.source.driver, (route.source / name).path)
-                pass_checkpoint("move.tidied")
-                left -= 1
-                cursor.folders_left = left
-                if not run.has_time():
-                    return True
-    cursor.folders_left = left
-    return False
-
-
-def _find_tidied(route: TransferRoute, names: Sequence[str]) -> list[Touched]:
-    """Where the removal of folders changes the source."""
-    source = route.source
-    if not route.listed or source.mount is None:
-        return find_source_changes(source, True)
-    parents = {(source / name).path.parent for name in names}
-    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
-
-
-async def _remove_empty(driver: Driver, path: TreePath) -> None:
-    try:
-        if isinstance(driver, RemovesEmpty):
-            await driver.remove_empty(path)
-            return
-        async for batch in driver.list(path):
-            if batch:
-                return
-        if isinstance(driver, Removes):
-            await driver.remove(path)
-    except NotFound:
-        pass  # removed with what was below
+    return await removals.remove_folders(run, route.source, is_listed=route.listed)
 
 
 async def clean(run: TransferRun, state: State) -> None:

@@ -22,6 +22,7 @@ from mangrove.problems import (
     Forbidden,
     NotFound,
     NotSupported,
+    OutOfTime,
     StorageProblem,
 )
 from mangrove.slices import PatternThread, in_slices, run_in_thread
@@ -232,9 +233,12 @@ def _find_new_names(
     return wanted
 
 
-async def remove(folder: PathAccess, names: Sequence[str]) -> None:
-    """Remove entries of a folder with all they hold; what is not there counts as removed. OutOfTime where a request has
-    a limit: what is removed by then is, and the next request goes on."""
+async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None = None) -> Sequence[str]:
+    """Remove entries of a folder with all they hold; what is not there counts as removed.
+
+    With a `budget` it answers the names that are left for a task when time is up. Without one, OutOfTime where a
+    request has a limit: what is removed by then is, and the next request goes on.
+    """
     if not names:
         raise BadRequest("Empty file names")
     check_count(names)
@@ -242,30 +246,41 @@ async def remove(folder: PathAccess, names: Sequence[str]) -> None:
     names = [*dict.fromkeys(names)]
     async for name in in_slices(names):
         check_existing_name(name)
-        _check_removal(folder, name)
+        check_removal(folder, name)
     located = await locate(folder)
     if not isinstance(located.driver, Removes):
         raise NotSupported
-    async for name in in_slices(names):
+    time_left = budget or unlimited()
+    async for position, name in in_slices(enumerate(names)):
         deadlines.check()
-        if folder.child(name).is_hidden():
-            continue
+        if not time_left.covers(position, len(names)):
+            return names[position:]
         try:
-            await _remove_entry(located.child(name))
+            with deadlines.limit(time_left.get_seconds()):
+                await remove_entry(folder, located, name)
+        except OutOfTime:
+            if budget is None:
+                raise
+            return names[position:]
         except StorageProblem as problem:
             raise problem.with_prefix(f"remove [{name}]") from problem
+    return ()
 
 
-def _check_removal(folder: PathAccess, name: str) -> None:
+def check_removal(folder: PathAccess, name: str) -> None:
     """Forbidden where the caller may not remove an entry; of a hidden one nothing is told."""
     item = folder.child(name)
     if not folder.may_read() or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
         raise Forbidden(f"remove [{name}]: permission denied")
 
 
-async def _remove_entry(located: Located) -> None:
-    driver = located.driver
+async def remove_entry(folder: PathAccess, parent: Located, name: str) -> None:
+    """Remove an entry of the folder `parent` with all it holds, if it is there and not hidden; OutOfTime in the middle
+    where time is limited, by storages that remove one after the other."""
+    driver, located = parent.driver, parent.child(name)
     assert isinstance(driver, Removes)
+    if folder.child(name).is_hidden():
+        return
     try:
         is_folder = journal.has_marks() and await _is_folder(located)
         async with journal.change(located, are_folders=is_folder):
@@ -288,7 +303,8 @@ def _may_remove(item: PathAccess) -> bool:
 
 
 async def remove_empty(folder: PathAccess) -> None:
-    """Remove every sub-folder that holds no file, however deep; the folder itself stays. OutOfTime as for `remove`."""
+    """Remove every sub-folder that holds no file, however deep; the folder itself stays. OutOfTime where time is
+    limited: what is removed by then is."""
     folder.require(Right.DELETE)
     folder.require_read()
     located = await locate(folder)
@@ -303,15 +319,17 @@ async def remove_empty(folder: PathAccess) -> None:
             await _prune(folder.child(entry.name), located.child(entry.name))
 
 
-async def _prune(access: PathAccess, located: Located) -> bool:
-    """Whether the folder was empty, or became so, and is gone.
+def may_prune(access: PathAccess) -> bool:
+    """Whether a folder goes when it is empty: mounts, and folders that the caller may not read or change, stay."""
+    return not access.is_mount_or_ancestor() and access.may_read() and access.may_write()
 
-    Mounts, and folders that the caller may not read or change, stay.
-    """
+
+async def _prune(access: PathAccess, located: Located) -> bool:
+    """Whether the folder was empty, or became so, and is gone."""
     driver = located.driver
     assert isinstance(driver, Removes)
     deadlines.check()
-    if access.is_mount_or_ancestor() or not access.may_read() or not access.may_write():
+    if not may_prune(access):
         return False
     empty, subfolders = True, []
     try:

@@ -41,6 +41,7 @@ from mangrove.tree.mounts import Located
 from mangrove.tree.names import hold_name
 
 NEEDS_TASK = "only a task can do this"
+MOST_GATHERED = 50_000  # files that a request moves out of their folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +158,11 @@ async def _copy(driver: Copies, durable: bool, source: Located, target: Located,
 @dataclass(slots=True)
 class Outcome:
     """How many items were moved or copied, and those that the driver cannot do at once, or that there was no time for;
-    the others were skipped."""
+    the others were skipped. `is_whole`: all items are known; else nothing was done, and a task has to find them."""
 
     done: int = 0
     left: list[Item] = field(default_factory=list)
+    is_whole: bool = True
 
 
 async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict, budget: Budget | None = None) -> Outcome:
@@ -329,7 +331,8 @@ async def move_files(
     """Move every file of a tree into one folder. `policy`: cancel, skip or overwrite.
 
     With `cancel` a taken name, or two files of one name, refuse everything before the first is moved. With a `budget`
-    the outcome has what is left for a task, without one NotSupported says that it takes one.
+    the outcome has what is left for a task, or says that a task has to look for the files: there are more than
+    MOST_GATHERED, or they are not found in time. Without one NotSupported says that it takes a task.
     """
     if policy not in ("cancel", "skip", "overwrite"):
         raise BadRequest("conflict_policy must be cancel, skip or overwrite")
@@ -341,11 +344,20 @@ async def move_files(
     if source.mount.path != target.mount.path or not isinstance(driver, Moves):
         raise NotSupported
     target = source.with_path(target.path)
+    items: list[Item] = []
     try:
-        taken = {entry.name async for entry in in_slices((await listings().get(target, refresh=True)).entries)}
-        items = [item async for item in _walk_files(source_dir, source, target.path)]
+        with deadlines.limit((budget or unlimited()).get_seconds()):
+            taken = {entry.name async for entry in in_slices((await listings().get(target, refresh=True)).entries)}
+            async for item in _walk_files(source_dir, source, target.path):
+                items.append(item)
+                if budget is not None and len(items) > MOST_GATHERED:
+                    return Outcome(is_whole=False)
     except StorageProblem as problem:
         raise explain_folder_failure(target_dir, problem) from problem
+    except OutOfTime:
+        if budget is None:
+            raise
+        return Outcome(is_whole=False)
     chosen = await _resolve_conflicts(items, taken, policy, target_dir)
     conflict = OnConflict(skip=policy == "skip")
     outcome = await _execute(Plan(source, target, chosen), partial(_move, driver), "move", conflict, budget)
@@ -381,6 +393,7 @@ async def _walk_files(access: PathAccess, located: Located, target: TreePath) ->
         return
     folders: list[str] = []
     async for batch in located.driver.list(located.path):
+        deadlines.check()
         async for entry in in_slices(batch):
             if not visibility.passes(entry):
                 continue

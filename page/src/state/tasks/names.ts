@@ -20,7 +20,7 @@ export function parseName(name: string, base: string): Subject {
     const { url = '', path = '' } = download
     return { source: url, target: see(path, base), title: url }
   }
-  const { before = '', mount = '', path = '' } = PLACE.exec(name)?.groups ?? {}
+  const { before = name, mount = '', path = '' } = PLACE.exec(name)?.groups ?? {}
   const target = mount && see(joinInner(mount, path), base)
   const source = SOURCE.exec(before)?.groups
   if (!source) {

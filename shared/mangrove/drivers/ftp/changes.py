@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, closing, suppress
 
 import aioftp
 
+from mangrove import deadlines
 from mangrove.drivers.ftp.connection import Connection
 from mangrove.drivers.ftp.folders import Listing, fetch_folder, look
 from mangrove.drivers.ftp.lines import Kind, Line, format_time
@@ -121,6 +122,7 @@ class Remover:
                         folders.append(below)
                     else:
                         await _do_unless_gone(connection, f"DELE {below}", below)
+            deadlines.check()
             for folder in folders:
                 yield folder
 

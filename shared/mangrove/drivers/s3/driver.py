@@ -347,9 +347,9 @@ class S3(Driver):
         while keys := [item["Key"] for item in (await self._list_below(path)).get("Contents", [])]:
             if keys == removed:
                 raise StorageProblem("the S3 server keeps objects that were removed")
-            deadlines.check()
             await self._delete(keys)
             removed = keys
+            deadlines.check()
 
     async def remove_empty(self, path: TreePath) -> bool:
         markers = [self._prefix(path), self._prefix(path) + self._placeholder]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 
+from mangrove import deadlines
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.listing import RawEntry, find, is_folder, scan
 from mangrove.drivers.sftp.names import remove_file
@@ -55,6 +56,7 @@ async def _empty(session: Session, path: bytes, name: str) -> None:
                 (raw for raw in batch if not is_folder(raw.attributes)),
                 lambda raw: remove_file(session, path + b"/" + raw.name, name),
             )
+            deadlines.check()
     for folder in folders:
         await _remove_folder(session, path + b"/" + folder, name)
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple, Unpack
 
+from mangrove import deadlines
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.drivers.base import BLOCK, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
@@ -247,6 +248,7 @@ class SMB(Driver):
                     for folder in await self._change(name, changes.remove_files, name, found):
                         with suppress(NotFound):
                             await self._remove_folder(folder)
+                    deadlines.check()
             finally:
                 scan.close()
         if not await self._change(name, changes.remove_folder, name):
