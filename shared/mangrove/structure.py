@@ -73,7 +73,7 @@ def _read_plain(kind: Any, value: Any) -> Any:
     if is_dataclass(kind) and isinstance(value, Mapping):
         return _make(kind, value)
     if issubclass(kind, tuple) and isinstance(value, list):
-        hints = _find_hints(kind).values()
+        hints = find_hints(kind).values()
         return kind(*map(_read, hints, value)) if len(hints) == len(value) else _refuse(kind, value)
     if kind is float and type(value) is int:
         return float(value)
@@ -82,7 +82,7 @@ def _read_plain(kind: Any, value: Any) -> Any:
 
 
 def _make(kind: Any, value: Mapping[str, Any]) -> Any:
-    hints = _find_hints(kind)
+    hints = find_hints(kind)
     known = {field.name: field for field in fields(kind)}
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
@@ -91,7 +91,8 @@ def _make(kind: Any, value: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _find_hints(kind: Any) -> dict[str, Any]:
+def find_hints(kind: Any) -> dict[str, Any]:
+    """The annotations of a class, evaluated."""
     return get_type_hints(kind)
 
 

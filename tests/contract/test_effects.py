@@ -31,7 +31,7 @@ ALL: dict[str, tuple[Effects, set[str]]] = {
     **{
         f"options of {name}": (
             driver_effects.DRIVER_OPTIONS.get(name, Effects({})),
-            {*registry.load(name).Options.model_fields},
+            {item.name for item in registry.load(name).Options.list_form_items()},
         )
         for name in registry.list_names()
     },

@@ -25,14 +25,7 @@ MAY = {  # the longest beginning of its folder counts; what comes before it is i
     ("functions/workers/",): set[str](),
     ("functions/workers/setup",): {"httpx"},  # it answers to an address of CloudFormation
     ("functions/workers/download",): {"httpx"},  # which fetch
-    ("functions/workers/transfer_identity",): {
-        "pydantic",
-        "httpx",
-        "argon2",
-        "pyotp",
-        "segno",
-        "mangrove.drivers.options",
-    },
+    ("functions/workers/transfer_identity",): {"httpx", "argon2", "pyotp", "segno", "mangrove.drivers.options"},
     ("functions/api/",): {"pydantic", "fastapi", "argon2", "pyotp", "segno"},  # users and their factors
 }
 MOST_COLLECTIONS = 20  # of garbage: what libraries make before ours are imported

@@ -78,7 +78,7 @@ SLOTS = {
 CACHES = {
     "mangrove.archives.zipcrypt._make_keystream": "a table of the cipher",
     "mangrove.local.template.load_template": "the template, which is part of the code",
-    "mangrove.structure._find_hints": "the fields of a class",
+    "mangrove.structure.find_hints": "the fields of a class",
 }
 """Functions that may remember what they return, and why: it depends on the code alone."""
 

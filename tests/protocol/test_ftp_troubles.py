@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ftp.FtpServer]:
 def use(options: dict[str, Any], work: Work, *, is_started: bool = True) -> None:
     async def used() -> None:
         given = {"cwd_list": False, "explicit_tls": False, "tls_insecure_skip_verify": False} | options
-        driver = FTP(FTPOptions.model_validate(given), DriverContext())
+        driver = FTP(FTPOptions(**given), DriverContext())
         try:
             if is_started:
                 await driver.start()

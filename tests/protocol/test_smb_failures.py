@@ -44,7 +44,7 @@ def root(samba: smb.Samba) -> Path:
 
 
 def make_driver(options: dict[str, object]) -> SMB:
-    return SMB(SMBOptions.model_validate(options), DriverContext())
+    return SMB(SMBOptions(**options), DriverContext())
 
 
 async def until_it_works(call: Callable[[], Awaitable[object]]) -> None:

@@ -140,7 +140,7 @@ def hold_s3_clients(endpoint: str) -> Iterator[Callable[[], None]]:
     from mangrove.drivers.s3.clients import ClientKey, Clients
     from mangrove.drivers.s3.options import S3Options
 
-    options, clients = S3Options.model_validate(s3_options(endpoint, "any")), Clients()
+    options, clients = S3Options(**s3_options(endpoint, "any")), Clients()
     for key in (ClientKey.of(options, endpoint), ClientKey.of(options, endpoint, COPY_SECONDS)):
         clients.take(key)
     try:

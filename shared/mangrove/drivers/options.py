@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple, Self, dataclass_transform, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.fields import FieldInfo
+import orjson
 
 from mangrove.drivers.driver_config import DriverConfig
 from mangrove.problems import BadRequest
+from mangrove.structure import Misfit, dump, find_hints, structure
 
 Default = bool | int | str | None
 
@@ -40,85 +42,82 @@ def option(
 ) -> Any:
     """A driver option: `default` None shows as `""`; `type` overrides the one derived from the annotation."""
     meta = OptionMeta(default, type, required, help, secret)
-    return Field(default=default, json_schema_extra={**meta._asdict()})
+    return field(default=default, metadata={OptionMeta: meta})
 
 
-class Options(BaseModel):
+@dataclass_transform(kw_only_default=True, field_specifiers=(option,))
+class Options:
     """Base of every driver's options; the field order is the form's order.
 
     Missing keys take the type's zero value, not the form's default; unknown keys are dropped. A field's
     annotation is `str`, `int`, `bool` or a `Literal` of strings (`select`).
     """
 
-    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
+    def __init_subclass__(cls) -> None:
+        dataclass(kw_only=True, repr=False)(cls)  # not what is secret
 
     @classmethod
-    def parse(cls, addition: str) -> Options:
+    def parse(cls, addition: str) -> Self:
         """The options in the JSON text `addition`; BadRequest names the option that does not fit."""
         try:
-            values = json.loads(addition or "{}")
-        except (ValueError, RecursionError) as error:
+            values = orjson.loads(addition or "{}")
+        except orjson.JSONDecodeError as error:
             raise BadRequest(f"addition is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise BadRequest("addition is not a JSON object")
-        zeros = {name: _get_zero_value(spec) for name, spec in cls.model_fields.items()}
-        given = {name: values[name] for name in zeros if values.get(name) is not None}
-        try:
-            return cls.model_validate(zeros | given)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise BadRequest(f"option {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        given = {name: value for name, value in values.items() if value is not None}
+        return cls(**{one.name: one.read(given) for one in _list_options(cls)})
+
+    def format(self) -> str:
+        """The JSON text that `parse` reads."""
+        return dump(self).decode()
 
     @classmethod
     def list_form_items(cls) -> list[FormItem]:
         """The options as the form shows them, in its order."""
-        return [_make_form_item(name, spec) for name, spec in cls.model_fields.items()]
+        return [one.make_form_item() for one in _list_options(cls)]
 
     @classmethod
     def list_secrets(cls) -> frozenset[str]:
         """Names of the options that must never be logged."""
-        return frozenset(name for name, spec in cls.model_fields.items() if _get_meta(spec).secret)
+        return frozenset(one.name for one in _list_options(cls) if one.meta.secret)
 
 
-def _get_meta(spec: FieldInfo) -> OptionMeta:
-    extra: Any = spec.json_schema_extra
-    return OptionMeta(**extra) if isinstance(extra, dict) else OptionMeta()
+class _Option(NamedTuple):
+    """`kind`: its annotation."""
+
+    name: str
+    kind: Any
+    meta: OptionMeta
+
+    def read(self, given: Mapping[str, Any]) -> bool | int | str:
+        """Its value, the zero of its kind where none is given; BadRequest."""
+        zero = self.kind() if self.kind in (bool, int) else ""
+        try:
+            value: bool | int | str = structure(self.kind, given.get(self.name, zero))
+        except Misfit as error:
+            raise BadRequest(f"option {self.name}: {error}") from None
+        return value
+
+    def make_form_item(self) -> FormItem:
+        choices = tuple(part for part in get_args(self.kind) if part) if get_origin(self.kind) is Literal else ()
+        type = self.meta.type or ("select" if choices else TYPES[self.kind])
+        default = _format_default(self.meta.default)
+        return FormItem(self.name, type, default, ",".join(choices), self.meta.required, self.meta.help)
 
 
-def _get_choices(spec: FieldInfo) -> tuple[str, ...]:
-    return tuple(part for part in get_args(spec.annotation) if part) if get_origin(spec.annotation) is Literal else ()
+TYPES: Mapping[type, str] = {bool: "bool", int: "number", str: "string"}  # of an option's annotation → of a form
 
 
-def _get_zero_value(spec: FieldInfo) -> bool | int | str:
-    if spec.annotation is bool:
-        return False
-    return 0 if spec.annotation is int else ""
-
-
-def _get_type(spec: FieldInfo) -> str:
-    if _get_choices(spec):
-        return "select"
-    if spec.annotation is bool:
-        return "bool"
-    return "number" if spec.annotation is int else "string"
+def _list_options(kind: Any) -> list[_Option]:
+    hints = find_hints(kind)
+    return [_Option(one.name, hints[one.name], one.metadata[OptionMeta]) for one in fields(kind)]
 
 
 def _format_default(default: Default) -> str:
     if default is None:
         return ""
     return json.dumps(default) if isinstance(default, bool | int) else default
-
-
-def _make_form_item(name: str, spec: FieldInfo) -> FormItem:
-    meta = _get_meta(spec)
-    return FormItem(
-        name,
-        meta.type or _get_type(spec),
-        _format_default(meta.default),
-        ",".join(_get_choices(spec)),
-        meta.required,
-        meta.help,
-    )
 
 
 def list_common_items(config: DriverConfig) -> list[FormItem]:

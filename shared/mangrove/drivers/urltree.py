@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -340,7 +340,7 @@ class UrlTree(Driver):
         async with self.lock:
             try:
                 yield
-                options = self.options.model_copy(update={"url_structure": format_checked(self.root)})
+                options = replace(self.options, url_structure=format_checked(self.root))
                 if self.context.save_options is not None:
                     await self.context.save_options(options)
                 self.options = options

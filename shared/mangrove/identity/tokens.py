@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from mangrove import runtime
@@ -18,6 +21,7 @@ from mangrove.records.crypto import derive
 from mangrove.records.users import User
 
 ALGORITHM = "HS256"
+PUBLIC_KEYS = "cryptography.x509"
 SKEW_SECONDS = 300  # that the clock of who issued a token may be ahead, or ours was set back
 MAX_VERIFIED = 4096  # tokens in memory
 FindUser = Callable[[str], Awaitable[User | None]]
@@ -71,8 +75,7 @@ class VerifiedTokens:
 
 def issue(user: User) -> str:
     """A new token for the user, good for `config().token_hours`."""
-    import jwt  # it takes longer to import than most functions that check no token take to answer
-
+    jwt = _load_jwt()
     now = int(time.time())
     claims = {
         "username": user.username,
@@ -82,7 +85,7 @@ def issue(user: User) -> str:
         "nbf": now,
         "jti": secrets.token_urlsafe(16),
     }
-    return jwt.encode(claims, derive("jwt"), ALGORITHM)
+    return str(jwt.encode(claims, derive("jwt"), ALGORITHM))
 
 
 async def user_of(text: str, find: FindUser) -> User:
@@ -120,13 +123,28 @@ def _verify(text: str) -> VerifiedToken:
 
 def _decode(text: str) -> dict[str, Any]:
     """The claims of a token with a right signature, whatever its times say."""
-    import jwt
-
+    jwt = _load_jwt()
     options = {"require": list(CLAIMS), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
     try:
-        return dict(jwt.decode(text, derive("jwt"), algorithms=[ALGORITHM], options=options))  # type: ignore[arg-type]
+        return dict(jwt.decode(text, derive("jwt"), algorithms=[ALGORITHM], options=options))
     except jwt.InvalidTokenError:
         raise Unauthorized("token is invalidated") from None
+
+
+def _load_jwt() -> ModuleType:
+    """PyJWT, which functions that check no token need not import.
+
+    In a function without its algorithms of public keys, which no token of ours has: what they are made of takes longer
+    to import than the rest of a first request. It does without them where that is not installed; None among the
+    modules says so.
+    """
+    if config().is_function and sys.modules.keys().isdisjoint(("jwt", PUBLIC_KEYS)):
+        sys.modules[PUBLIC_KEYS] = None  # type: ignore[assignment]  # documented for this
+        try:
+            return import_module("jwt")
+        finally:
+            del sys.modules[PUBLIC_KEYS]
+    return import_module("jwt")
 
 
 def _check_times(token: VerifiedToken) -> None:

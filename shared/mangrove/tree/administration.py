@@ -68,7 +68,7 @@ def _complete_addition(fields: dict[str, Any]) -> str:
     """The addition with all keys of the driver; unchanged when it cannot be parsed."""
     addition: str = fields["addition"]
     try:
-        return registry.load(fields["driver"]).Options.parse(addition).model_dump_json()
+        return registry.load(fields["driver"]).Options.parse(addition).format()
     except BadRequest:
         return addition  # the reason becomes the status when the driver starts
 

@@ -135,7 +135,7 @@ def _make_context(mount: Mount) -> DriverContext:
         mount.storage = storages.replace_addition(mount.storage.id, mount.storage.addition, addition)
 
     async def save_options(options: Options) -> None:
-        await asyncio.to_thread(store, options.model_dump_json())
+        await asyncio.to_thread(store, options.format())
         await ready()  # before the driver saves again: a table that follows later would see a change made elsewhere
 
     return DriverContext(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def on(disks: dict[str, Path], work: Callable[[Any], Awaitable[Any]], paths: str
 
     async def go() -> Any:
         text = "\n".join(f"one:{line}" if ":" not in line else line for line in paths.splitlines())
-        values = AliasOptions.parse("{}").model_copy(update={"paths": text, **options})
+        values = replace(AliasOptions.parse("{}"), **{"paths": text, **options})
         alias = Alias(values, DriverContext(mount_path=P("/alias"), resolver=MountResolver(**disks)))
         await alias.start()
         return await work(alias)

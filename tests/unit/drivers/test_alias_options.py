@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def resolver(tmp_path: Path) -> MountResolver:
 
 def ask(resolver: MountResolver, work: Callable[[Alias], Awaitable[Any]], **options: Any) -> Any:
     async def go() -> Any:
-        values = AliasOptions.parse("{}").model_copy(update={"paths": "x:/a\nx:/b\nx:/c"} | options)
+        values = replace(AliasOptions.parse("{}"), **({"paths": "x:/a\nx:/b\nx:/c"} | options))
         alias = Alias(values, DriverContext(mount_path=TreePath("/alias"), resolver=resolver))
         await alias.start()
         return await work(alias)

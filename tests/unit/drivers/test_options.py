@@ -22,15 +22,13 @@ class Some(Options):
 
 def test_missing_and_null_keys_take_the_zero_value_not_the_forms_default() -> None:
     for addition in ("", "{}", '{"text": null, "number": null, "unknown": {"x": 1}}'):
-        assert Some.parse(addition).model_dump() == {
-            "text": "", "number": 0, "flag": False, "choice": "", "secret": "",
-        }  # fmt: skip
+        assert Some.parse(addition) == Some(text="", number=0, flag=False, choice="", secret="")
 
 
 def test_what_is_parsed_is_written_with_all_keys() -> None:
-    text = Some.parse('{"flag": true, "choice": "two", "gone": 1}').model_dump_json()
+    text = Some.parse('{"flag": true, "choice": "two", "gone": 1}').format()
     assert json.loads(text) == {"text": "", "number": 0, "flag": True, "choice": "two", "secret": ""}
-    assert Some.parse(text).model_dump_json() == text
+    assert Some.parse(text).format() == text
 
 
 @pytest.mark.parametrize(
@@ -41,6 +39,7 @@ def test_what_is_parsed_is_written_with_all_keys() -> None:
         ("[" * 100_000, "addition is not valid JSON"), ('{"a":' * 100_000, "addition is not valid JSON"),
         ('{"text": 5}', "option text"), ('{"number": "5"}', "option number"), ('{"number": 1.5}', "option number"),
         ('{"number": true}', "option number"), ('{"flag": "true"}', "option flag"), ('{"flag": 1}', "option flag"),
+        ('{"number": 18446744073709551616}', "option number"), ('{"text": "\\ud800"}', "addition is not valid JSON"),
         ('{"choice": "three"}', "option choice"), ('{"secret": ["hidden"]}', "option secret"),
     ],
 )  # fmt: skip
@@ -49,6 +48,10 @@ def test_options_that_do_not_fit_are_refused_by_name_and_without_their_value(add
         Some.parse(addition)
     assert refusal.value.message.startswith(message)
     assert "hidden" not in refusal.value.message
+
+
+def test_options_in_a_log_do_not_tell_what_is_secret() -> None:
+    assert "hidden" not in repr(Some.parse('{"secret": "hidden"}'))
 
 
 def test_descriptors_show_type_default_and_choices_as_text() -> None:

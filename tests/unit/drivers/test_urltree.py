@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -298,7 +299,7 @@ def test_a_name_that_no_path_can_have_is_shown_by_the_mapping_and_found_by_what_
 
     async def go() -> None:
         text = f"a/b:\n  c\\d.txt:5:7:{URL}\nhttps://example.org/x%2Fy"
-        options = UrlTreeOptions.parse("{}").model_copy(update={"url_structure": text, "writable": True})
+        options = replace(UrlTreeOptions.parse("{}"), url_structure=text, writable=True)
         tree = UrlTree(options, DriverContext(char_mapping={"/": "|", "\\": "-"}, save_options=save))
         await tree.start()
         assert names(tree.root) == {"a|b": {"c-d.txt": URL}, "x|y": "https://example.org/x%2Fy"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ P = TreePath
 
 def run_on_driver(work: Callable[[Virtual], Awaitable[Any]], **options: int) -> Any:
     defaults = {"num_file": 3, "num_folder": 2, "min_file_size": 10, "max_file_size": 20}
-    values = VirtualOptions.parse("{}").model_copy(update=defaults | options)
+    values = replace(VirtualOptions.parse("{}"), **(defaults | options))
     return asyncio.run(_run(work, values))
 
 

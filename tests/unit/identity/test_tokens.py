@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -24,6 +28,28 @@ from tests.unit.tree import builders
 pytestmark = pytest.mark.usefixtures("records")
 
 ANN = builders.user(username="ann", pwd_ts=5)
+
+
+IN_A_FUNCTION = """
+import sys
+from mangrove import runtime
+from mangrove.identity import tokens
+from mangrove.records.crypto import Keyring
+from tests.unit.tree import builders
+
+issued = tokens.issue(builders.user(username="ann", pwd_ts=5))
+assert runtime.get(tokens.VerifiedTokens).get(issued).username == "ann"
+assert not [name for name in sys.modules if name.startswith(tokens.PUBLIC_KEYS)]
+import cryptography.x509, asyncssh
+"""
+
+
+def test_a_function_reads_tokens_without_what_public_keys_need(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    environment = os.environ | {"AWS_LAMBDA_FUNCTION_NAME": "any", "MANGROVE_KEY_FILE": str(key)}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", IN_A_FUNCTION], env=environment, check=True)
 
 
 def find(token: str, *users: User) -> User:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_a_folder_does_not_take_the_name_of_one_that_is_made_for_an_upload() -> 
 
 def test_in_a_virtual_storage_one_of_many_gets_a_name() -> None:
     async def race() -> None:
-        options = VirtualOptions.parse("{}").model_copy(update={"num_file": 0, "num_folder": 0})
+        options = replace(VirtualOptions.parse("{}"), num_file=0, num_folder=0)
         driver = Virtual(options, DriverContext())
         names = [f"n{index}" for index in range(len(VERBS))]
         for folder in ("to", *names):

@@ -17,8 +17,10 @@ def build_arguments(
     """What the operator is made of. `credentials`: sets of options of which the first complete one
     is used; `settings`: what
     every operator of the service gets. StorageProblem names what is missing."""
-    given = {name: str(value).strip() for name, value in options if value}
-    for item in options.list_form_items():
+    items = options.list_form_items()
+    values = {item.name: getattr(options, item.name) for item in items}
+    given = {name: str(value).strip() for name, value in values.items() if value}
+    for item in items:
         if item.required and item.name not in given and item.name != "root_folder_path":
             raise StorageProblem(f"{item.name} is required")
     chosen = next((names for names in credentials if all(name in given for name in names)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from mangrove.drivers import base
@@ -70,7 +71,7 @@ class Crypt(Driver):
         password, salt = obscure(self.options.password), obscure(self.options.salt)
         if (password, salt) == (self.options.password, self.options.salt) or self.context.save_options is None:
             return
-        options = self.options.model_copy(update={"password": password, "salt": salt})
+        options = replace(self.options, password=password, salt=salt)
         try:
             await self.context.save_options(options)
         except Problem:

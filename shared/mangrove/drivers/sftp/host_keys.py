@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import asyncssh
@@ -95,7 +96,7 @@ class HostKey:
             return
         text = " ".join(key.export_public_key("openssh").decode().split()[:2])
         try:
-            await self._context.save_options(self._options.model_copy(update={"host_key": text}))
+            await self._context.save_options(replace(self._options, host_key=text))
         except Problem as problem:  # another process pinned it just now, or the records do not answer
             raise Unreachable(f"the server's key could not be stored: {problem.message}") from problem
 

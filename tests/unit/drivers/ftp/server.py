@@ -91,7 +91,7 @@ async def fake_ftp(server: FakeServer, **more: Any) -> AsyncIterator[FTP]:
         "address": f"127.0.0.1:{server.port}", "encoding": "UTF-8", "username": "u", "password": "pass word",
         "root_folder_path": "/", "cwd_list": False, "explicit_tls": False, "tls_insecure_skip_verify": False, **more,
     }  # fmt: skip
-    driver = FTP(FTPOptions.model_validate(options), DriverContext())
+    driver = FTP(FTPOptions(**options), DriverContext())
     try:
         yield driver
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_a_position_is_seconds_or_a_share(text: str) -> None:
 def test_a_storage_with_an_option_that_cannot_work_does_not_start(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    values = LocalOptions.parse("{}").model_copy(update={"root_folder_path": str(tmp_path), **options})
+    values = replace(LocalOptions.parse("{}"), **{"root_folder_path": str(tmp_path), **options})
     with pytest.raises(StorageProblem) as refusal:
         asyncio.run(Local(values, DriverContext()).start())
     assert refusal.value.message == message

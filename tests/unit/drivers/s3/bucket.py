@@ -35,7 +35,7 @@ class Bucket:
 
     def options(self, **more: Any) -> S3Options:
         values = {"sign_url_expire": 0, **servers.s3_options(self.driver_endpoint, self.name)}
-        return S3Options.model_validate(values | more)
+        return S3Options(**(values | more))
 
     def put(self, *keys: str, content: bytes = b"x") -> None:
         """Past moto's HTTP, which takes 5 ms for an object and refuses some keys."""
@@ -111,7 +111,7 @@ def odd_server(
     try:
         endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         values = {"sign_url_expire": 0, **servers.s3_options(endpoint, "bucket")}
-        yield S3Options.model_validate(values)
+        yield S3Options(**values)
     finally:
         over.set()
         server.shutdown()

@@ -216,7 +216,7 @@ def test_a_server_that_cannot_list_uploads_is_tried_all_the_same(proxy: Proxy, b
 
 @pytest.mark.parametrize("endpoint", ["", "https://s3.eu-west-1.amazonaws.com", "s3.cn-north-1.amazonaws.com.cn"])
 def test_aws_is_known_to_refuse(endpoint: str) -> None:
-    options = S3Options.model_validate(servers.s3_options(endpoint, "bucket"))
+    options = S3Options(**servers.s3_options(endpoint, "bucket"))
     assert asyncio.run(S3(options, DriverContext()).can_refuse_existing())  # without a start: nothing is asked
 
 

@@ -23,7 +23,7 @@ def sign(**more: Any) -> str:
     async def link(driver: S3) -> str:
         return (await driver.link(P("/a.txt"))).url
 
-    url: str = run_on_driver(S3Options.model_validate({"sign_url_expire": 0} | BUCKET | more), link)
+    url: str = run_on_driver(S3Options(**({"sign_url_expire": 0} | BUCKET | more)), link)
     return url
 
 
