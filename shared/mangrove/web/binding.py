@@ -108,7 +108,7 @@ class Model(BaseModel):
 class Body(BaseModel):
     """A JSON body. Unknown keys are ignored, so that what a list gave can be sent back; `null` counts as absent."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     @model_validator(mode="before")
     @classmethod
