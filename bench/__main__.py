@@ -28,7 +28,7 @@ from bench import table
 from bench.environment import Environment
 
 LINES = {  # the modules of measurements, in the order of the table
-    "service": ("folders", "buckets", "transfers", "tasks", "starts"),
+    "service": ("folders", "buckets", "names", "transfers", "tasks", "starts"),
     "search": ("search",),
     "page": ("page",),
     "doors": ("doors", "webdav"),
