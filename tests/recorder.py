@@ -41,7 +41,8 @@ WITHOUT_KEY = {
 }
 SERVICES = {"secretsmanager": "secretsmanager", "AWSStepFunctions": "states"}
 DENIED = "AccessDeniedException"
-S3_WORDS = {DENIED: ("AccessDenied", 403), "ThrottlingException": ("SlowDown", 503)}
+THROTTLED = "ThrottlingException"
+S3_WORDS = {DENIED: ("AccessDenied", 403), THROTTLED: ("SlowDown", 503)}
 WITH_HEADER = {"x-amz-acl": "PutObjectAcl", "x-amz-tagging": "PutObjectTagging"}
 PARAMETERS = {  # of a query, that name no subresource
     "prefix", "delimiter", "encoding-type", "marker", "max-keys", "list-type", "continuation-token", "start-after",

@@ -13,12 +13,11 @@ from tests.contract.scenarios import Person
 from tests.contract.task_scenarios import call_for_missing_tasks
 from tests.lambda_answers import read_lines
 from tests.policies import FUNCTIONS
-from tests.recorder import DENIED, Right
+from tests.recorder import DENIED, THROTTLED, Right
 from tests.runtime_api import Function
 
 APIS = [name for name, one in FUNCTIONS.items() if one["CodeUri"].startswith("functions/api/")]
 FOLDER = "/files/bad input"  # of what these tests store
-THROTTLED = "ThrottlingException"
 LEAST_RETRIES = 4  # of a throttled call, by botocore
 
 

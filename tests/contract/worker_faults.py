@@ -1,0 +1,91 @@
+"""What happens to a worker in the middle of its work, and what is there afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+
+from mangrove.local import template
+from mangrove.tasks import file_copy
+from mangrove.tasks.leases import HEARTBEAT_SECONDS
+from tests import lambdas
+from tests.contract.scenarios import Person
+from tests.recorder import Right
+
+LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
+MOST_SECONDS = 60  # until a worker's next heartbeat
+CANCELED = ("canceled", "context canceled")
+SUCCEEDED = ("succeeded", "")
+
+
+def once(worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1) -> None:
+    """Let it happen at the worker's nth call that stores an object of that name: the first begins it."""
+    calls = count(1)
+
+    def heed(needs: set[Right]) -> None:
+        if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs) and next(calls) == nth:
+            worker.on_call = None
+            happens()
+
+    worker.on_call = heed
+
+
+def kill_worker(admin: Person, worker: lambdas.Function, id: str) -> None:
+    """End a worker before it knows the name of what it began, and its lease with it."""
+    worker.kill()
+    change(admin, id, until=0)
+
+
+def change(admin: Person, id: str, **numbers: int) -> None:
+    """Write into the record of a task."""
+    for name, number in numbers.items():
+        admin.cloud.client("dynamodb").update_item(
+            TableName=f"{lambdas.STACK}-tasks", Key={"id": {"S": id}}, UpdateExpression="SET #name = :number",
+            ExpressionAttributeNames={"#name": name}, ExpressionAttributeValues={":number": {"N": str(number)}},
+        )  # fmt: skip
+
+
+def check_no_parts(admin: Person) -> None:
+    """No bucket keeps parts of anything."""
+    for name, _ in template.iter_resources("AWS::S3::Bucket"):
+        assert "Uploads" not in admin.cloud.client("s3").list_multipart_uploads(Bucket=admin.cloud.refs[name]), name
+
+
+def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[], str]) -> None:
+    """Work that is cancelled, cut off, and both, while a worker stores the parts of something.
+
+    Its first call begins the upload: a worker that is cancelled meanwhile aborts it itself. One that is cut off there
+    leaves an upload without parts, and no other can know whose it is; so they are cut off at the second, a part.
+    """
+    worker = admin.cloud.get_function(state)
+
+    def cancel() -> None:
+        admin.tasks(kind, "cancel", tid=id)
+
+    def cancel_and_wait() -> None:
+        cancel()
+        known, end = len(worker.calls), time.monotonic() + MOST_SECONDS
+        while all(call.operation != "dynamodb:UpdateItem" for call in worker.calls[known:]):
+            assert time.monotonic() < end, "no heartbeat"
+            time.sleep(0.02)
+        time.sleep(HEARTBEAT_SECONDS)  # until the worker has read the answer
+
+    def cut_off() -> None:
+        kill_worker(admin, worker, id)
+
+    def both() -> None:
+        cut_off()
+        cancel()
+
+    cases = ((cancel_and_wait, 1, CANCELED), (cut_off, 2, SUCCEEDED), (both, 2, CANCELED))
+    for happens, nth, outcome in cases:
+        id = begin()
+        once(worker, name, happens, nth)
+        admin.cloud.run_executions()
+        assert admin.read_outcome(kind, id) == outcome
+        check_no_parts(admin)
+
+
+def names(admin: Person, path: str) -> list[str]:
+    return sorted(entry["name"] for entry in admin.gets("files/list", path=path, refresh=True)["content"] or [])
