@@ -12,7 +12,6 @@ import orjson
 
 from mangrove.config import config
 from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
-from mangrove.drivers.paging import ListsPages
 from mangrove.problems import (
     Denied,
     NotAFile,
@@ -28,7 +27,7 @@ from mangrove.records.storages import Storage
 from mangrove.slices import run_in_slices
 from mangrove.tree import encoders, links, objects
 from mangrove.tree.access import PathAccess, locate, lookup
-from mangrove.tree.columns import Columns, Selection, make_columns
+from mangrove.tree.columns import Columns, Selection
 from mangrove.tree.folder import CachedFolder, View, encode_in_thread
 from mangrove.tree.listing import LARGEST_SORTED, collect_entries, explain_list_failure, listings
 from mangrove.tree.mount_folders import MountFolders, get_mount_details, make_mount_entry, place_folders
@@ -36,6 +35,7 @@ from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.objects import Rows, encode_rows, join_rows
 from mangrove.tree.orders import Order, cut_page
 from mangrove.tree.paged_folder import PagedFolder
+from mangrove.tree.related import look_up_with_related
 
 Result = TypeVar("Result")
 
@@ -244,7 +244,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         return objects.make_row({}, entry) | tail | {"provider": provider} | details
     located = await locate(access)
     try:
-        entry = await lookup(located, to_show=True)
+        entry, beside = await look_up_with_related(access, located)
     except StorageProblem as problem:
         if not located.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
             raise
@@ -261,7 +261,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     record |= tail | {"provider": entry.provider or located.driver.name}
     if not entry.is_dir:
         record["raw_url"] = await _get_raw_url(access, located, entry, base, must_sign)
-    record["related"] = await _find_related(access)
+    record["related"] = await _encode_related(access, beside)
     return record
 
 
@@ -279,32 +279,15 @@ def find_virtual_entry(access: PathAccess) -> tuple[Entry, str] | None:
     return None
 
 
-async def _find_related(access: PathAccess) -> orjson.Fragment | Rows | None:
-    """Siblings whose names start with this one's stem, as far as the caller may list the folder and see them."""
-    stem = access.path.name.rpartition(".")[0] or access.path.name
-    parent = access.parent
-    if not parent.may_read():
+async def _encode_related(access: PathAccess, found: Selection | None) -> orjson.Fragment | Rows | None:
+    """Those of the entries beside this one that the caller may see."""
+    if found is None:
         return None
-    try:
-        candidates = await _find_by_prefix(await parent.locate(), stem)
-    except Problem:
-        return None
+    parent, name = access.parent, access.path.name
     visibility = parent.make_visibility_filter()
-    name = access.path.name
-    related = await run_in_slices(candidates.select(lambda other: other.name != name and visibility.passes(other)))
+    related = await run_in_slices(found.select(lambda other: other.name != name and visibility.passes(other)))
     view = View(related, encoders.make_encoder(parent, encoders.make_folder_signer(parent), None))
     return await get_content(view, (0, len(related))) if len(related) else None
-
-
-async def _find_by_prefix(folder: Located, prefix: str) -> Selection:
-    """The entries of a folder whose names start with `prefix`, by name. A storage that lists in pages is asked for
-    these alone, and for no more than one page of them."""
-    driver, kept = folder.driver, await listings().find_fresh(folder)
-    if kept is not None or not isinstance(driver, ListsPages):
-        return (kept or await listings().get(folder)).find_by_prefix(prefix)
-    page = await driver.list_page(folder.path, prefix=prefix)
-    columns = await run_in_slices(make_columns(page.entries))
-    return await run_in_slices(Selection(columns, range(len(columns))).sort_by_name())
 
 
 def _make_proxy_url(access: PathAccess, mount: Mount, base: str, must_sign: bool, route: str = "/p") -> str:

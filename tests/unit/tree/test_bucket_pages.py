@@ -25,6 +25,7 @@ FILES = [f"{number:04}.txt" for number in range(250)]
 FOLDERS = ["0099.d", "0150.d"]
 STORED = sorted([*FILES, *FOLDERS])
 ALL = [name for at in range(0, 300, 100) for name in sorted(STORED[at : at + 100], key=lambda one: one in FILES)]
+ALIKE = [f"a-{number:03}" for number in range(120)]
 THOUSANDS = [f"{number:04}.txt" for number in range(2500)]
 
 
@@ -52,6 +53,7 @@ def filled() -> Iterator[Bucket]:
         bucket = Bucket(endpoint)
         bucket.put(*(f"many/{name}" for name in FILES), *(f"many/{name}/deep/x" for name in FOLDERS))
         bucket.put(*(f"flat/{name}" for name in FILES[:120]), "few/a", "few/b")
+        bucket.put(*(f"alike/{name}" for name in ALIKE), "alike/a.txt", "alike/b.txt", "alike/b.txt/deep")
         yield bucket
 
 
@@ -186,6 +188,18 @@ def test_one_file_and_those_of_its_name_never_list_their_folder(tree: TreeEnv, l
     assert lists.take() == 1
     assert get_object(tree, "/s3/many/0123.txt")["related"] is None
     assert lists.take() == 1
+
+
+def test_a_file_behind_a_page_of_names_that_begin_alike_is_asked_for(tree: TreeEnv, lists: Counter) -> None:
+    found = get_object(tree, "/s3/alike/a.txt")
+    assert (found["name"], found["is_dir"], len(found["related"])) == ("a.txt", False, 100)
+    assert lists.take() == 1
+
+
+def test_a_folder_is_found_by_one_listing_and_a_file_of_its_name_before_it(tree: TreeEnv, lists: Counter) -> None:
+    assert get_object(tree, "/s3/many/0099.d")["is_dir"]
+    assert not get_object(tree, "/s3/alike/b.txt")["is_dir"]
+    assert lists.take() == 2
 
 
 def test_a_failure_further_down_is_worded_as_that_of_a_listing(tree: TreeEnv, filled: Bucket) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from mangrove.tree.journal import Journal, Touched
 from mangrove.tree.mounts import Located
 from mangrove.tree.transfers import OnConflict
 from tests.unit.tree.environment import TreeEnv, stream
+from tests.waiting import wait_until
 
 Marks = set[tuple[str, bool]]
 CRYPT = {"remote_path": "/disk/d", "password": "p", "encrypted_suffix": ".bin", "filename_encryption": "off"}
@@ -56,13 +56,6 @@ def move(env: TreeEnv, name: str) -> None:
 
 def locate(env: TreeEnv, path: str) -> Located:
     return env.run(env.access(path).locate())
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 @pytest.fixture
