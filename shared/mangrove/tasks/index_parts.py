@@ -115,7 +115,7 @@ async def take_over(run: IndexRun) -> bool:
     cursor.position = cursor.folder_count
     cursor.shift = id - cursor.position
     cursor.folder_count, cursor.failed_count, cursor.seen = folders.count, failed.count, cursor.count
-    cursor.parts = field(default_factory=list)
+    cursor.parts = []
     await run.save()
     return True
 
