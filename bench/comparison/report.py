@@ -93,7 +93,9 @@ def _print_row(place: Place, subjects: Sequence[Subject], one: Row, runs: int) -
         for subject in subjects:
             try:
                 values[subject.name].append(one.measure(place, subject))
-            except Exception as error:
+            except (
+                Exception
+            ) as error:  # whatever one row meets, the others are measured: the table is said to be partial
                 is_whole = False
                 print(f"{subject.name}: {one.name}: {error!r}", file=sys.stderr, flush=True)
         if one.beside is not None:

@@ -11,7 +11,7 @@ from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
 from mangrove.structure import unstructure
-from mangrove.tasks import index, specs
+from mangrove.tasks import index, specs, unreadable
 from mangrove.tasks.index_lists import open_folders
 from mangrove.tasks.index_parts import PartResult, find_result, open_result
 from mangrove.tasks.specs import IndexCursor, IndexPart, IndexSpec
@@ -43,8 +43,9 @@ class PartRun(Run[IndexSpec, IndexCursor]):
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The state Part: `{"tid", "round", "part"}` in and out."""
     seconds = min(get_seconds(context, SECONDS), SECONDS)
-    run_in_loop(read_part(event["tid"], event["round"], event["part"], seconds))
-    return event
+    id, round, number = unreadable.read_part(event)
+    run_in_loop(read_part(id, round, number, seconds))
+    return {"tid": id, "round": round, "part": number}
 
 
 async def read_part(task_id: str, round: int, number: int, seconds: float) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from mangrove.problems import Problem, StorageProblem, Unreachable
+from mangrove.problems import StorageProblem, Unreachable
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
@@ -16,7 +16,7 @@ from mangrove.tasks.slots import TOUCH_SECONDS
 from mangrove.tasks.specs import TransferCursor, TransferSpec
 from mangrove.tasks.steps import Cancelled, Run, get_seconds
 from mangrove.tasks.transfer_parts import find_progress, store_progress
-from mangrove.tasks.unreadable import read_task_id
+from mangrove.tasks.unreadable import read_part
 from mangrove.tasks.worker_loop import run_in_loop
 from mangrove.telemetry import name_invocation
 
@@ -49,9 +49,7 @@ class PartRun(Run[TransferSpec, TransferCursor]):
 @name_invocation
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The state Part: `{"tid", "round", "part"}` in and out, with whether there is `more`."""
-    id, round, number = read_task_id(event), event.get("round"), event.get("part")
-    if not isinstance(round, int) or not isinstance(number, int):
-        raise Problem("the input names no part")
+    id, round, number = read_part(event)
     more = run_in_loop(copy_part(id, round, number, get_seconds(context, SECONDS)))
     return {"tid": id, "round": round, "part": number, "more": more}
 

@@ -1,0 +1,18 @@
+"""What calls the worker of a part without naming one is refused by the same words, whichever worker that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mangrove.problems import Problem
+from mangrove.tasks import index_part, transfer_part
+
+
+@pytest.mark.parametrize("handle", [index_part.handle, transfer_part.handle])
+@pytest.mark.parametrize("event", [{"tid": "x"}, {"tid": "x", "round": 0}, {"tid": "x", "round": "0", "part": 0}])
+def test_an_input_that_names_no_part_is_refused(handle: Callable[[Any, Any], Any], event: dict[str, Any]) -> None:
+    with pytest.raises(Problem, match="the input names no part"):
+        handle(event, None)
