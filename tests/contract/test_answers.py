@@ -1,0 +1,13 @@
+"""The answers to very many requests are those that are recorded."""
+
+from __future__ import annotations
+
+from tests.contract import recorded_answers
+
+AGAIN = "changed: run `.venv/bin/python -m tests.contract.recorded_answers` and look at the difference"
+
+
+def test_answers_are_as_recorded() -> None:
+    found, wanted = (text.splitlines() for text in (recorded_answers.record(), recorded_answers.ANSWERS.read_text()))
+    different = [pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1]]
+    assert found == wanted, (AGAIN, different[:3])
