@@ -30,6 +30,11 @@ def format_http_date(seconds: float) -> str:
     return f"{DAYS[weekday]}, {day:02} {MONTHS[month - 1]} {year} {hour:02}:{minute:02}:{second:02} GMT"
 
 
+def make_retry_after(seconds: int) -> dict[str, str]:
+    """The header that says after how many seconds to try again; none for 0."""
+    return {"retry-after": str(seconds)} if seconds else {}
+
+
 def guess_mime(name: str) -> str:
     """The type a name suggests, text with its charset."""
     extension = name.rpartition(".")[2].lower()

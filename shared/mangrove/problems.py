@@ -18,7 +18,7 @@ Problem                      500  the base: its message is fit for the user
 ├── UploadRefused            405  the storage takes no uploads
 ├── ChunkInFlight            409  another request is storing the same chunk of an upload
 ├── TooLarge                 413  more bytes than this deployment can carry
-├── TooMany                  429  too many failed sign-ins
+├── TooMany                  429  too many failed sign-ins, or as much at once as is allowed; worth a retry, later
 ├── BrokenArchive            500  not an archive of its kind, damaged, or packed in an unknown way
 │   └── ArchiveTooLarge      500  it, or a file in it, unpacks to more than the limits allow
 ├── StorageProblem           500  what a driver raises: it or one of these, and nothing else
@@ -78,10 +78,14 @@ from typing import Any, ClassVar
 
 
 class Problem(Exception):
-    """A failure with an envelope code and a message fit for the user; `data` rides along in the envelope."""
+    """A failure with an envelope code and a message fit for the user; `data` rides along in the envelope.
+
+    `retry_after`: seconds after which it is worth another try, 0 where that is not known; an HTTP answer says so.
+    """
 
     code: ClassVar[int] = 500
     text: ClassVar[str] = "internal error"
+    retry_after: int = 0
 
     def __init__(self, message: str | None = None, *, data: Any = None) -> None:
         self.message = self.text if message is None else message
@@ -95,7 +99,9 @@ class Problem(Exception):
 
     def with_prefix(self, prefix: str) -> Problem:
         """The same failure with `prefix: ` in front of its message."""
-        return type(self)(f"{prefix}: {self.message}", data=self.data)
+        explained = type(self)(f"{prefix}: {self.message}", data=self.data)
+        explained.retry_after = self.retry_after
+        return explained
 
 
 class BadRequest(Problem):
@@ -176,11 +182,17 @@ class TooLarge(Problem):
 
 
 class TooMany(Problem):
+    """More than is allowed at once or in a while; who waits `retry_after` seconds may try again."""
+
     code = 429
     text = (
         "Too many unsuccessful sign-in attempts have been made using an incorrect username or password, "
         "Try again later."
     )
+
+    def __init__(self, message: str | None = None, *, data: Any = None, retry_after: int = 1) -> None:
+        super().__init__(message, data=data)
+        self.retry_after = retry_after
 
 
 class WrongArchivePassword(Problem):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
@@ -34,5 +35,6 @@ class Shares:
                     await held.enter_async_context(own)
                     await held.enter_async_context(self._free)
             except TimeoutError:
-                raise TooMany(f"too many {self._what} at once, try again later") from None
+                message = f"too many {self._what} at once, try again later"
+                raise TooMany(message, retry_after=math.ceil(self._seconds)) from None
             yield

@@ -17,8 +17,9 @@ def test_a_caller_gets_its_share_and_others_theirs() -> None:
         async with AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(shares.hold("many"))
-            with pytest.raises(TooMany, match=r"^too many things at once, try again later$"):
+            with pytest.raises(TooMany, match=r"^too many things at once, try again later$") as refused:
                 await held.enter_async_context(shares.hold("many"))
+            assert refused.value.retry_after == 1, "whole seconds"
             await held.enter_async_context(shares.hold("one"))
             with pytest.raises(TooMany):
                 await held.enter_async_context(shares.hold("late"))

@@ -21,7 +21,7 @@ from mangrove.doors.dav.proofs import sign_in
 from mangrove.doors.dav.properties import FOLDER_TYPE, Renderer, Resource, count_names, format_lock
 from mangrove.doors.dav.verbs import Outcome, Transfer, Visit
 from mangrove.drivers.base import Entry, Upload
-from mangrove.headers import LATEST, guess_mime
+from mangrove.headers import LATEST, guess_mime, make_retry_after
 from mangrove.identity.rights import Caller, Right
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Denied, NotAvailable, Problem, TooLarge
@@ -332,7 +332,7 @@ async def answer_problem(request: Request, problem: Exception) -> Response:
     status = find_status(problem)
     more = CHALLENGE if status == 401 else {"allow": METHODS} if status == 405 else {}
     body = b"" if request.method == "HEAD" else render_problem(problem)
-    return Response(body, status, {"content-type": XML, **more})
+    return Response(body, status, {"content-type": XML, **more, **make_retry_after(problem.retry_after)})
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:

@@ -15,7 +15,7 @@ from mangrove.problems import BadRequest, Denied, PresentCodeRequired, Problem, 
 from mangrove.records import settings, users
 from mangrove.records.base import RecordMissing
 from mangrove.records.users import SHORT_PASSWORD, User
-from mangrove.telemetry import log_event
+from mangrove.telemetry import log_event, log_warning
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
@@ -39,8 +39,20 @@ class UserFields:
 
 
 def login(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> str:
-    """A session token; fails as `authenticate` does."""
-    return tokens.issue(authenticate(username, static_hash, otp_code, source, find))
+    """A session token; fails as `authenticate` does. A password whose stored hash is weak gets one of today's."""
+    user = authenticate(username, static_hash, otp_code, source, find)
+    _strengthen_hash(user, static_hash)
+    return tokens.issue(user)
+
+
+def _strengthen_hash(user: User, static_hash: str) -> None:
+    stronger = passwords.strengthen(user.password_hash, static_hash)
+    if stronger is None:
+        return
+    try:
+        users.replace_hash(user.id, user.password_hash, stronger)
+    except Problem as problem:  # of the records: whoever signed in is right all the same, and will sign in again
+        log_warning("a password's hash stays weak until the next sign-in", user=user.username, reason=problem.message)
 
 
 def authenticate(username: str, static_hash: str, otp_code: str, source: str, find: FindUser) -> User:

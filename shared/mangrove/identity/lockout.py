@@ -46,7 +46,7 @@ def check(username: str, source: str) -> None:
         if count >= most:
             if most == MAX_OF_PAIR:
                 counters.add_failure(key, SECONDS)
-            raise TooMany
+            raise TooMany(retry_after=SECONDS)
 
 
 def record_failure(username: str, source: str) -> None:
@@ -54,7 +54,7 @@ def record_failure(username: str, source: str) -> None:
     judged = _read(username[:MAX_LENGTH], find_source(source))
     counts = {most: counters.add_failure(key, SECONDS) for key, (_, most) in judged.items()}
     if counts[MAX_OF_PAIR] > MAX_OF_PAIR:
-        raise TooMany
+        raise TooMany(retry_after=SECONDS)
 
 
 def record_success(username: str, source: str) -> None:
@@ -64,4 +64,4 @@ def record_success(username: str, source: str) -> None:
     pair, known = f"pair#{username}#{place}", _make_known_key(username, place)
     if not counters.settle(pair, MAX_OF_PAIR, SECONDS, known, KNOWN_SECONDS):
         counters.add_failure(pair, SECONDS)
-        raise TooMany
+        raise TooMany(retry_after=SECONDS)

@@ -14,6 +14,7 @@ from mangrove.sources import find_source
 
 Result = TypeVar("Result")
 MAX_WAITING = 256  # requests, in all; at some 30 ms each the last one waits a few seconds
+RETRY_SECONDS = 5  # after which a queue that was full has been worked off
 FULL = "too many sign-ins at the same time, try again later"
 
 
@@ -55,10 +56,10 @@ class LoginQueue:
         """Refuse the last call of the address with the most; TooMany when that is this one."""
         longest = max(self._waiting, key=lambda other: len(self._waiting[other]))
         if len(self._waiting[longest]) <= len(self._waiting.get(place, ())) + 1:
-            raise TooMany(FULL)
+            raise TooMany(FULL, retry_after=RETRY_SECONDS)
         refused = self._waiting[longest].pop()
         if not refused.done():
-            refused.set_exception(TooMany(FULL))
+            refused.set_exception(TooMany(FULL, retry_after=RETRY_SECONDS))
 
     def _hand_over(self) -> None:
         """Let the next address that waits have the place of a call that ended."""

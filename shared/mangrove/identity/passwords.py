@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from mangrove import runtime
@@ -38,6 +38,20 @@ class Hasher:
             except (VerificationError, InvalidHashError):
                 return False
 
+    def is_weak(self, hashed: str) -> bool:
+        """Whether a hash took less than those made today do; False for what is no hash."""
+        try:
+            stored = extract_parameters(hashed)
+        except InvalidHashError:
+            return False
+        today = self.argon2
+        return (
+            stored.type is not today.type
+            or stored.memory_cost < today.memory_cost
+            or stored.time_cost < today.time_cost
+            or stored.hash_len < today.hash_len
+        )
+
     def get_dummy(self) -> str:
         """The hash of no account's password: to compare with it takes as long as with another."""
         self._dummy = self._dummy or self.hash("no account")
@@ -54,6 +68,12 @@ def make_static_hash(password: str) -> str:
 def hash_password(password: str) -> str:
     """What is stored of a password: the argon2id hash of its static hash."""
     return runtime.get(Hasher).hash(make_static_hash(password))
+
+
+def strengthen(stored_hash: str, static_hash: str) -> str | None:
+    """What to store instead of a weak hash of the static hash; None when it may stay."""
+    hasher = runtime.get(Hasher)
+    return hasher.hash(static_hash) if hasher.is_weak(stored_hash) else None
 
 
 def verify(stored_hash: str | None, static_hash: str) -> bool:

@@ -20,6 +20,7 @@ from mangrove.records.base import (
     TableMeta,
     Versioned,
     get_connection,
+    retry_on_conflict,
     table_name,
     translate_errors,
 )
@@ -112,6 +113,15 @@ def make_looks(username: str) -> list[str]:
 _repository = UserRepository(KIND, UserRecord, User, "username", TAKEN)
 all, get, get_many = _repository.all, _repository.get, _repository.get_many
 create, change, delete = _repository.create, _repository.change, _repository.delete
+
+
+@retry_on_conflict
+def replace_hash(id: int, old: str, new: str) -> None:
+    """Store another hash of the same password; nothing where the password is another one by now. RecordMissing."""
+    record = _repository.get_record(id)
+    if record.password_hash == old:
+        record.password_hash = new
+        _repository.save(record)
 
 
 def find(username: str) -> User | None:

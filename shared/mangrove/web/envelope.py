@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mangrove.config import config
+from mangrove.headers import make_retry_after
 from mangrove.problems import Problem, TooLarge
 from mangrove.tree.objects import Rows
 from mangrove.web import compression
@@ -135,4 +136,7 @@ def make_failure(problem: Problem, message: str | None = None, dialect: Dialect 
     answer = {"code": problem.code, "message": text, "data": problem.data}
     if dialect is Dialect.DOCUMENT:
         answer["problem"] = problem.word
-    return Reply(problem.code, orjson.dumps(answer, option=_OPTIONS))
+    reply = Reply(problem.code, orjson.dumps(answer, option=_OPTIONS))
+    if problem.retry_after:
+        reply.headers.update(make_retry_after(problem.retry_after))
+    return reply

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
+from mangrove.headers import make_retry_after
 from mangrove.problems import Missing, NotFound, Problem, WrongArchivePassword
 from mangrove.site.masking import mask_private
 
@@ -26,4 +27,5 @@ def make_failure_page(problem: Problem, head: bool = False, headers: Mapping[str
         status = 403  # its code says success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"
     page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{escape(mask_private(problem.message))}</p>"
-    return HTMLResponse("" if head else page, status_code=status, headers={**PAGE_HEADERS, **(headers or {})})
+    more = make_retry_after(problem.retry_after) | dict(headers or {})
+    return HTMLResponse("" if head else page, status_code=status, headers=PAGE_HEADERS | more)

@@ -6,8 +6,11 @@ import asyncio
 import json
 import select
 import socket
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -17,11 +20,15 @@ from argon2 import PasswordHasher
 
 from functions.api.auth.app import app
 from mangrove import runtime
-from mangrove.identity import lockout, passwords
-from mangrove.identity.passwords import Hasher
+from mangrove.identity import lockout, login_queue, passwords, tokens
+from mangrove.identity.login_queue import MAX_WAITING
+from mangrove.identity.passwords import MAX_CONCURRENT, Hasher
+from mangrove.identity.rights import ADMIN
+from mangrove.local.gateway import Gateway
 from mangrove.records import users
 from tests.service import Client, Service
 
+SIGN_INS = 300  # at the same time, from one address
 STORM = 70  # sign-ins at the same time, each from an address of its own
 HOME, ABROAD = "192.0.2.1", "198.51.100.1"
 
@@ -66,6 +73,51 @@ def test_the_addresses_of_one_ipv6_network_are_one_attacker(ann: None) -> None:
     codes = sign_in("wrong", *(f"2001:db8::{number:x}" for number in range(1, 8)))
     assert codes == [401] * 5 + [429] * 2
     assert sign_in("secret", "2001:db8:0:1::1") == [200]
+
+
+class WaitingHasher(Hasher):
+    """Compares nothing before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def verify(self, hashed: str, text: str) -> bool:
+        assert self.go.wait(60)
+        return False
+
+
+def test_nobody_waits_for_a_storm_of_sign_ins_and_whom_the_queue_refuses_learns_when_to_try_again(
+    ann: None, tmp_path: Path
+) -> None:
+    """As the service answers them; in the cloud a function's process has one request at a time."""
+    token = {"authorization": tokens.issue(users.create(username="admin", password_hash="x", role=ADMIN))}
+    hasher = WaitingHasher()
+    runtime.put(Hasher, hasher)
+
+    async def story() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(Gateway(), client=("203.0.113.9", 1234))
+        async with httpx.AsyncClient(transport=transport, base_url="http://service", headers=token) as client:
+            mount = {"mount_path": "/m", "driver": "Local", "addition": json.dumps({"root_folder_path": str(tmp_path)})}
+            assert (await client.post("/api/admin/storage/create", json=mount)).json()["code"] == 200
+            body = {"username": "ann", "password": "wrong"}
+            storm = [asyncio.ensure_future(client.post("/api/auth/login", json=body)) for _ in range(SIGN_INS)]
+            await asyncio.wait(storm, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                for _ in range(20):
+                    assert (await client.get("/ping")).text == "pong"
+                    assert (await client.post("/api/fs/list", json={"path": "/m"})).json()["code"] == 200
+                    assert sum(one.done() for one in storm) == SIGN_INS - MAX_CONCURRENT - MAX_WAITING
+            finally:
+                hasher.go.set()
+            return list(await asyncio.gather(*storm))
+
+    answers = asyncio.run(story())
+    full = [one for one in answers if one.json()["message"] == login_queue.FULL]
+    assert len(full) == SIGN_INS - MAX_CONCURRENT - MAX_WAITING
+    assert {(one.status_code, one.json()["code"], one.headers["retry-after"]) for one in full} == {(200, 429, "5")}
+    codes = Counter((one.json()["code"], one.headers.get("retry-after")) for one in answers if one not in full)
+    assert set(codes) <= {(401, None), (429, str(lockout.SECONDS))}, "the others were judged one by one"
 
 
 @contextmanager

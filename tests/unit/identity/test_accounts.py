@@ -7,6 +7,7 @@ from typing import Any
 
 import pyotp
 import pytest
+from argon2 import PasswordHasher, extract_parameters
 
 from mangrove.identity import accounts, lockout, names, passwords
 from mangrove.identity.accounts import UserFields
@@ -20,7 +21,7 @@ from mangrove.problems import (
     TooMany,
     Unauthorized,
 )
-from mangrove.records import settings, users
+from mangrove.records import configuration, settings, users
 from mangrove.records.base import NameTaken
 from mangrove.records.users import User
 
@@ -51,6 +52,37 @@ def test_a_user_signs_in_with_the_password_and_nothing_else() -> None:
             login(password, username=username)
     with pytest.raises(Unauthorized):
         accounts.login("ann", "", "", "1.2.3.4", users.find)
+
+
+def test_a_weak_hash_is_replaced_once_by_the_next_sign_in_and_nothing_else_changes() -> None:
+    user = accounts.create(fields(), "secret")
+    static = passwords.make_static_hash("secret")
+    weak = PasswordHasher(time_cost=2, memory_cost=8192, parallelism=1).hash(static)
+    users.change(user.id, password_hash=weak)
+    with pytest.raises(Unauthorized):
+        login("wrong")
+    assert users.get(user.id).password_hash == weak
+    version = configuration.get_version()
+    for _ in range(2):
+        assert login("secret")
+        stored = users.get(user.id)
+        assert configuration.get_version() == version + 1, "other processes learn of it, once"
+    assert extract_parameters(stored.password_hash).memory_cost == 19_456
+    assert passwords.verify(stored.password_hash, static)
+    assert replace(stored, password_hash="") == replace(user, password_hash=""), "sessions go on: pwd_ts is as it was"
+
+
+def test_a_hash_is_not_replaced_where_the_password_is_another_one_by_now() -> None:
+    user = accounts.create(fields(), "secret")
+    users.replace_hash(user.id, "that of an old password", "stronger")
+    assert users.get(user.id) == user
+
+
+def test_who_signs_in_with_a_weak_hash_is_let_in_when_a_stronger_one_cannot_be_stored() -> None:
+    user = accounts.create(fields(), "secret")
+    hashed = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(passwords.make_static_hash("secret"))
+    weak = replace(user, id=user.id + 1, password_hash=hashed)  # whose record is gone
+    assert accounts.login("ann", passwords.make_static_hash("secret"), "", "1.2.3.4", lambda _: weak)
 
 
 def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, Type, extract_parameters
 
 from mangrove import runtime
 from mangrove.identity import passwords
@@ -43,6 +43,30 @@ def test_a_stored_hash_is_salted_slow_and_fits_its_password_alone() -> None:
 def test_an_unknown_user_and_a_broken_record_match_nothing(stored: str | None) -> None:
     assert not passwords.verify(stored, passwords.make_static_hash("no account"))
     assert not passwords.verify(stored, "no account")
+
+
+def test_hashes_take_what_owasp_asks_for() -> None:
+    found = extract_parameters(passwords.hash_password("pass"))
+    assert (found.type, found.memory_cost, found.time_cost, found.parallelism) == (Type.ID, 19_456, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("stored", "weak"),
+    [
+        (PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1), False),
+        (PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4), False),
+        (PasswordHasher(time_cost=1, memory_cost=19_456, parallelism=1), True),
+        (PasswordHasher(time_cost=2, memory_cost=19_455, parallelism=1), True),
+        (PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1, hash_len=16), True),
+        (PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1, type=Type.I), True),
+    ],
+)
+def test_a_hash_that_took_less_than_those_of_today_is_weak(stored: PasswordHasher, weak: bool) -> None:
+    static = passwords.make_static_hash("pass")
+    stronger = passwords.strengthen(stored.hash(static), static)
+    assert (stronger is not None) == weak
+    assert stronger is None or passwords.verify(stronger, static)
+    assert passwords.strengthen("nonsense", static) is None
 
 
 def test_a_password_is_bounded() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.problems import Denied, Missing, NotFound, Problem, WrongArchivePassword
+from mangrove.problems import Denied, Missing, NotFound, Problem, TooMany, WrongArchivePassword
 from mangrove.web.pages import make_failure_page
 
 
@@ -20,6 +20,12 @@ def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> 
     assert make_failure_page(problem, head=True).body == b""
     assert page.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert (page.headers["x-frame-options"], page.headers["x-content-type-options"]) == ("DENY", "nosniff")
+
+
+def test_a_page_says_after_how_many_seconds_to_try_again_where_that_is_known() -> None:
+    page = make_failure_page(TooMany(retry_after=10), headers={"x-own": "1"})
+    assert (page.status_code, page.headers["retry-after"], page.headers["x-own"]) == (429, "10", "1")
+    assert "retry-after" not in make_failure_page(Denied()).headers
 
 
 def test_a_message_cannot_become_a_script() -> None:

@@ -65,6 +65,8 @@ def test_wrong_passwords_lock_the_account_for_all_doors(service: Service, people
     wrong = make_basic(person.name, "wrong")
     statuses = [guesser.status("PROPFIND", "/", authorization=wrong, **PROPFIND) for _ in range(6)]
     assert statuses == [401] * 5 + [429]
+    locked = guesser.send("PROPFIND", "/", authorization=wrong, **PROPFIND)
+    assert (locked.status_code, locked.headers["retry-after"]) == (429, "300")
     right = make_basic(person.name, person.password)
     assert guesser.status("PROPFIND", "/", authorization=right, **PROPFIND) == 429
     login = guesser.http.post("/api/auth/login", json={"username": person.name, "password": person.password})
