@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import io
 import json
 import time
+import zipfile
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -206,6 +209,7 @@ def files(admin: Person) -> None:
     listed = admin.gets("files/list", path="/files", refresh=True)["content"] or []
     assert not {entry["name"] for entry in listed} & {"album", "pictures", "copies"}
     stage_download(admin)
+    stage_members(admin)
     hold_names(admin)
     upload_in_parts(admin)
 
@@ -278,6 +282,46 @@ def stage_download(admin: Person) -> None:
     staged = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")
     assert staged["KeyCount"] == 1
     admin.gets("files/remove", dir="/files", names=["large.txt"])
+
+
+def stage_members(admin: Person) -> None:
+    """Files in archives pass through the service, too: one that is too large for its answer, its size known or not, is
+    staged once for each archive that holds it. One whose bytes are damaged never is."""
+    large, store = bytes(range(256)) * 20_000, admin.cloud.client("s3")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("in/large.txt", large)
+        archive.writestr("small.txt", "small")
+    broken = held.getvalue().replace(large[-512:], bytes(512), 1)
+    archives = {"whole.zip": held.getvalue(), "broken.zip": broken, "large.txt.gz": gzip.compress(large)}
+    for name, content in archives.items():
+        store.put_object(Bucket=admin.cloud.refs["Files"], Key=name, Body=content)
+
+    def ask(archive: str, inner: str, method: str = "GET") -> Any:
+        sign = admin.gets("files/archive_meta", path=f"/files/{archive}")["sign"]
+        event = {
+            "http": {"method": method, "path": f"/ae/files/{archive}"},
+            "rawQueryString": f"inner={inner}&sign={sign}",
+        }
+        return admin.raw("downloads/ae_get", event)
+
+    def count_staged() -> int:
+        found: int = store.list_objects_v2(Bucket=admin.cloud.refs["Staging"], Prefix="served/")["KeyCount"]
+        return found
+
+    before = count_staged()
+    assert ask("whole.zip", "/small.txt")["body"] == "small"
+    for number, (archive, inner) in enumerate((("whole.zip", "/in/large.txt"), ("large.txt.gz", "/large.txt")), 1):
+        assert ask(archive, inner, "HEAD")["statusCode"] == 200
+        for _ in range(2):
+            found = ask(archive, inner)
+            assert found["statusCode"] == 302, found
+            answer = httpx.get(found["headers"]["location"])
+            assert (answer.content, answer.headers["content-type"]) == (large, "text/plain; charset=utf-8")
+        assert count_staged() == before + number
+    assert ask("broken.zip", "/in/large.txt")["statusCode"] == 500
+    assert count_staged() == before + 2
+    admin.gets("files/remove", dir="/files", names=list(archives))
 
 
 def upload_in_parts(admin: Person) -> None:

@@ -13,15 +13,14 @@ from mangrove.drivers.base import MakesThumbnails
 from mangrove.problems import NotSupported
 from mangrove.shares import Shares
 from mangrove.sources import find_source
-from mangrove.tree import archives
 from mangrove.tree.downloads import Download, authorize_download
 from mangrove.tree.links import Purpose
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.application import make_lambda_handler
 from mangrove.web.dialects import find_dialect
-from mangrove.web.downloads import NO_STORE, serve_download
+from mangrove.web.downloads import NO_STORE, serve_archive_member, serve_download
 from mangrove.web.plain import PlainApi, Query
-from mangrove.web.serving import serve_file, serve_image, serve_member
+from mangrove.web.serving import serve_file, serve_image
 
 api = PlainApi("downloads")
 PAGE: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
@@ -41,6 +40,7 @@ FILE_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 MEMBER_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: BYTES | {"description": "The file, unpacked"},
+    302: FILE_RESPONSES[302],
     401: FILE_RESPONSES[401],
     403: PAGE | {"description": "The archive needs a (different) password"},
     404: PAGE | {"description": "No such archive, or no such file in it"},
@@ -132,8 +132,7 @@ async def archive_member(request: Request) -> Response:
     asked = request.query_params
     file = await _authorize(request, Purpose.ARCHIVE)
     source = find_source(await find_client_address(request))
-    member = await archives.open_member(file, asked.get("inner", ""), asked.get("pass", ""), source)
-    return await serve_member(request, member, NO_STORE)
+    return await serve_archive_member(request, file, asked.get("inner", ""), asked.get("pass", ""), source)
 
 
 app = api.app

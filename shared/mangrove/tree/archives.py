@@ -131,9 +131,12 @@ async def list_folder(access: PathAccess, password: str, inside: str, part: Slic
 
 
 class MemberStream:
-    """The bytes of one member of an archive; to be closed."""
+    """The bytes of one member of an archive, which was `archive` when it was opened; to be closed."""
 
-    def __init__(self, stream: AsyncGenerator[Member | bytes, None], member: Member, first: bytes) -> None:
+    def __init__(
+        self, stream: AsyncGenerator[Member | bytes, None], archive: Entry, member: Member, first: bytes
+    ) -> None:
+        self.archive = archive
         self.member = member
         self._stream = stream
         self._first = first
@@ -156,21 +159,23 @@ class MemberStream:
 
 async def open_member(file: Download, inside: str, password: str, caller: str) -> MemberStream:
     """One file of an archive; NotFound when there is none. A failure up to its first block is raised here."""
-    stream = _stream_member(file, TreePath(inside)[1:], password, caller)
     try:
         async with _limit_time():
+            archive = await _stat_archive(file.located)
+            stream = _stream_member(file, archive, TreePath(inside)[1:], password, caller)
             found = await anext(stream, None)
             first = await anext(stream, b"")
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
         raise NotFound(f"failed link: {NotFound.text}")
-    return MemberStream(stream, found, first)
+    return MemberStream(stream, archive, found, first)
 
 
-async def _stream_member(file: Download, path: str, password: str, caller: str) -> AsyncGenerator[Member | bytes, None]:
+async def _stream_member(
+    file: Download, entry: Entry, path: str, password: str, caller: str
+) -> AsyncGenerator[Member | bytes, None]:
     """The member, then its blocks; nothing when there is none."""
-    entry = await _stat_archive(file.located)
     async with (
         runtime.get(ArchiveConcurrency).members.hold(caller),
         _open(file.located, entry, file.settings, password) as archive,

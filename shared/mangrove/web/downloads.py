@@ -9,8 +9,9 @@ from mangrove.forwarding import forward_headers
 from mangrove.headers import guess_mime
 from mangrove.problems import TooLarge
 from mangrove.tasks import staged_downloads
+from mangrove.tree import archives
 from mangrove.tree.downloads import Download
-from mangrove.web.serving import serve_file
+from mangrove.web.serving import serve_file, serve_member
 
 NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 
@@ -30,4 +31,14 @@ async def serve_bytes(request: Request, file: Download) -> Response:
         return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
     except TooLarge:
         url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
+        return RedirectResponse(url, 302, headers=NO_STORE)
+
+
+async def serve_archive_member(request: Request, file: Download, inside: str, password: str, caller: str) -> Response:
+    """The answer to GET or HEAD: one file of an archive, as `serve_bytes`; `caller`: who has the share."""
+    try:
+        return await serve_member(request, await archives.open_member(file, inside, password, caller), NO_STORE)
+    except TooLarge:
+        member = await archives.open_member(file, inside, password, caller)
+        url = await staged_downloads.stage_member(file.located, member, guess_mime(member.member.path))
         return RedirectResponse(url, 302, headers=NO_STORE)

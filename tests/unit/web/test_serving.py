@@ -177,7 +177,8 @@ class Unpacking:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         stream = self._stream()
         await anext(stream)
-        body = MemberStream(stream, self._member, b"")
+        archive = Entry("a.zip", 1, 1.0, False)
+        body = MemberStream(stream, archive, self._member, b"")
         await (await serving.serve_member(Request(scope, receive), body, {"x-own": "1"}))(scope, receive, send)
 
 
