@@ -16,6 +16,7 @@ from starlette.requests import Request
 from mangrove import runtime
 from mangrove.problems import TooLarge
 from mangrove.runtime import Runtime
+from mangrove.tree.listing import LARGEST_SORTED
 from mangrove.tree.objects import Rows
 from mangrove.web import compression, envelope
 from mangrove.web.api import Api, make_lambda_handler
@@ -25,6 +26,7 @@ from mangrove.web.gates import Anyone
 from tests.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
+LONGEST_NAME = 255  # bytes
 ROW = {"name": "a name that is no longer than most", "sign": "c2lnbmF0dXJl"}
 
 
@@ -121,6 +123,38 @@ def test_what_no_function_can_carry_is_refused_and_says_what_helps(
         configure(monkeypatch, envelope, LOCAL)
         _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
         assert json.loads(gzip.decompress(body) if accept == "gzip" else body)["code"] == 200
+
+
+@pytest.mark.parametrize("accept", ["gzip", "identity"])
+@pytest.mark.parametrize(("noise", "code"), [(0, 200), (LONGEST_NAME, 413)])
+def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused(
+    monkeypatch: pytest.MonkeyPatch, accept: str, noise: int, code: int
+) -> None:
+    """In pieces, so that neither needs more memory than the answer may have."""
+    configure(monkeypatch, envelope, CLOUD)
+    with runtime.use(Runtime()):
+        headers, body = asyncio.run(send(build("streamed", LARGEST_SORTED, noise), accept))
+    found = json.loads(gzip.decompress(body) if "content-encoding" in headers else body)
+    assert found["code"] == (code if accept == "gzip" else 413)
+    assert "per_page" in found["message"] or len(found["data"]["content"]) == LARGEST_SORTED
+
+
+@pytest.mark.parametrize("kind", ["whole", "streamed"])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_function_answers_up_to_the_last_byte_that_it_may(
+    monkeypatch: pytest.MonkeyPatch, kind: str, more: int
+) -> None:
+    configure(monkeypatch, envelope, CLOUD)
+    envelope_size = compression.measure(b'{"code":200,"message":"success","data":{"content":[""]}}', False)
+    text = json.dumps("x" * (compression.LARGEST_FUNCTION_ANSWER - envelope_size + more)).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield text
+
+    reply = stream({"content": Rows(pieces())}) if kind == "streamed" else ok({"content": [json.loads(text)]})
+    with runtime.use(Runtime()):
+        _, body = asyncio.run(send(reply, "identity"))
+    assert json.loads(body)["code"] == (413 if more else 200)
 
 
 def test_a_function_answers_compressed_bytes_and_never_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
