@@ -23,7 +23,7 @@ from tests.contract.worker_faults import (
     names,
     once,
 )
-from tests.recorder import THROTTLED
+from tests.recorder import THROTTLED, Right
 
 MANY = openings.EACH + 5  # names that are one task, also without the first of them
 
@@ -32,6 +32,7 @@ def run_all(admin: Person) -> None:
     outside = Outside(admin)
     run_transfers(admin, outside)
     run_lists(admin, outside)
+    run_removals(admin)
     break_transfers(admin, outside)
     leave_parts(admin, outside)
     share_transfers(admin, outside)
@@ -98,6 +99,43 @@ def run_lists(admin: Person, outside: Outside) -> None:
     outcomes = [admin.read_outcome(kind, id) for kind, id in done]
     assert outcomes == [SUCCEEDED] * 2, outcomes
     assert (names(admin, "/files/many"), names(admin, "/files/more")) == ([], sorted(wanted))
+
+
+def run_removals(admin: Person) -> None:
+    """Names that there is no time to remove, and files that there is none to gather, at the pace of the first; folders
+    that are looked for longer than a request may take."""
+    store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Files"]
+    worker = admin.cloud.get_function("FilesFunction")
+    wanted = [f"{number:02}" for number in range(25)]
+    for name in wanted:
+        for path in (f"gone/{name}", f"spread/{name}/{name}.txt"):
+            store.put_object(Bucket=bucket, Key=path, Body=b"x")
+    admin.gets("files/mkdir", path="/files/together")
+    slow = partial(time.sleep, deadlines.LOOK_SECONDS)
+    once(worker, "gone/00", slow, right="s3:DeleteObject")
+    admin.gets("files/remove", dir="/files/gone", names=wanted)
+    once(worker, "spread/00/00.txt", slow, right="s3:DeleteObject")
+    admin.gets("files/recursive_move", src_dir="/files/spread", dst_dir="/files/together")
+    assert names(admin, "/files/gone") == wanted[1:]
+    assert names(admin, "/files/together") == ["00.txt"]
+    for name in ("a", "b", "c", "d", "e"):
+        store.put_object(Bucket=bucket, Key=f"spread/{name}/.mangrove", Body=b"")
+    worker.on_call = lambda needs: time.sleep(deadlines.VERB_SECONDS / 4 if is_pruning(needs) else 0)
+    admin.gets("files/remove_empty_directory", src_dir="/files/spread")
+    worker.on_call = None
+    tasks = admin.tasks("move", "undone")
+    assert sorted(task["name"].partition(" ")[0] for task in tasks) == ["move", "remove", "remove_empty_directory"]
+    admin.cloud.run_executions()
+    outcomes = [admin.read_outcome("move", task["id"]) for task in tasks]
+    assert outcomes == [SUCCEEDED] * 3, outcomes
+    assert names(admin, "/files/gone") == []
+    assert names(admin, "/files/together") == [f"{name}.txt" for name in wanted]
+    admin.gets("files/remove", dir="/files", names=["gone", "spread", "together"])
+
+
+def is_pruning(needs: set[Right]) -> bool:
+    """Whether a call removes the mark of a folder that is empty but for it."""
+    return any(right == "s3:DeleteObject" and place.endswith("/.mangrove") for right, place in needs)
 
 
 def break_transfers(admin: Person, outside: Outside) -> None:

@@ -19,12 +19,15 @@ CANCELED = ("canceled", "context canceled")
 SUCCEEDED = ("succeeded", "")
 
 
-def once(worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1) -> None:
-    """Let it happen at the worker's nth call that stores an object of that name: the first begins it."""
+def once(
+    worker: lambdas.Function, name: str, happens: Callable[[], object], nth: int = 1, right: str = "s3:PutObject"
+) -> None:
+    """Let it happen at the worker's nth call that needs that right for an object of that name: the first that stores
+    one begins it."""
     calls = count(1)
 
     def heed(needs: set[Right]) -> None:
-        if any(right == "s3:PutObject" and place.endswith(f"/{name}") for right, place in needs) and next(calls) == nth:
+        if any(one == right and place.endswith(f"/{name}") for one, place in needs) and next(calls) == nth:
             worker.on_call = None
             happens()
 
