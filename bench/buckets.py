@@ -12,7 +12,7 @@ from bench.environment import Environment
 from bench.memory import Growth
 from bench.table import work
 from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import EntriesPage
+from mangrove.drivers.paging import EntriesPage, PagedPlace
 from mangrove.paths import TreePath
 from mangrove.records.storages import Storage
 from mangrove.tree.mounts import Mount
@@ -40,7 +40,7 @@ class Bucket:
 
 def _open(bucket: Bucket) -> PagedFolder:
     nothing: Any = dict.fromkeys(Storage.__dataclass_fields__, "")
-    return PagedFolder(bucket, TreePath("/photos"), Mount(Storage(**nothing)), 1800)
+    return PagedFolder(PagedPlace(bucket, TreePath("/photos")), Mount(Storage(**nothing)), 1800)
 
 
 async def _read(folder: PagedFolder, page: int) -> int:

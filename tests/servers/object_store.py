@@ -68,7 +68,8 @@ class Bucket:
 
     def list(self, query: Mapping[str, str]) -> bytes:
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        most, after = int(query.get("max-keys", PAGE)), query.get("continuation-token", query.get("marker", ""))
+        most, after = int(query.get("max-keys", PAGE)), query.get("marker", query.get("start-after", ""))
+        after = query.get("continuation-token", after)
         at = bisect_left(self.keys, max(prefix, after + "\0" if after else ""))
         rows, last, count = [], "", 0
         while at < len(self.keys) and self.keys[at].startswith(prefix) and count < most:

@@ -13,6 +13,7 @@ from mangrove.drivers.alias_sources import AliasRedirects, find_folders, find_so
 from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload, Writes
 from mangrove.drivers.free_space import choose_by_free_space
 from mangrove.drivers.options import Options, option
+from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.drivers.redirects import limit_depth
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
@@ -165,6 +166,15 @@ class Alias(Driver):
 
     def _add_provider(self, entry: Entry, driver: Driver) -> Entry:
         return entry._replace(provider=entry.provider or driver.name) if self.options.provider_pass_through else entry
+
+    async def find_paged(self, path: TreePath) -> PagedPlace | None:
+        """Of a folder that stands for one other, in which nothing else is mounted."""
+        assert self.context.resolver is not None
+        folders = self._find_folders(path)
+        if len(folders) != 1 or self.context.resolver.folders(folders[0]):
+            return None
+        with limit_depth():
+            return await find_paged(*await self.context.resolver.resolve(folders[0]))
 
     async def stat(self, path: TreePath) -> Entry:
         if path == "/" or (not self._is_flat and path.parent == "/" and path.name in self._sources):

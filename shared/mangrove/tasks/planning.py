@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.drivers.base import Driver, Entry
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.paging import find_paged
 from mangrove.paths import TreePath
+from mangrove.problems import Changed
 from mangrove.tasks import manifest
 from mangrove.tasks.batches import TransferRun
 from mangrove.tasks.manifest import Manifest
@@ -82,13 +83,16 @@ async def walk_folder(
 ) -> AsyncGenerator[str, None]:
     """Hand what a folder holds to `take`, from the page that begins at `start`. Yields after each page where the next
     one begins, "" at the end; a storage without pages has one."""
-    if not isinstance(driver, ListsPages):
+    place = await find_paged(driver, path)
+    if place is None and start:
+        raise Changed("something was mounted in a folder while it was walked")
+    if place is None:
         async for batch in driver.list(path):
             await take(batch)
         yield ""
         return
     while True:
-        page = await driver.list_page(path, start)
+        page = await place.driver.list_page(place.path, start)
         await take(page.entries)
         yield page.next_start
         if not page.next_start:

@@ -4,7 +4,7 @@ A folder is kept for the storage's cache_expiration (in the cloud no longer than
 not want a cache but can tell cheaply that a folder changed (`ChangeToken`), as long as its token is the same, and never
 longer than MAX_AGE_FACTOR times the time it took to read. Every write through this process drops what it touches.
 
-Of a storage that lists in pages (`ListsPages`) a folder of several is read page by page where that is enough.
+Of a storage that lists in pages (`find_paged`) a folder of several is read page by page where that is enough.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from mangrove import deadlines, runtime
 from mangrove.config import config
 from mangrove.drivers.base import ROOT, ChangeToken, Entry
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.paths import TreePath
 from mangrove.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable, TooLarge
 from mangrove.records.storages import Storage
@@ -100,13 +100,13 @@ class Listings:
     async def open(self, located: Located, *, in_pages: bool, refresh: bool = False) -> CachedFolder | PagedFolder:
         """The folder as `get` answers it, unless its storage lists it in several pages: then its pages, where these
         are enough (`in_pages`) or it has more than LARGEST_SORTED entries."""
-        driver = located.driver
-        if not isinstance(driver, ListsPages):
+        place = await find_paged(located.driver, located.path)
+        if place is None:
             return await self.get(located, refresh=refresh)
         kept = None if refresh else await self.find_fresh(located)
         if kept is not None:
             return kept
-        paged = self._find_paged(located)
+        paged = self._find_paged(located, place)
         if paged is not None and refresh:
             paged.forget_entries()
         if not in_pages and (paged is None or not paged.is_large):
@@ -119,16 +119,20 @@ class Listings:
                 return folder
         return paged or await self._first_reads.get(
             (located.mount, located.path),
-            partial(self._read_first, located, driver),
+            partial(self._read_first, located, place),
             lambda folder: folder.is_cached and not refresh,
         )
 
-    def _find_paged(self, located: Located) -> PagedFolder | None:
+    def _find_paged(self, located: Located, place: PagedPlace) -> PagedFolder | None:
         key = _make_key(located)
         paged = self._paged.get(key)
         if paged is None:
             return None
-        if paged.mount is not located.mount or time.monotonic() - paged.began_at > MARKS_SECONDS:
+        if (
+            paged.mount is not located.mount
+            or paged.place != place
+            or time.monotonic() - paged.began_at > MARKS_SECONDS
+        ):
             del self._paged[key]
             return None
         self._paged.move_to_end(key)
@@ -157,13 +161,13 @@ class Listings:
         self._keep(reading, located, folder)
         return folder
 
-    async def _read_first(self, located: Located, driver: ListsPages) -> CachedFolder | PagedFolder:
+    async def _read_first(self, located: Located, place: PagedPlace) -> CachedFolder | PagedFolder:
         """The folder, of which there is nothing yet but the first page."""
         reading = _Reading(_make_key(located))
         self._readings.add(reading)
         try:
-            page = await driver.list_page(located.path)
-            paged = PagedFolder(driver, located.path, located.mount, _get_max_age(located))
+            page = await place.driver.list_page(place.path)
+            paged = PagedFolder(place, located.mount, _get_max_age(located))
             columns = await paged.start_with(page)
             folder = None if page.next_start else await make_folder(columns, located.mount, None, TOKEN_MAX_AGE)
         finally:

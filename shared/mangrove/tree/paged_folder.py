@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from mangrove import deadlines
 from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import EntriesPage, ListsPages
-from mangrove.paths import TreePath
+from mangrove.drivers.paging import EntriesPage, PagedPlace
 from mangrove.slices import run_in_slices
 from mangrove.tree.columns import Columns, Selection, make_columns
 from mangrove.tree.mounts import Mount
@@ -42,15 +41,14 @@ class _Block(NamedTuple):
 
 
 class PagedFolder:
-    """`max_age`: seconds for which a page of the storage may be kept.
+    """`place`: where the pages are. `max_age`: seconds for which a page of the storage may be kept.
 
     A page is known by its number of entries and the last of them: when one is another than before, what was known of
     those behind it is forgotten.
     """
 
-    def __init__(self, driver: ListsPages, path: TreePath, mount: Mount, max_age: float) -> None:
-        self._driver = driver
-        self._path = path
+    def __init__(self, place: PagedPlace, mount: Mount, max_age: float) -> None:
+        self.place = place
         self.mount = mount
         self.began_at = time.monotonic()
         self.is_cached = False
@@ -109,7 +107,8 @@ class PagedFolder:
             self._blocks.move_to_end(number)
             return kept.columns
         changes = self._changes
-        return await self._keep(number, await self._driver.list_page(self._path, self._starts[number]), changes)
+        page = await self.place.driver.list_page(self.place.path, self._starts[number])
+        return await self._keep(number, page, changes)
 
     async def _keep(self, number: int, page: EntriesPage, changes: int) -> Columns:
         read_at = time.monotonic()

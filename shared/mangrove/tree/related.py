@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mangrove.drivers.base import Entry
-from mangrove.drivers.paging import ListsPages
+from mangrove.drivers.paging import ListsPages, PagedPlace, find_paged
 from mangrove.problems import Problem
 from mangrove.slices import run_in_slices
 from mangrove.tree.access import PathAccess, lookup
@@ -23,14 +23,15 @@ async def look_up_with_related(access: PathAccess, located: Located) -> tuple[En
     folder = await _find_folder(access)
     if folder is None:
         return await lookup(located, to_show=True), None
-    if not isinstance(folder.driver, ListsPages) or await listings().find_fresh(folder) is not None:
+    place = await find_paged(folder.driver, folder.path)
+    if place is None or await listings().find_fresh(folder) is not None:
         return await lookup(located, to_show=True), await _find_listed(folder, stem)
     found: tuple[Entry | None, Selection | None] = None, None
     try:
-        found = await _list(folder, folder.driver, stem, name)
+        found = await _list(place, stem, name)
     except Problem:
         pass  # the look at the entry tells
-    is_same = folder.mount is located.mount and folder.path / name == located.path
+    is_same = isinstance(located.driver, ListsPages) and place == (located.driver, located.path.parent)
     entry = found[0] if is_same else None
     return entry or await lookup(located, to_show=True), found[1]
 
@@ -50,9 +51,9 @@ async def _find_listed(folder: Located, stem: str) -> Selection | None:
         return None
 
 
-async def _list(folder: Located, driver: ListsPages, stem: str, name: str) -> tuple[Entry | None, Selection]:
+async def _list(place: PagedPlace, stem: str, name: str) -> tuple[Entry | None, Selection]:
     """The entry of that name, a file before a folder, if the first page has it; and that page."""
-    page = await driver.list_page(folder.path, prefix=stem)
+    page = await place.driver.list_page(place.path, prefix=stem)
     named = [entry for entry in page.entries if entry.name == name]
     columns = await run_in_slices(make_columns(page.entries))
     beside = await run_in_slices(Selection(columns, range(len(columns))).sort_by_name())

@@ -58,6 +58,40 @@ def test_in_a_folder_that_is_not_there_there_is_nothing() -> None:
 
 def test_of_a_very_large_folder_what_was_not_seen_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "LARGEST_LISTED", 1)
+    monkeypatch.setattr(lookups, "LISTED_FOR_EACH", 0)
     driver = Folders(*NAMES[1:])
     assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
     assert driver.asked == ["n0"]
+
+
+def test_a_listing_goes_on_while_that_is_quicker_than_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "LARGEST_LISTED", 1)
+    driver = Folders(*NAMES[1:])
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
+    assert driver.asked == []
+
+
+class Shown(Folders):
+    """Shows another part of the tree, whose storage may be slow to answer."""
+
+    config = DriverConfig(no_cache=True, direct_lookup=True)
+    at_once = most_at_once = 0
+
+    def find_others(self, path: TreePath) -> list[TreePath]:
+        return [path]
+
+    def find_sources(self, target: TreePath, *, below: bool = False) -> list[TreePath]:
+        return [target]
+
+    async def stat(self, path: TreePath) -> Entry:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.001)
+        self.at_once -= 1
+        return await super().stat(path)
+
+
+def test_what_shows_other_storages_is_asked_for_many_names_at_once() -> None:
+    driver = Shown(*NAMES[1:])
+    assert asyncio.run(find(driver, *NAMES)) == [False, *[True] * lookups.FEW]
+    assert (driver.reads, sorted(driver.asked), driver.most_at_once) == (0, sorted(NAMES), lookups.AT_ONCE)

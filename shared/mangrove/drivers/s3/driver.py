@@ -123,6 +123,13 @@ class S3(Driver):
         is_empty = not (start or prefix or page.files or page.folders or page.next_start)
         if is_empty and path != "/":
             raise NotAFolder if await self._is_file(path) else NotFound
+        return self._make_page(page)
+
+    async def list_range(self, path: TreePath, after: str, most: int) -> EntriesPage:
+        prefix = self._prefix(path)
+        return self._make_page(await self.call.list_page(prefix, "", after=after and prefix + after, most=most))
+
+    def _make_page(self, page: pages.Page) -> EntriesPage:
         found = [Entry(name, 0, self.context.modified, True) for name in page.folders]
         found += [entry for entry in page.files if entry.name not in ("", self._placeholder)]
         return EntriesPage(found, page.next_start)

@@ -1,0 +1,125 @@
+"""Names that are found by the ranges of a listing that they lie in: the same as by a look at each, for fewer calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from mangrove.drivers.base import DriverConfig, Entry
+from mangrove.drivers.paging import EntriesPage, ListsRanges, get_key
+from mangrove.paths import TreePath
+from mangrove.problems import NotFound
+from mangrove.tree import lookups, ranges
+from mangrove.tree.mounts import Located
+from tests.unit.tree import builders
+from tests.unit.tree.memory_folders import MemoryFolders
+
+D = TreePath("/d")
+LETTERS = "ab-. /0é日\ue000\ufffd\U0001f381"
+
+
+class Ordered(MemoryFolders):
+    """A folder of any size, listed in pages of a length of its own. `asked`: how often, and for which entries."""
+
+    config = DriverConfig(direct_lookup=True)
+
+    def __init__(self, entries: Sequence[Entry], page: int = 1000) -> None:
+        super().__init__()
+        self.entries = sorted(entries, key=get_key)
+        self.page = page
+        self.pages = 0
+        self.stats = list[str]()
+
+    async def list_page(self, path: TreePath, start: str = "", prefix: str = "") -> EntriesPage:
+        return await self.list_range(path, start, self.page)
+
+    async def list_range(self, path: TreePath, after: str, most: int) -> EntriesPage:
+        assert path == D
+        self.pages += 1
+        await asyncio.sleep(0)
+        rest = [entry for entry in self.entries if get_key(entry) > after]
+        found = rest[: min(most, self.page)]
+        return EntriesPage(found, get_key(found[-1]) if len(rest) > len(found) else "")
+
+    async def stat(self, path: TreePath) -> Entry:
+        self.stats.append(path.name)
+        for entry in self.entries:
+            if entry.name == path.name:
+                return entry
+        raise NotFound
+
+
+def make_file(name: str) -> Entry:
+    return Entry(name, 1, 1.0, False)
+
+
+def find(driver: Ordered, *names: str) -> dict[str, Entry]:
+    assert isinstance(driver, ListsRanges)
+    return asyncio.run(ranges.find_in_ranges(driver, D, names))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_names_are_found_in_any_folder(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(seed)
+    monkeypatch.setattr(ranges, "SHARE", rng.choice((1, 3, 256)))
+    monkeypatch.setattr(ranges, "SHORT_PAGE", rng.choice((1, 2, 100)))
+
+    def make_name() -> str:
+        return "".join(rng.choice(LETTERS.replace("/", "")) for _ in range(rng.randrange(1, 5)))
+
+    kinds = {(make_name(), rng.random() < 0.3) for _ in range(rng.randrange(80))}
+    entries = [Entry(name, 1, 1.0, is_dir) for name, is_dir in kinds]
+    driver = Ordered(entries, rng.choice((1, 2, 7, 1000)))
+    wanted = {*rng.sample([entry.name for entry in entries], len(entries) // 2), *(make_name() for _ in range(20))}
+    looked = {name: entry for entry in entries for name in [entry.name] if name in wanted and entry.is_dir}
+    looked |= {entry.name: entry for entry in entries if entry.name in wanted and not entry.is_dir}
+    assert find(driver, *wanted) == looked
+
+
+HUGE = [make_file(f"{number:07}") for number in range(100_000)]
+
+
+@pytest.mark.parametrize(
+    ("names", "most"),
+    [(range(10_000), 26), (range(40_000, 50_000), 26), (range(0, 100_000, 10), 116), (range(0, 100_000, 5000), 20),
+     (range(99_990, 100_050), 2), (range(200_000, 200_100), 1)],
+)  # fmt: skip
+def test_it_takes_no_more_calls_than_pages_or_names(names: range, most: int) -> None:
+    driver = Ordered(HUGE)
+    found = find(driver, *(f"{number:07}" for number in names))
+    assert len(found) == len([number for number in names if number < len(HUGE)])
+    assert driver.pages <= most
+
+
+def test_of_names_in_a_very_large_folder_none_is_asked_for_by_itself() -> None:
+    driver, names = Ordered(HUGE), [f"{number:07}" for number in range(60_000, 61_000)]
+
+    async def look_up() -> list[bool]:
+        found = await lookups.look_up(Located(driver, D, builders.mount()), [*names, "gone"])
+        return [await found.has(name) for name in [*names, "gone"]]
+
+    assert asyncio.run(look_up()) == [True] * 1000 + [False]
+    assert (driver.stats, driver.reads) == ([], 0) and driver.pages <= 6
+
+
+class Unordered(Ordered):
+    """A server that lists as it likes."""
+
+    async def list_range(self, path: TreePath, after: str, most: int) -> EntriesPage:
+        self.pages += 1
+        return EntriesPage(self.entries[:2], "more")
+
+
+def test_a_storage_that_keeps_no_order_is_asked_for_each() -> None:
+    driver = Unordered([make_file(f"n{number:02}") for number in range(30)])
+    names = [f"n{number:02}" for number in range(5, 35)]
+
+    async def look_up() -> list[bool]:
+        found = await lookups.look_up(Located(driver, D, builders.mount()), names)
+        return [await found.has(name) for name in names]
+
+    assert asyncio.run(look_up()) == [True] * 25 + [False] * 5
+    assert sorted(driver.stats) == names and driver.pages == 1
