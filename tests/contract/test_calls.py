@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -12,9 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
+from mangrove import runtime
+from mangrove.config import Config
 from tests import servers
 from tests.contract.test_warm import PASSWORD, data, in_process
 from tests.recorder import Call, Recorder, Right
+
+OLD_SECONDS = 2.0  # after which a function asks whether what it knows still holds
 
 
 class Observer:
@@ -77,10 +83,15 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
         listed = {"path": "/bucket/d", "page": 1, "per_page": 100, "refresh": True}
         await count("list", method="POST", url="/api/fs/list", json=listed)
         await count("get", method="POST", url="/api/fs/get", json={"path": "/bucket/d/a.bin"})
+        runtime.put(Config, replace(runtime.get(Config), snapshot_seconds=OLD_SECONDS))
+        before = count_calls()
+        await asyncio.sleep(OLD_SECONDS)
+        await data(client.post("/api/fs/get", json={"path": "/bucket/d/a.bin"}))
+        assert count_calls() == before + 1, "the version and the session"
         await count("login", method="POST", url="/api/auth/login", json={"username": "admin", "password": PASSWORD})
 
     in_process(tmp_path, work)
     assert found["login"] == (2, []), "and one for the version of the configuration every two seconds: 3"
-    assert found["list"] == (0, ["s3:LIST"]), "and two every two seconds, for the version and the session"
+    assert found["list"] == (0, ["s3:LIST"]), "and one every two seconds, for the version and the session"
     assert found["get"] == (0, ["s3:LIST"]), "of the names that begin alike: the file and what goes with it"
     assert found["put"][0] == 0 and len(found["put"][1]) <= 2, found["put"]

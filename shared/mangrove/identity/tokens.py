@@ -16,7 +16,7 @@ from typing import Any
 from mangrove import runtime
 from mangrove.config import config
 from mangrove.problems import Unauthorized
-from mangrove.records import sessions
+from mangrove.records import configuration, sessions
 from mangrove.records.crypto import derive
 from mangrove.records.users import User
 
@@ -109,6 +109,23 @@ async def user_of(text: str, find: FindUser) -> User:
     if user.disabled:
         raise Unauthorized("Current user is disabled, replace please")
     return user
+
+
+def read_version(text: str) -> int:
+    """The version of the configuration. Where it is due to know whether the session of a token was ended, the same call
+    tells that, too; any other text is left alone."""
+    tokens = runtime.get(VerifiedTokens)
+    try:
+        token = tokens.get(text)
+    except Unauthorized:
+        return configuration.get_version()
+    if token.is_recent():
+        return configuration.get_version()
+    tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
+    version, is_revoked = sessions.read_with_version(token.jti)
+    if not is_revoked:  # else `user_of` looks again, and says so
+        token.looked_up = time.monotonic()
+    return version
 
 
 def _verify(text: str) -> VerifiedToken:

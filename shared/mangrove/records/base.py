@@ -13,8 +13,9 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 from pynamodb.attributes import Attribute, VersionAttribute
 from pynamodb.connection import Connection, TableConnection
-from pynamodb.constants import BINARY
-from pynamodb.exceptions import PynamoDBException
+from pynamodb.connection.base import BOTOCORE_EXCEPTIONS
+from pynamodb.constants import BINARY, STRING
+from pynamodb.exceptions import GetError, PynamoDBException
 from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
@@ -329,6 +330,31 @@ def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments
 def transaction(model: type[Model]) -> TransactWrite:
     """All writes made in its context happen, or none."""
     return TransactWrite(connection=get_connection(model))
+
+
+def read_together(*wanted: tuple[type[Record], str]) -> list[Any]:
+    """Records of several tables by their keys, None for one that is not there; one call, as a rule."""
+    keys = {model: {model.get_key_name(): {STRING: key}} for model, key in wanted}
+    asked = {model.Meta.table_name: {"Keys": [key], "ConsistentRead": True} for model, key in keys.items()}
+    with translate_errors():
+        try:
+            answer = get_connection(wanted[0][0]).dispatch("BatchGetItem", {"RequestItems": asked})
+        except BOTOCORE_EXCEPTIONS as error:
+            raise GetError(str(error), error) from error
+    return [_take(model, key, answer) for model, key in wanted]
+
+
+def _take(model: type[Record], key: str, answer: dict[str, Any]) -> Any:
+    """One of the records of an answer to BatchGetItem, which may leave some to be asked for again."""
+    name = model.Meta.table_name
+    if name not in answer.get("UnprocessedKeys", ()):
+        items = answer["Responses"].get(name)
+        return model.from_raw_data(items[0]) if items else None
+    with translate_errors():
+        try:
+            return model.get(key, consistent_read=True)
+        except model.DoesNotExist:
+            return None
 
 
 def get_connection(model: type[Model]) -> Any:

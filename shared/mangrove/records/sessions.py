@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.records.base import Record, TableMeta, table_name, translate_errors
+from mangrove.records import configuration
+from mangrove.records.base import Record, TableMeta, read_together, table_name, translate_errors
+from mangrove.records.counters import Counter
 
 
 class SessionRecord(Record):
@@ -41,12 +43,21 @@ def is_revoked(jti: str) -> bool:
     return _is_noted(jti)
 
 
+def read_with_version(jti: str) -> tuple[int, bool]:
+    """The version of the configuration, and whether the token `jti` was logged out; one call."""
+    counter, record = read_together((Counter, configuration.KEY), (SessionRecord, jti))
+    return int(counter.value) if counter is not None else 0, record is not None and _is_valid(record)
+
+
 def _is_noted(key: str) -> bool:
     with translate_errors():
         try:
-            record = SessionRecord.get(key, consistent_read=True)
+            return _is_valid(SessionRecord.get(key, consistent_read=True))
         except DoesNotExist:
             return False
+
+
+def _is_valid(record: SessionRecord) -> bool:
     return record.expires.timestamp() > time.time()
 
 

@@ -27,6 +27,8 @@ from mangrove.site.users import KnownUsers
 from mangrove.site.values import Settings
 from mangrove.telemetry import log_warning
 
+ReadVersion = Callable[[], int]
+"""How to ask for the version of the records, for who asks something else in the same call."""
 EARLY_SECONDS = 3.0  # of the ten that setting a function up may take
 
 
@@ -57,13 +59,13 @@ class SnapshotStore:
         is_fresh = seconds is None or time.monotonic() - self._compared < seconds
         return self.snapshot if is_fresh else None
 
-    def get_latest(self) -> Snapshot:
+    def get_latest(self, read_version: ReadVersion | None = None) -> Snapshot:
         """The snapshot, compared with the records and loaded when they differ, unless it is fresh."""
         with self._loading:
             found = self.find_fresh()
             if found is not None:
                 return found
-            return self._follow() if self.snapshot is not None else self._load()
+            return self._follow(read_version) if self.snapshot is not None else self._load()
 
     def load(self) -> Snapshot:
         """Read everything anew."""
@@ -82,8 +84,8 @@ class SnapshotStore:
     def _load(self) -> Snapshot:
         return self._keep(_read_all)
 
-    def _follow(self) -> Snapshot:
-        return self._keep(lambda: _read_changes(current()))
+    def _follow(self, read_version: ReadVersion | None) -> Snapshot:
+        return self._keep(lambda: _read_changes(current(), read_version or configuration.get_version))
 
     def _keep(self, read: Callable[[], Snapshot]) -> Snapshot:
         compared, writes = time.monotonic(), runtime.get(ConfigurationWrites).count  # both before the records
@@ -103,9 +105,9 @@ def _read_all() -> Snapshot:
     )
 
 
-def _read_changes(old: Snapshot) -> Snapshot:
+def _read_changes(old: Snapshot, read_version: ReadVersion) -> Snapshot:
     """The present configuration, from an old one and what changed since."""
-    version = configuration.get_version()
+    version = read_version()
     if version == old.version:
         return old
     changes = configuration.read_changes(old.version, version)
@@ -170,15 +172,15 @@ def current() -> Snapshot:
     return snapshot
 
 
-async def fresh() -> Snapshot:
+async def fresh(read_version: ReadVersion | None = None) -> Snapshot:
     """The snapshot with all that this process wrote, at most `config().snapshot_seconds` behind other processes."""
     found = runtime.get(SnapshotStore).find_fresh()
-    return found if found is not None else await asyncio.to_thread(latest)
+    return found if found is not None else await asyncio.to_thread(latest, read_version)
 
 
-def latest() -> Snapshot:
+def latest(read_version: ReadVersion | None = None) -> Snapshot:
     """What `fresh` returns, for code that runs in a thread."""
-    return runtime.get(SnapshotStore).get_latest()
+    return runtime.get(SnapshotStore).get_latest(read_version)
 
 
 def load_early() -> None:

@@ -19,7 +19,7 @@ from mangrove.config import Config
 from mangrove.identity import tokens
 from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
 from mangrove.problems import Unauthorized
-from mangrove.records import sessions
+from mangrove.records import sessions, settings
 from mangrove.records.base import count_calls
 from mangrove.records.crypto import derive
 from mangrove.records.users import User
@@ -153,6 +153,28 @@ def test_a_logout_in_another_process_is_seen_when_the_answer_is_old() -> None:
     sessions.revoke(jti, int(time.time()) + 60)
     assert find(token) is ANN
     trust(0.0)
+    assert refusal(token) == "token is invalidated"
+
+
+def test_the_version_of_the_configuration_is_read_together_with_a_session_that_is_due() -> None:
+    trust(60.0)
+    token = tokens.issue(ANN)
+    settings.save({"a": "b"})
+    before = count_calls()
+    for _ in range(2):
+        assert tokens.read_version(token) == 1
+        assert find(token) is ANN
+    assert count_calls() == before + 2, "the second one of the version alone"
+    assert tokens.read_version("x") == tokens.read_version("") == 1
+    assert refusal("x") == "token is invalidated"
+
+
+def test_a_session_that_was_ended_is_refused_whoever_looked_first() -> None:
+    trust(60.0)
+    token = tokens.issue(ANN)
+    jti = jwt.decode(token, options={"verify_signature": False})["jti"]
+    sessions.revoke(jti, int(time.time()) + 60)
+    tokens.read_version(token)
     assert refusal(token) == "token is invalidated"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mangrove import runtime
 from mangrove.problems import RecordsUnavailable
-from mangrove.records import configuration, counters, metas, settings, storages, users
+from mangrove.records import configuration, counters, metas, sessions, settings, storages, users
 from mangrove.records.base import TableMeta
 from mangrove.records.metas import MetaRecord
 from mangrove.runtime import Runtime
@@ -31,6 +31,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "once": lambda: counters.claim_once("x", 5),
     "version": configuration.get_version,
     "get": lambda: metas.get(1),
+    "together": lambda: sessions.read_with_version("x"),
 }
 each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
