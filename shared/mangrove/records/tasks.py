@@ -280,15 +280,18 @@ def _is_lease(lease: Lease) -> Condition:
     return same
 
 
-def touch(task: Task) -> None:
-    """Note that somebody looks after a task which no worker holds."""
+def touch(task: Task, view: TaskView | None = None) -> bool:
+    """Note that somebody looks after a task which no worker holds, and what is to be shown of it. False, and nothing of
+    it, when a worker holds it by now, or somebody else noted something."""
+    actions: list[Action] = [TaskRecord.until.set(-time.time())]
+    if view is not None:
+        actions.append(TaskRecord.view.set(_dump(view)))
     try:
         with translate_errors():
-            TaskRecord(task.id).update(
-                actions=[TaskRecord.until.set(-time.time())], condition=TaskRecord.until == task.lease.until
-            )
+            TaskRecord(task.id).update(actions=actions, condition=TaskRecord.until == task.lease.until)
     except Conflict:
-        pass  # a worker holds it by now
+        return False
+    return True
 
 
 def save(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 from mangrove.problems import StorageProblem, Unreachable
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task
+from mangrove.records.tasks import Task, TaskView
 from mangrove.tasks import manifest, specs, transfer
 from mangrove.tasks.routes import TransferRoute, find_route
 from mangrove.tasks.slots import TOUCH_SECONDS
@@ -21,6 +22,7 @@ from mangrove.tasks.worker_loop import run_in_loop
 from mangrove.telemetry import name_invocation
 
 SECONDS = 300.0  # of a slice where no function says how long it may take
+SHOW_SECONDS = 2.0  # between two writes of the progress to the record, by all workers of a task together
 
 
 class PartRun(Run[TransferSpec, TransferCursor]):
@@ -28,22 +30,41 @@ class PartRun(Run[TransferSpec, TransferCursor]):
 
     def __init__(self, task: Task, seconds: float) -> None:
         super().__init__(task, specs.TRANSFER, "", seconds)
+        self._done = self._shown = 0  # bytes of the part, and how many of them the record's progress has
+
+    def begin(self, cursor: TransferCursor) -> None:
+        """Go on from where the part came to."""
+        self.cursor = cursor
+        self._done = self._shown = cursor.bytes_done
+
+    def show_progress(self, done: int) -> None:
+        """Have the next look show that `done` bytes of the part are there."""
+        self._done = done
 
     async def save(self) -> None:
         """Write down how far the part came; Cancelled when it is wanted no more."""
         await store_progress(self.task.id, self.cursor)
         await self.look()
 
-    async def look(self) -> None:
-        """Cancelled when the task is to stop. That somebody works for it, its record says now and then."""
+    async def look(self, is_end: bool = False) -> None:
+        """Cancelled when the task is to stop. That somebody works for it, and how far all came, its record says now and
+        then, and at the end of a slice."""
         try:
             self.task = await asyncio.to_thread(records.get, self.task.id)
         except RecordMissing:
             raise Cancelled from None
         if self.task.done or self.task.cancel or self.task.removed:
             raise Cancelled
-        if time.time() - self.task.touched > TOUCH_SECONDS:
-            await asyncio.to_thread(records.touch, self.task)
+        age = time.time() - self.task.touched  # below 0 while a worker holds the task
+        has_news = self._done > self._shown and (is_end or age > SHOW_SECONDS)
+        is_due = age > TOUCH_SECONDS or (has_news and age >= 0)
+        if is_due and await asyncio.to_thread(records.touch, self.task, self._add_progress(self.task.view)):
+            self._shown = self._done  # else a worker beside this one was faster: with the next look
+
+    def _add_progress(self, view: TaskView) -> TaskView:
+        """What is to be shown when the news of this worker are added to what is."""
+        news = max(self._done - self._shown, 0) / view.total_bytes if view.total_bytes else 0.0
+        return replace(view, progress=min(round(view.progress + news * 100, 4), 100.0))
 
 
 @name_invocation
@@ -68,7 +89,7 @@ async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:
     )
     if not is_handed or whole.round != round:
         return False
-    run.cursor = await find_progress(id, whole, number) or _begin(whole, number)
+    run.begin(await find_progress(id, whole, number) or _begin(whole, number))
     if run.cursor.position >= run.cursor.entry_count:
         return False
     try:
@@ -92,7 +113,7 @@ async def _copy(run: PartRun) -> bool:
         more = await transfer.copy_on(await transfer.open_slice(run, route))
     finally:
         await store_progress(run.task.id, run.cursor)
-    await run.look()
+    await run.look(is_end=True)
     return more
 
 

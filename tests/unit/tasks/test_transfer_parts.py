@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from mangrove.records import tasks
-from mangrove.records.tasks import Task
-from mangrove.tasks import manifest, queue, transfer_part, transfer_parts
+from mangrove.records.tasks import Task, TaskView
+from mangrove.tasks import manifest, queue, transfer, transfer_part, transfer_parts
 from mangrove.tasks.kinds import State
 from mangrove.tasks.specs import TransferCursor
 from tests.task_env import Disk, TaskEnv
@@ -126,6 +128,58 @@ def test_a_cancelled_task_has_its_workers_end(task_env: TaskEnv, source: Disk) -
     task_env.run(task, cancel)
     assert task_env.view(task) == (State.CANCELED, queue.CANCELED)
     assert target.files() == {}
+
+
+def test_what_workers_have_copied_is_shown_while_others_are_at_work(
+    task_env: TaskEnv, source: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = task_env.disk()
+    task = task_env.copy(source.mount, target.mount, "d")
+    shown, writes, one_by_one = list[float](), list[str](), threading.Lock()
+    touch = tasks.touch
+
+    def count(task: Task, view: TaskView | None = None) -> bool:
+        writes.append(task.id)
+        return touch(task, view)
+
+    monkeypatch.setattr(tasks, "touch", count)
+    monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
+
+    def work(name: str, nth: int) -> None:
+        with one_by_one:
+            if name == "Part" and not shown:
+                for part in (0, 1, 1):  # the first rows are folders
+                    task_env.do(transfer_part.copy_part(task.id, 0, part, 5.0))
+                    there = sum(len(FILES[name]) for name in target.files())
+                    shown.append(task_env.read(task).view.progress)
+                    assert shown[-1] == pytest.approx(there / sum(map(len, FILES.values())) * 100, abs=1e-3)
+                assert len(writes) == 1, "at the end of the slice, where less than two seconds had gone by"
+
+    task_env.run(task, work)
+    assert shown[0] == 0 < shown[1] == shown[2] < 100
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, FILES)
+    assert task_env.read(task).view.progress == 100
+
+
+def test_a_long_slice_shows_how_far_it_came_every_two_seconds_and_nothing_where_a_worker_holds_the_task(
+    task_env: TaskEnv, source: Disk
+) -> None:
+    async def tell(task: Task, done: int) -> float:
+        run = transfer_part.PartRun(task, 5.0)
+        run.show_progress(done)
+        await run.look()
+        return task_env.read(task).view.progress
+
+    task = task_env.copy(source.mount, task_env.disk().mount, "d")
+    tasks.acquire_lease(task.id, "token", 30.0)
+    view = replace(task_env.read(task).view, total_bytes=1000)
+    held = tasks.save(task_env.read(task), "token", 30.0, view=view)
+    assert task_env.do(tell(held, 100)) == 0
+    released = tasks.save(held, "token", 0)
+    assert task_env.do(tell(released, 100)) == 0, "somebody wrote less than two seconds ago"
+    with patch.object(transfer_part, "SHOW_SECONDS", 0.0):
+        assert task_env.do(tell(released, 100)) == 10
+        assert task_env.do(tell(released, 50)) == 15, "of another worker"
 
 
 def test_a_worker_does_nothing_that_is_not_handed_out(task_env: TaskEnv, source: Disk) -> None:
