@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from mangrove import deadlines
+from mangrove.identity.rights import Right
 from mangrove.local.machines import load_machine
 from mangrove.records.tasks import Task
-from mangrove.tasks import batches, decompress, download, file_copy, queue, steps, transfer
+from mangrove.tasks import batches, decompress, download, file_copy, queue, removals, steps, submit, transfer
 from mangrove.tasks.kinds import KINDS, State
 from tests import origin
 from tests.contract.test_machines import DEFINITIONS
@@ -54,6 +56,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: True)
     monkeypatch.setattr(batches, "BATCH", 2)
     monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(removals, "SAVE_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)
     monkeypatch.setattr(file_copy, "PART", PART)
     monkeypatch.setattr(download, "PART", PIECE)
@@ -103,8 +106,57 @@ class Job:
         return self.source.files()
 
 
+class Tidying(Job):
+    """A task that goes on in a storage where a request had no time: to remove names, folders that hold no file, or to
+    gather the files of folders."""
+
+    NAMES = tuple(f"n{number:03}" for number in range(100))
+    FOLDERS = tuple(f"e{number}" for number in range(10))
+
+    def __init__(self, task_env: TaskEnv, web: Origin, verb: str) -> None:
+        super().__init__(task_env, web, verb)
+        self.disk = self.source = self.target = task_env.disk()
+        kept = {"to/mine": b"mine"} | {f"d/{name}": b"x" for name in self.NAMES}
+        gathered = {f"to/{name.rpartition('/')[2]}": body for name, body in SMALL.items()}
+        self.wanted = {"remove": {"to/mine": b"mine"} | SMALL, "recursive_move": kept | gathered}.get(
+            verb, kept | SMALL
+        )
+
+    def open(self, **_: Any) -> Task:
+        task_env, disk = self.task_env, self.disk
+        task_env.may(ALL_RIGHTS)
+        disk.clear()
+        for name in self.FOLDERS:
+            (disk.root / f"tree/{name}/deep").mkdir(parents=True)
+        for name, body in (
+            SMALL.items() | {"to/mine": b"mine"}.items() | {f"d/{name}": b"x" for name in self.NAMES}.items()
+        ):
+            disk.put(name, body)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(deadlines.Budget, "covers", lambda *_: False)
+            patched.setattr(deadlines.Budget, "get_seconds", lambda _: 0.0)
+            (task,) = self._ask()
+        return task
+
+    def _ask(self) -> list[Task]:
+        task_env, mount = self.task_env, self.disk.mount
+        if self.verb == "remove":
+            return task_env.do(submit.remove(task_env.access(f"{mount}/d", Right.DELETE), self.NAMES))
+        if self.verb == "recursive_move":
+            ends = task_env.access(f"{mount}/tree", Right.MOVE), task_env.access(f"{mount}/to", Right.MOVE)
+            return task_env.do(submit.move_files(*ends, "cancel"))[1]
+        return task_env.do(submit.remove_empty(task_env.access(f"{mount}/tree", Right.DELETE)))
+
+    def list_source(self) -> dict[str, bytes]:
+        """As of what is moved, nothing where all is done."""
+        folders = [f"{name}/{below}" for name in self.FOLDERS for below in ("", "deep")]
+        empty = {name: b"" for name in folders if (self.disk.root / "tree" / name).exists()}
+        return empty if self.verb == "remove_empty_directory" else {}
+
+
 VERBS = ["copy", "move", "offline_download", "decompress"]
-machine_of = {verb: KINDS[verb].machine for verb in VERBS}
+TIDYING = ["remove", "remove_empty_directory", "recursive_move"]
+machine_of = {verb: KINDS[verb].machine for verb in VERBS} | dict.fromkeys(TIDYING, "transfer")
 
 
 @dataclass
@@ -123,7 +175,7 @@ def both(task_env: TaskEnv, there: Interpreter, web: Origin) -> Callable[..., tu
 
     def run(verb: str, before: Callable[[Job, Task], Before] | None = None, **opened: Any) -> tuple[Job, Ended]:
         ends: list[Ended] = []
-        job = Job(task_env, web, verb)
+        job = (Tidying if verb in TIDYING else Job)(task_env, web, verb)
         for interpreter in (run_here, there):
             ends.append(run_to_end(job, interpreter, before, opened))
             assert not job.target.unfinished()
@@ -155,7 +207,7 @@ def is_straight(path: list[str]) -> bool:
     return len(path) == len(set(path))
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
 def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, Ended]], verb: str) -> None:
     job, end = both(verb)
     assert end.files == job.wanted
@@ -163,10 +215,10 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     assert all(is_straight(path) and path[-1] == "Settle" for path in end.paths)
     assert len(end.paths) == (1 if machine_of[verb] == "transfer" else 2)
     assert job.task_env.list_staged() == []
-    assert verb != "move" or not job.list_source()
+    assert verb in ("copy", "offline_download", "decompress") or not job.list_source()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
 def test_a_machine_does_its_work_in_many_slices(
     both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,8 +226,9 @@ def test_a_machine_does_its_work_in_many_slices(
     job, end = both(verb)
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
-    assert end.paths[0].count(SECOND[machine_of[verb]]) >= 4
-    assert verb != "move" or not job.list_source()
+    worker = "Plan" if verb == "recursive_move" else SECOND[machine_of[verb]]  # a storage moves files as they are found
+    assert end.paths[0].count(worker) >= 4
+    assert verb in ("copy", "offline_download", "decompress") or not job.list_source()
     assert job.task_env.list_staged() == []
 
 
@@ -255,6 +308,21 @@ def test_a_machine_that_is_cancelled_midway_leaves_nothing_half_done(
         assert (end.files, job.task_env.list_staged()) == ({}, [])
 
 
+@pytest.mark.parametrize("verb", ["remove", "remove_empty_directory"])
+def test_a_removal_that_is_cancelled_midway_removes_nothing_more(
+    both: Callable[..., tuple[Job, Ended]], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_in_small_slices(monkeypatch)
+    monkeypatch.setattr(steps, "KEEP_SECONDS", 0)  # as after any slice that is not that short
+    job, end = both(verb, midway(lambda job, task: queue.cancel("move", task.id, job.task_env.caller())))
+    assert end.states == [CANCELED]
+    assert end.paths[0][-2:] == ["Move", "Settle"]
+    assert (
+        len(end.files) > len(job.wanted) if verb == "remove" else 0 < len(job.list_source()) < 2 * len(Tidying.FOLDERS)
+    )
+    assert job.wanted.items() <= end.files.items()
+
+
 @pytest.mark.parametrize(
     ("verb", "disabled"), [*((verb, False) for verb in VERBS), ("move", True), ("offline_download", True)]
 )
@@ -278,7 +346,7 @@ Death.__name__ = "Sandbox.Timedout"
 
 
 @pytest.mark.parametrize("saves", [0, 2])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *TIDYING])
 def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
     both: Callable[..., tuple[Job, Ended]], verb: str, saves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
