@@ -8,6 +8,7 @@ Every other word measures the real service and prints a table. Nothing is assert
 `python -m bench page`: what a person sees, in Chromium.
 `python -m bench doors`: the protocols beside HTTP.
 `python -m bench records`: 100,000 users, 1,000,000 tasks, a flat folder of 1,000,000 files, 2,000 tasks at once.
+`python -m bench renames`: a folder of 100,000 objects of a bucket that is renamed.
 `python -m bench coldstart`: the CPU of each function's first request.
 `python -m bench endurance`: memory and open files of each process over 1,000,000 requests.
 `python -m bench economy`: what requests call of AWS in the cloud, and what that costs.
@@ -33,6 +34,7 @@ LINES = {  # the modules of measurements, in the order of the table
     "page": ("page",),
     "doors": ("doors", "webdav"),
     "records": ("records", "executions"),
+    "renames": ("renames",),
     "coldstart": ("coldstart",),
 }
 
@@ -46,7 +48,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only lines whose name contains this")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement of requests per second")
     parser.add_argument("--size-mib", type=int, default=1024, help="size of the large file")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of tasks; users are a tenth of them")
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="of tasks; users, and objects that are renamed, are a tenth of them"
+    )
     parser.add_argument("--entries", default="10000,100000", help="of the folders that drivers list")
     parser.add_argument("--requests", type=int, default=1_000_000, help="of the endurance run, at least")
     parser.add_argument("--runs", type=int, default=5, help="of each row of the comparison")
