@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Header, HTTPException, Query, Request
 from pydantic import BaseModel, Field
@@ -181,10 +181,6 @@ async def answer_with_two_varies() -> Response:
     answer = RedirectResponse("/there", 302, {"vary": "Accept"})
     answer.headers.append("vary", "Accept-Encoding")
     return answer
-
-
-async def answer_with_data() -> Any:
-    return {"no": "response"}
 
 
 FAILURES = {

@@ -20,8 +20,12 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message
 
+from mangrove import runtime
+from mangrove.config import Config
+from mangrove.runtime import Runtime
 from tests.contract import example_app, generated
 from tests.service import Service, run_service
+from tests.unit.web.configs import LOCAL
 
 ANSWERS = Path(__file__).with_name("answers.txt")
 ENDS_SESSION = "/api/auth/logout"
@@ -245,8 +249,10 @@ def render(service: Service) -> str:
     by_answer: dict[str, list[str]] = {}
     for case in list_cases():
         by_answer.setdefault(sender.send(case), []).append(case.name)
-    for name, answer in asyncio.run(call_example()):
-        by_answer.setdefault(answer, []).append(name)
+    with runtime.use(Runtime()):
+        runtime.put(Config, LOCAL)
+        for name, answer in asyncio.run(call_example()):
+            by_answer.setdefault(answer, []).append(name)
     blocks = []
     for answer, names in by_answer.items():
         told = [line.rstrip() for line in answer.replace("\r", "\\r").split("\n")]

@@ -88,6 +88,7 @@ STATELESS = {
     "mangrove.records.repository.Repository": "the names of a table",
     "mangrove.records.users.UserRepository": "the names of a table",
     "mangrove.web.api.Api": "the routes of an application; complete after the import",
+    "mangrove.web.front.Front": "the routes of an application; complete after the import",
     "mangrove.web.plain.PlainApi": "the routes of an application; complete after the import",
 }
 """Classes of which a module may keep an object, and what that is."""

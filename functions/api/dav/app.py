@@ -86,7 +86,7 @@ async def find_prefix(request: Request) -> str:
     return urlsplit(await find_base_url(request, await find_dialect(request))).path + headers.ROOT
 
 
-def find_path(request: Request) -> str:
+async def find_path(request: Request) -> str:
     """The path of the request below our root, decoded by us: the server hides what is no UTF-8."""
     raw: bytes | None = request.scope.get("raw_path")
     path: str = request.scope["path"] if raw is None else headers.decode_path(raw)
@@ -343,7 +343,7 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
     return await answer_problem(request, BadRequest(str(error.detail)))
 
 
-api.app.add_exception_handler(Problem, answer_problem)
-api.app.add_exception_handler(HTTPException, answer_http_error)
+api.app.set_handler(Problem, answer_problem)
+api.app.set_handler(HTTPException, answer_http_error)
 app = api.app
 handler = make_lambda_handler(app)

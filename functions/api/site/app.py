@@ -15,14 +15,13 @@ from mangrove.site import health, snapshot
 from mangrove.tools import registry
 from mangrove.web.application import make_lambda_handler
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.page import show, show_rest
+from mangrove.web.page import show
 from mangrove.web.plain import PlainApi
 from mangrove.web.serving import serve_image
 
 NO_PAGE: dict[int | str, dict[str, Any]] = {404: {"description": "There is no page, or no such file of it"}}
 
 api = PlainApi("site")
-api.app.router.default = show_rest
 
 
 @api.get("/", gate="anyone", response_class=HTMLResponse, responses=NO_PAGE)
@@ -30,6 +29,9 @@ api.app.router.default = show_rest
 async def show_page(request: Request) -> Response:
     """The page for people, who open it with a browser."""
     return await show(request.scope)
+
+
+api.app.default = show_page
 
 
 @api.get("/@assets/{path:path}", gate="anyone", response_class=Response, responses=NO_PAGE)

@@ -62,10 +62,10 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._find_app(scope)(scope, receive, send)
+            await self.find_app(scope["method"], scope["path"])(scope, receive, send)
 
-    def _find_app(self, scope: Scope) -> ASGIApp:
-        method, path = scope["method"], scope["path"]
+    def find_app(self, method: str, path: str) -> ASGIApp:
+        """Who answers such a request."""
         found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
         if found is not None:
             return found

@@ -17,13 +17,15 @@ from mangrove import __version__, problems, runtime
 from mangrove.problems import BadRequest, Problem
 from mangrove.shares import Shares
 from mangrove.web.address import find_client_address
-from mangrove.web.application import handle_problem, surround
 from mangrove.web.application import make_lambda_handler as make_lambda_handler
-from mangrove.web.binding import REQUIRED_MARK, JsonRequest, Model, UnreadableBody
+from mangrove.web.binding import REQUIRED_MARK, Model, UnreadableBody, read_json
 from mangrove.web.dialects import find_dialect
 from mangrove.web.envelope import make_failure
+from mangrove.web.failures import handle_problem
 from mangrove.web.field_texts import add_texts
+from mangrove.web.front import Front
 from mangrove.web.gates import Gate, name_caller
+from mangrove.web.plans import make_plan
 
 Data = TypeVar("Data")
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -70,24 +72,24 @@ class GatedRoute(APIRoute):
         if len(gates) != 1:
             raise TypeError(f"{endpoint.__name__} ({path}) must declare exactly one gate, it declares {len(gates)}")
         self.gate: Gate = gates[0]
+        self._plan = make_plan(self.dependant, self._embed_body_fields)
 
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        handle = super().get_route_handler()
+    async def respond(self, request: Request) -> Response:
+        """What the endpoint answers. Its body is read before the gate is asked, and looked at after that."""
         if self.body_field is None:
-            return handle
+            answer: Response = await self._plan.run(request)
+            return answer
+        if self.gate.level == "anyone":
+            answer = await self._plan.run(request, await read_json(request))
+            return answer
+        async with AsyncExitStack() as held:
 
-        async def handle_json(request: Request) -> Response:
-            if self.gate.level == "anyone":
-                return await handle(JsonRequest(request))
-            async with AsyncExitStack() as held:
+            async def admit() -> None:
+                caller = name_caller(await self.gate(request), await find_client_address(request))
+                await held.enter_async_context(runtime.get(LargeBodyShares).hold(caller))
 
-                async def admit(request: Request) -> None:
-                    caller = name_caller(await self.gate(request), await find_client_address(request))
-                    await held.enter_async_context(runtime.get(LargeBodyShares).hold(caller))
-
-                return await handle(JsonRequest(request, admit))
-
-        return handle_json
+            answer = await self._plan.run(request, await read_json(request, admit))
+            return answer
 
 
 def _describe_answers(data_model: Any) -> dict[int | str, dict[str, Any]]:
@@ -98,18 +100,14 @@ class Api:
     """The application of one endpoint group: `app` for an ASGI server, `make_lambda_handler(app)` for a function."""
 
     def __init__(self, group: str) -> None:
-        self.app = FastAPI(
-            title=f"Mangrove {group}", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
-        )
-        self.app.router.route_class = GatedRoute
+        self.app = Front()
+        self.app.set_handler(RequestValidationError, handle_invalid_request)
         self.group = group
         self._routes: list[tuple[Callable[..., Any], Any, dict[str, Any]]] = []
-        surround(self.app)
-        self.app.add_exception_handler(RequestValidationError, handle_invalid_request)
 
     def build_document(self) -> dict[str, Any]:
         """The group's OpenAPI document; `x-gate` says who may call an operation."""
-        documented = FastAPI(title=self.app.title, version=self.app.version)
+        documented = FastAPI(title=f"Mangrove {self.group}", version=__version__)
         documented.router.route_class = GatedRoute
         for endpoint, data_model, about in self._routes:
             if "response_class" not in about:
@@ -150,7 +148,7 @@ class Api:
         }
 
         def register(endpoint: Endpoint) -> Endpoint:
-            self.app.router.add_api_route(endpoint=endpoint, **about | {"responses": None})
+            self.app.add(GatedRoute(endpoint=endpoint, **about | {"responses": None}))
             self._routes.append((endpoint, data_model, about))
             return endpoint
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, model_validator
+from starlette.exceptions import HTTPException
 
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
@@ -36,67 +37,48 @@ class EmptyBody(UnreadableBody):
     """Stands for a body of nothing but blanks."""
 
 
-class JsonRequest(Request):
-    """A request whose body is JSON, `null` the same as `{}`, and never more than LARGEST_JSON.
+async def read_json(request: Request, admit: Callable[[], Awaitable[Any]] | None = None) -> Any:
+    """The body as JSON, `null` the same as `{}`, whatever type the client says it has; or an UnreadableBody.
 
-    FastAPI binds only what says that it is JSON, so `content-type` says so, whatever the client sent. It reads the
-    body before it asks the gate; so a body over LARGEST_UNGATED_JSON is read on only when `admit`, which asks the gate
-    too, raises no Problem, and not at all when there is none.
+    It is read before the gate is asked; so one over LARGEST_UNGATED_JSON is read on only when `admit`, which asks the
+    gate too, raises no Problem, and not at all when there is none. One over LARGEST_JSON is never read to its end.
     """
+    try:
+        text = await _receive_body(request, admit)
+    except Problem as problem:
+        return UnreadableBody(problem)
+    except Exception as error:  # the client has left, or what it sends is no HTTP
+        raise HTTPException(400, "There was an error parsing the body") from error
+    text = text.strip()
+    if not text:
+        return EmptyBody(BadRequest("the body is empty"))
+    try:
+        if len(text) > LARGEST_UNGATED_JSON:
+            await asyncio.sleep(0)  # what is done with it is another turn of the event loop, and so is the parsing
+        value = orjson.loads(text)
+        if len(text) > LARGEST_UNGATED_JSON:
+            await asyncio.sleep(0)
+    except orjson.JSONDecodeError as error:
+        return UnreadableBody(BadRequest(f"invalid JSON: {error}"))
+    return {} if value is None else value
 
-    def __init__(self, request: Request, admit: Callable[[Request], Awaitable[Any]] | None = None) -> None:
-        headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
-        headers.append((b"content-type", b"application/json"))
-        super().__init__({**request.scope, "headers": headers}, request.receive)
-        self._admit = admit
-        self._refusal: UnreadableBody | None = None
 
-    async def body(self) -> bytes:
-        """The bytes; a blank when there are none, as FastAPI binds no empty body."""
-        if not hasattr(self, "_body"):
-            self._body = await self._receive_body() or b" "
-        return self._body
-
-    async def _receive_body(self) -> bytes:
-        received, marks, is_admitted = bytearray(), 0, False
-        largest = LARGEST_UNGATED_JSON if self._admit is None else LARGEST_JSON
-        async for chunk in self.stream():
-            received += chunk
-            marks += sum(map(chunk.count, _MARKS))
-            if len(received) <= LARGEST_UNGATED_JSON:
-                continue
-            if len(received) > largest:
-                return self._refuse(TooLarge(f"a JSON body may have at most {largest} bytes"))
-            if marks > MOST_JSON_VALUES:
-                return self._refuse(BadRequest(f"a JSON body may have at most {MOST_JSON_VALUES} values"))
-            if self._admit is not None and not is_admitted:
-                try:
-                    await self._admit(self)
-                except Problem as problem:
-                    return self._refuse(problem)  # what is raised here would be a body that cannot be parsed
-                is_admitted = True
-        return bytes(received)
-
-    def _refuse(self, problem: Problem) -> bytes:
-        self._refusal = UnreadableBody(problem)
-        return b""
-
-    async def json(self) -> Any:
-        """The value, or an UnreadableBody."""
-        text = (await self.body()).strip()
-        if self._refusal is not None:
-            return self._refusal
-        if not text:
-            return EmptyBody(BadRequest("the body is empty"))
-        try:
-            if len(text) > LARGEST_UNGATED_JSON:
-                await asyncio.sleep(0)  # what is done with it is another turn of the event loop, and so is the parsing
-            value = orjson.loads(text)
-            if len(text) > LARGEST_UNGATED_JSON:
-                await asyncio.sleep(0)
-        except orjson.JSONDecodeError as error:
-            return UnreadableBody(BadRequest(f"invalid JSON: {error}"))
-        return {} if value is None else value
+async def _receive_body(request: Request, admit: Callable[[], Awaitable[Any]] | None) -> bytes | bytearray:
+    received, marks, is_admitted = bytearray(), 0, False
+    largest = LARGEST_UNGATED_JSON if admit is None else LARGEST_JSON
+    async for chunk in request.stream():
+        received += chunk
+        marks += sum(map(chunk.count, _MARKS))
+        if len(received) <= LARGEST_UNGATED_JSON:
+            continue
+        if len(received) > largest:
+            raise TooLarge(f"a JSON body may have at most {largest} bytes")
+        if marks > MOST_JSON_VALUES:
+            raise BadRequest(f"a JSON body may have at most {MOST_JSON_VALUES} values")
+        if admit is not None and not is_admitted:
+            await admit()
+            is_admitted = True
+    return received
 
 
 class Model(BaseModel):

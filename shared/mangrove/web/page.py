@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from mangrove import runtime
 from mangrove.config import config
@@ -140,11 +140,6 @@ async def show(scope: Scope) -> Response:
     if found is None:
         raise HTTPException(404)
     return found
-
-
-async def show_rest(scope: Scope, receive: Receive, send: Send) -> None:
-    """The default of an application: what none of its routes answers is for the page."""
-    await (await show(scope))(scope, receive, send)
 
 
 def _fill_ours(text: str, settings: Settings, head: str, body: str) -> tuple[str, str]:

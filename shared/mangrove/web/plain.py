@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import compile_path
 
-from mangrove.web.application import surround
+from mangrove.web.front import Front
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _PATH_PARAMETER = re.compile(r"{(\w+)")
@@ -39,16 +38,18 @@ class _Operation:
     about: dict[str, Any]
 
 
-class PlainRoute(Route):
+class PlainRoute:
     """A route that exists only with a gate: the one that lets everyone through."""
 
     def __init__(self, method: str, path: str, endpoint: Endpoint, gate: Literal["anyone"]) -> None:
         if gate != "anyone":
             raise TypeError(f"{method} {path}: who may call it is not checked here")
-        super().__init__(path, endpoint, methods=[method])
+        self.path = path
+        self.methods = {method}
         self.gate = gate
-        self.methods = {method}  # not HEAD with GET, which is said where it is meant
-        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)  # a name may hold a line break
+        pattern, self.path_format, _ = compile_path(path)
+        self.path_regex = re.compile(pattern.pattern, re.DOTALL)  # a name may hold a line break
+        self.respond = endpoint
 
 
 class PlainApi:
@@ -58,8 +59,7 @@ class PlainApi:
     """
 
     def __init__(self, group: str) -> None:
-        self.app = Starlette()
-        surround(self.app)
+        self.app = Front()
         self._group = group
         self._operations: list[_Operation] = []
 
@@ -69,7 +69,7 @@ class PlainApi:
         """Register an endpoint. `about`: what `Api.route` takes, for the OpenAPI document."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            self.app.router.routes.append(PlainRoute(method, path, endpoint, gate))
+            self.app.add(PlainRoute(method, path, endpoint, gate))
             self._operations.append(_Operation(method, path, endpoint, query, about))
             return endpoint
 
