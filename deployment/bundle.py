@@ -1,6 +1,7 @@
 """The built functions and layers made small and measured: `python -m deployment.bundle .aws-sam/build`.
 
-Libraries lose what no function reads, sources get their byte code, and the sizes are printed. Exits 1 when a function
+Libraries lose what no function reads and symbols that only debuggers do, sources get their byte code, and the sizes are
+printed. Exits 1 when a function
 with its layers is larger than its bounds. The release, a hash of all that was built, is written to a file beside it.
 """
 
@@ -11,6 +12,7 @@ import hashlib
 import io
 import py_compile
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -98,6 +100,20 @@ def _trim_distribution(folder: Path) -> None:
         metadata.write_text(metadata.read_text().partition("\n\n")[0] + "\n")
 
 
+def strip_libraries(folder: Path) -> str:
+    """Remove from compiled libraries the symbols that nothing links against; why not from all of them, "" otherwise."""
+    libraries = sorted(path for path in folder.rglob("*.so*") if path.is_file())
+    program = shutil.which("strip")
+    if program is None:
+        return f"{len(libraries)} compiled libraries keep their symbols: there is no program `strip`"
+    failed = [path.name for path in libraries if not _strip(program, path)]  # as one for other processors does
+    return f"`strip` cannot read {', '.join(failed)}: they keep their symbols" if failed else ""
+
+
+def _strip(program: str, library: Path) -> bool:
+    return subprocess.run([program, "--strip-unneeded", library], capture_output=True).returncode == 0  # noqa: S603
+
+
 def compile_sources(folder: Path) -> None:
     """Put byte code beside every source, valid whatever the time of the source: a copy of it has another one.
 
@@ -171,6 +187,8 @@ def main(build: Path) -> int:
     shared = {layer for its in layers.values() for layer in its}
     for name in shared:
         trim(build / name / "python")
+        if kept := strip_libraries(build / name / "python"):
+            print(f"{name}: {kept}")
         write_roots(build / name / "python")
     folders = sorted(build / name for name in {*layers, *shared})
     for folder in folders:

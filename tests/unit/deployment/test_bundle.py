@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deployment import bundle, descriptions
 from deployment.bundle import BOUND, LARGE, MB, Size
@@ -63,6 +65,37 @@ def test_a_layer_keeps_what_functions_read(tmp_path: Path) -> None:
     assert (tmp_path / "some-1.dist-info" / "METADATA").read_text() == "Name: some\nVersion: 1\n"
     bundle.trim(tmp_path)
     assert list_files(tmp_path) == KEPT, "what is small already stays as it is"
+
+
+@pytest.mark.skipif(shutil.which("strip") is None or shutil.which("readelf") is None, reason="binutils are not here")
+def test_compiled_libraries_lose_the_symbols_that_only_debuggers_read(tmp_path: Path) -> None:
+    source = next(path for path in Path(yaml.__file__).parent.glob("_yaml*.so"))
+    library = tmp_path / "some" / source.name
+    library.parent.mkdir()
+    shutil.copy(source, library)
+    broken = tmp_path / "broken.so"
+    broken.write_text("no library")
+    assert ".symtab" in list_sections(source), "as it is published"
+    assert bundle.strip_libraries(tmp_path) == "`strip` cannot read broken.so: they keep their symbols"
+    assert ".symtab" not in list_sections(library) and library.stat().st_size < source.stat().st_size
+    assert broken.read_text() == "no library"
+    load = "import sys; from importlib.util import *; module_from_spec(spec_from_file_location(*sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", load, "yaml._yaml", library], check=True)
+
+
+def list_sections(library: Path) -> str:
+    return subprocess.run(
+        ["readelf", "--sections", "--wide", library], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_libraries_stay_as_they_are_where_nothing_can_strip_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"a.so": "1", "b.so.2": "2", "c.py": "3"})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bundle.strip_libraries(tmp_path) == ("2 compiled libraries keep their symbols: there is no program `strip`")
+    assert list_files(tmp_path) == {"a.so", "b.so.2", "c.py"}
 
 
 def find_services() -> set[str]:
