@@ -3,6 +3,9 @@
 CPU of the whole process, so that it depends little on what else the machine does. The functions are those that
 `make build` left, with nothing but their layers, or else those of the repository with all that is installed, which
 takes longer. Records are on the engine; S3 and Secrets Manager are moto's. A worker's task is done already.
+
+A machine is not equally fast at all hours. So in turn with the function a bare Python imports some of its own library,
+and what that takes is printed in the last column: figures of two hours compare as their ratios to it do.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from bench.environment import Environment
-from bench.table import work
+from bench.table import Figure, work
 from mangrove.tasks.indexing import make_task_id
 from tests import built, lambdas
 from tests.contract import test_events as samples
@@ -40,6 +43,11 @@ module, name = sys.argv[1].rsplit(".", 1)
 answer = getattr(importlib.import_module(module), name)(json.loads(sys.argv[2]), Context())
 print(json.dumps([spend(), answer]))
 """
+YARDSTICK = (
+    "import asyncio, decimal, email.parser, html.parser, http.client, json, logging.config, resource, unittest\n"
+    "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+    "print((used.ru_utime + used.ru_stime) * 1000)"
+)
 FIRST = {  # the sample that is a group's first request
     "site": "site/public_settings",
     "auth": "auth/me",
@@ -125,12 +133,20 @@ class Deployment:
         return float(spent)
 
 
-def _measure(name: str, place: Environment) -> float:
+def time_yardstick() -> float:
+    """CPU milliseconds of a new process that does what never changes."""
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", YARDSTICK], capture_output=True, text=True, check=True)
+    return float(ran.stdout)
+
+
+def _measure(name: str, place: Environment) -> Figure:
     """The mean of ROUNDS; one before them has what is compiled, compiled."""
     if place.deployment is None:
         place.deployment = Deployment(place)
     place.deployment.start(name)
-    return statistics.mean(place.deployment.start(name) for _ in range(ROUNDS))
+    rounds = [(place.deployment.start(name), time_yardstick()) for _ in range(ROUNDS)]
+    spent, yardstick = map(statistics.mean, zip(*rounds, strict=True))
+    return Figure(spent, f"yardstick {yardstick:.0f} ms")
 
 
 def _find_budget(folder: str) -> int:

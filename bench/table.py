@@ -7,10 +7,19 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.environment import Environment
 
-Measure = Callable[[Environment], float]
+
+class Figure(NamedTuple):
+    """What was measured, and beside it what helps to judge it, in the last column."""
+
+    value: float
+    beside: str = ""
+
+
+Measure = Callable[[Environment], float | Figure]
 HEADS = ("work", "measured", "aim", "peer")
 WIDTHS = (48, 16, 16, 10)
 MISSED = "!"
@@ -64,11 +73,12 @@ def format_head() -> str:
     return f"{format_line(HEADS)}\n{'-+-'.join('-' * width for width in WIDTHS)}"
 
 
-def format_row(one: Work, value: float) -> str:
+def format_row(one: Work, measured: float | Figure) -> str:
     """A measured line."""
+    value, beside = measured if isinstance(measured, Figure) else (measured, one.peer)
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     mark = "" if one.is_reached(value) else f"{MISSED} "
-    return format_line((one.name, f"{mark}{value:,.{digits}f} {one.unit}", one.aim, one.peer))
+    return format_line((one.name, f"{mark}{value:,.{digits}f} {one.unit}", one.aim, beside))
 
 
 def describe_machine() -> str:
