@@ -23,7 +23,6 @@ PLAIN = ("functions/api/site", "functions/api/downloads")
 MAY = {  # the longest beginning of its folder counts; what comes before it is imported as well
     PLAIN: set[str](),
     ("functions/workers/",): set[str](),
-    ("functions/workers/setup",): {"httpx"},  # it answers to an address of CloudFormation
     ("functions/workers/download",): {"httpx"},  # which fetch
     ("functions/workers/transfer_identity",): {"httpx", "argon2", "pyotp", "segno", "mangrove.drivers.options"},
     ("functions/api/",): {"pydantic", "fastapi", "argon2", "pyotp", "segno"},  # users and their factors
@@ -69,7 +68,7 @@ def test_a_function_imports_only_what_its_requests_need() -> None:
     folders = list_folders()
     assert set(PLAIN) < set(folders)
     allowed = list(MAY.values())
-    groups = (0,), (1, 2, 3, 4), (5,)  # a process for each: what tasks need is not what requests need
+    groups = (0,), (1, 2, 3), (4,)  # a process for each: what tasks need is not what requests need
     for kinds in groups:
         some = [folder for folder in folders if find_kind(folder) in kinds]
         for folder, found in import_all(some).items():

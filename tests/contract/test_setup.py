@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,3 +122,28 @@ def test_what_nobody_foresaw_has_no_text_of_its_own(aws: str) -> None:
     answer = run_in_a_process(AWS_ENDPOINT_URL=aws)
     assert answer["Status"] == "FAILED"
     assert answer["Reason"] == "KeyError, which the log explains (log group g, request i)"
+
+
+def test_an_answer_that_is_refused_is_a_failure_of_the_function() -> None:
+    seen = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            seen.append(self.headers["content-type"])
+            self.send_response(307 if self.path == "/moved" else 403)
+            self.send_header("location", "/")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for path, status in (("", 403), ("moved", 307)):
+            event = EVENT | {"RequestType": "Delete", "ResponseURL": f"http://127.0.0.1:{server.server_port}/{path}"}
+            with pytest.raises(OSError, match=f"CloudFormation's address answers {status}"):
+                app.handler(event, SimpleNamespace(get_remaining_time_in_millis=lambda: 60_000, **NAMES))
+        server.shutdown()
+    assert seen == ["", ""], "the address is signed for no type"
+
+
+NAMES = {"log_group_name": "g", "aws_request_id": "i"}

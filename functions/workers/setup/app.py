@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-import httpx
+import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mangrove import aws
@@ -14,6 +15,7 @@ from mangrove.problems import Problem
 from mangrove.telemetry import log_exception
 
 SPARE_SECONDS = 20.0  # of the function's time, that are left to tell how it went
+ANSWER_TIMEOUT = 5.0  # seconds, of a connection and of a read
 REASON_LETTERS = 1000  # CloudFormation takes 4 KiB in all
 EMPTIED = ("MANGROVE_STAGING_BUCKET", "MANGROVE_INDEX_BUCKET")  # buckets that are deleted with the stack
 
@@ -25,7 +27,15 @@ def handler(event: dict[str, Any], context: Any) -> None:
         reason = f"{reason} (log group {context.log_group_name}, request {context.aws_request_id})"
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer |= {"Status": "FAILED" if reason else "SUCCESS", "Reason": reason, "PhysicalResourceId": "mangrove-setup"}
-    httpx.put(event["ResponseURL"], json=answer, headers={"content-type": ""}).raise_for_status()
+    _send(event["ResponseURL"], answer)
+
+
+def _send(address: str, answer: dict[str, Any]) -> None:
+    """With what botocore sends by, which is imported already; OSError for an answer that is refused."""
+    body, headers = json.dumps(answer).encode(), {"content-type": ""}  # the address is signed for that
+    reply = urllib3.request("PUT", address, body=body, headers=headers, retries=False, timeout=ANSWER_TIMEOUT)
+    if reply.status >= 300:
+        raise OSError(f"CloudFormation's address answers {reply.status}")
 
 
 def _find_failure(event: dict[str, Any], context: Any) -> str:
