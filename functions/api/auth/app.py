@@ -6,8 +6,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from fastapi import Request
-
 from mangrove import runtime
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.login_queue import LoginQueue
@@ -20,6 +18,7 @@ from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredNumber, parse_id, require_fields
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.framework import Request
 from mangrove.web.gates import Anyone, PresentCode, Visitor
 from mangrove.web.parameters import ClientAddress, RequestDialect
 

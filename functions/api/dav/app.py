@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
@@ -36,6 +35,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import LARGEST_FUNCTION_ANSWER
 from mangrove.web.dialects import OPENLIST_PREFIX, find_dialect
 from mangrove.web.downloads import NO_STORE, serve_bytes
+from mangrove.web.framework import Depends, Request
 from mangrove.web.gates import Anyone, Gate
 from mangrove.web.incoming import parse_size, read_body
 from mangrove.web.parameters import BaseUrl

@@ -6,7 +6,6 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import Query
 from starlette.responses import Response
 
 from mangrove.identity.rights import Caller
@@ -19,6 +18,7 @@ from mangrove.web import fs_models as models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok, stream
+from mangrove.web.framework import Query
 from mangrove.web.gates import (
     Admin,
     ArchiveReader,

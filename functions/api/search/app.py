@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
-
 from mangrove import runtime
 from mangrove.search import find
 from mangrove.shares import Shares
@@ -14,6 +12,7 @@ from mangrove.tree import access
 from mangrove.web import models, search_models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.framework import Query
 from mangrove.web.gates import Admin, Reader, name_caller
 from mangrove.web.parameters import ClientAddress
 

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Set
 from typing import Any
 from urllib.parse import unquote
 
-from fastapi import Request
-
 from mangrove.drivers.base import Upload
 from mangrove.headers import guess_mime
 from mangrove.paths import check_name
@@ -22,6 +20,7 @@ from mangrove.web import multipart as wire
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.framework import Request
 from mangrove.web.gates import Writer
 from mangrove.web.incoming import Incoming, IncomingUpload, parse_size, read_body
 from mangrove.web.multipart import Chunk, Init, UploadId

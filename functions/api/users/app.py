@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import Request
-
 from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.problems import Missing, Problem
 from mangrove.records import app_passwords as app_password_records
@@ -13,6 +11,7 @@ from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields
 from mangrove.web.envelope import Reply, ok
+from mangrove.web.framework import Request
 from mangrove.web.gates import Admin, Page, PresentCode
 from mangrove.web.parameters import ClientAddress, RequestDialect
 

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import Field
 from starlette.responses import Response
 
@@ -23,6 +20,7 @@ from mangrove.web.dialects import find_dialect
 from mangrove.web.envelope import make_failure
 from mangrove.web.failures import handle_problem
 from mangrove.web.field_texts import add_texts
+from mangrove.web.framework import APIRoute, FastAPI, Request, RequestValidationError
 from mangrove.web.front import Front
 from mangrove.web.gates import Gate, name_caller
 from mangrove.web.plans import make_plan

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
+from mangrove.web.framework import Depends, Query, Request
 
 LARGEST_JSON = 8 << 20  # bytes of a JSON body: 10,000 pairs of the longest names
 LARGEST_UNGATED_JSON = 64 << 10  # bytes that are read before it is known who sends them

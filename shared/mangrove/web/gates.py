@@ -12,8 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import Depends, Header, Request
-
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.integers import parse_integer
@@ -21,6 +19,7 @@ from mangrove.problems import BadRequest, Denied, Unauthorized
 from mangrove.records.users import User
 from mangrove.site import snapshot, users
 from mangrove.sources import find_source
+from mangrove.web.framework import Depends, Header, Request
 
 MAX_ROWS = 1000  # of one answer
 Row = TypeVar("Row")

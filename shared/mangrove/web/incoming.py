@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import unquote_to_bytes
 
-from fastapi import Depends, Request
 from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
@@ -18,6 +17,7 @@ from mangrove.headers import guess_mime
 from mangrove.integers import parse_integer
 from mangrove.problems import BadRequest, Problem, TooLarge
 from mangrove.site import throttle
+from mangrove.web.framework import Depends, Request
 from mangrove.web.serving import LARGEST_CLOUD_ANSWER
 
 LONGEST_PART_HEADERS = 16_384  # bytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
 from pydantic import BaseModel, Field
 
 from mangrove.drivers.base import Upload
@@ -15,6 +14,7 @@ from mangrove.problems import BadRequest
 from mangrove.tasks.multipart import MOST_CHUNKS, NewUpload, Progress
 from mangrove.tasks.upload_sessions import SessionState
 from mangrove.web.binding import Body, Model
+from mangrove.web.framework import Depends, Request
 from mangrove.web.fs_models import CreatedTask, PathText, Text
 from mangrove.web.incoming import IncomingUpload, parse_size
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Request
-
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.dialects import Dialect, find_dialect
+from mangrove.web.framework import Depends, Request
 
 RequestDialect = Annotated[Dialect, Depends(find_dialect)]
 

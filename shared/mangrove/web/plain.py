@@ -90,8 +90,7 @@ class PlainApi:
 
 def _describe(operation: _Operation) -> Callable[..., Any]:
     """An endpoint with the parameters in its signature, as FastAPI reads them."""
-    import fastapi
-
+    from mangrove.web.framework import Query as DocumentedQuery
     from mangrove.web.gates import Anyone
 
     def endpoint() -> None:
@@ -105,7 +104,7 @@ def _describe(operation: _Operation) -> Callable[..., Any]:
             f"query_{number}",
             Parameter.KEYWORD_ONLY,
             default="",
-            annotation=Annotated[str, fastapi.Query(alias=one.name, description=one.description)],
+            annotation=Annotated[str, DocumentedQuery(alias=one.name, description=one.description)],
         )
         for number, one in enumerate(operation.query)
     ]

@@ -12,12 +12,16 @@ from dataclasses import MISSING, dataclass, fields
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
-from fastapi.dependencies.models import Dependant
-from fastapi.dependencies.utils import request_body_to_args, request_params_to_args
-from fastapi.exceptions import RequestValidationError
-from fastapi.params import Form
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+
+from mangrove.web.framework import (
+    Dependant,
+    Form,
+    RequestValidationError,
+    request_body_to_args,
+    request_params_to_args,
+)
 
 Call = Callable[..., Any]
 Arguments = dict[str, Any]
