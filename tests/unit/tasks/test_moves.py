@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.drivers.local.open_folder import OpenFolder
+from mangrove.drivers.local.open_folders import OpenFolder, OpenFolders
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
 from mangrove.tasks import batches, file_copy, queue
@@ -197,14 +197,14 @@ def test_what_changes_between_the_look_and_the_copy_is_not_copied(
     source.put("tree/b", b"old")
     make_batching(task_env, target)
     task = task_env.move(source.mount, target.mount, "tree")
-    look = OpenFolder.open_target
+    look = OpenFolders.open_target
 
-    def look_then_change(folder: OpenFolder, path: TreePath, overwrite: bool) -> tuple[int, str]:
-        found = look(folder, path, overwrite)
+    def look_then_change(folders: OpenFolders, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
+        found = look(folders, path, overwrite)
         source.put("tree/b", b"newer")
         return found
 
-    monkeypatch.setattr(OpenFolder, "open_target", look_then_change)
+    monkeypatch.setattr(OpenFolders, "open_target", look_then_change)
     task_env.run(task)
     assert "b: the source changed while it was copied" in task_env.view(task)[1]
     assert (source.files(), target.files()) == ({"tree/b": b"newer"}, {})

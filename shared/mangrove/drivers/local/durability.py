@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, Segments, translate_errors
@@ -47,14 +47,15 @@ class Durability:
                 os.close(handle)
         self.sync_names([path])
 
-    def sync_files(self, handles: Sequence[int]) -> None:
-        """Make the bytes of open files survive; OSError when that fails for one of them."""
-        devices = {os.fstat(handle).st_dev: handle for handle in handles}
-        if len(handles) >= MANY * len(devices) and kernel.can_sync_file_system():
+    def sync_files(self, files: Mapping[int, int]) -> None:
+        """Make the bytes of open files survive, whose devices are given by their handles; OSError when that fails for
+        one of them."""
+        devices = {device: handle for handle, device in files.items()}
+        if len(files) >= MANY * len(devices) and kernel.can_sync_file_system():
             for handle in devices.values():
                 _sync_file_system(handle)
         else:
-            for handle in handles:
+            for handle in files:
                 sync_file(handle)
 
     def sync_names(self, targets: Iterable[TreePath]) -> None:

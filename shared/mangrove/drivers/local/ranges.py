@@ -22,7 +22,7 @@ _CANNOT = (
 Devices = tuple[int, int]
 
 
-def find_devices(source: int, copied: int) -> Devices:
+def _find_devices(source: int, copied: int) -> Devices:
     return os.fstat(source).st_dev, os.fstat(copied).st_dev
 
 
@@ -55,11 +55,11 @@ class RangeCopier:
 
     def copy(self, source: int, copied: int, offset: int, length: int) -> int:
         """Copy a range to the same offset; the bytes copied, fewer where the source ends."""
-        return self._copy(source, copied, offset, length, find_devices(source, copied))
+        return self._copy(source, copied, offset, length, _find_devices(source, copied))
 
-    def copy_whole(self, source: int, copied: int, size: int, largest: int) -> int | None:
-        """Copy a file into an empty one; the bytes copied. None when it is larger than `largest` and no clone."""
-        devices = find_devices(source, copied)
+    def copy_whole(self, source: int, copied: int, size: int, largest: int, devices: Devices) -> int | None:
+        """Copy a file into an empty one; the bytes copied. None when it is larger than `largest` and no clone.
+        `devices`: those that the two lie on."""
         if self._clone(source, copied, devices):
             return size
         return self._copy(source, copied, 0, size, devices) if size <= largest else None

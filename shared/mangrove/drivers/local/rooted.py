@@ -61,8 +61,13 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind, text = _PROBLEMS.get(error.errno or 0, (StorageProblem, os.strerror(error.errno or errno.EIO)))
-        raise kind(text) from error
+        raise make_problem(error) from error
+
+
+def make_problem(error: OSError) -> StorageProblem:
+    """What an error of the system means, without the server's paths in its text."""
+    kind, text = _PROBLEMS.get(error.errno or 0, (StorageProblem, os.strerror(error.errno or errno.EIO)))
+    return kind(text)
 
 
 def check_wanted() -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 
 from mangrove.drivers.local.noreplace import rename_noreplace
+from mangrove.drivers.part_names import make_part_name
 
 _TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
 _NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)  # what file systems without it answer
@@ -42,17 +43,34 @@ def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = 
     Without `overwrite`, FileExistsError when anything has that name.
     """
     if os.fstat(handle).st_nlink == 0:
-        source = f"/proc/self/fd/{handle}"
-        try:
-            os.link(source, name, dst_dir_fd=folder, follow_symlinks=True)
-            return
-        except FileExistsError:
-            if not overwrite:
-                raise
-            os.link(source, part, dst_dir_fd=folder, follow_symlinks=True)
-    elif not overwrite:
+        commit_nameless(handle, folder, name, overwrite=overwrite)
+    elif overwrite:
+        _replace(folder, part, name)
+    else:
         rename_noreplace(part, name, folder, folder)
-        return
+
+
+def commit_nameless(handle: int, folder: int, name: str, *, overwrite: bool) -> None:
+    """As `commit`, of a file that has no name yet."""
+    try:
+        _link(handle, folder, name)
+    except FileExistsError:
+        if not overwrite:
+            raise
+        part = make_part_name()
+        _link(handle, folder, part)
+        try:
+            _replace(folder, part, name)
+        except BaseException:
+            discard(folder, part)
+            raise
+
+
+def _link(handle: int, folder: int, name: str) -> None:
+    os.link(f"/proc/self/fd/{handle}", name, dst_dir_fd=folder, follow_symlinks=True)
+
+
+def _replace(folder: int, part: str, name: str) -> None:
     try:
         os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     except IsADirectoryError:

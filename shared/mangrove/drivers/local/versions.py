@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Self
 
-from mangrove.drivers.base import Entry
+from mangrove.drivers.base import CopyRequest, Entry
 
 
 class FileVersion(NamedTuple):
@@ -29,7 +29,7 @@ class FileVersion(NamedTuple):
         return self._replace(changed=0) == other._replace(changed=0)
 
 
-def is_same(status: os.stat_result, entry: Entry, *, renamed: bool = False) -> bool:
+def is_same(status: os.stat_result, entry: Entry | CopyRequest, *, renamed: bool = False) -> bool:
     """Whether a file is what `stat` or a listing showed. `renamed`: its name was another one in between."""
     if entry.size not in (None, status.st_size) or entry.modified not in (0.0, status.st_mtime):
         return False

@@ -103,6 +103,6 @@ def test_a_clone_is_tried_once_between_two_file_systems(
 
     monkeypatch.setattr(fcntl, "ioctl", refuse)
     copier = RangeCopier()
-    assert [copier.copy_whole(*files, len(CONTENT), len(CONTENT)) for _ in range(3)] == [len(CONTENT)] * 3
-    assert copier.copy_whole(*files, len(CONTENT), 1) is None
+    assert [copier.copy_whole(*files, len(CONTENT), len(CONTENT), (0, 0)) for _ in range(3)] == [len(CONTENT)] * 3
+    assert copier.copy_whole(*files, len(CONTENT), 1, (0, 0)) is None
     assert len(tried) == 1

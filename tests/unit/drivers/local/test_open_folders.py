@@ -1,17 +1,20 @@
-"""A folder that is kept open: files of it are found as by path, and links lead where they lead otherwise."""
+"""Folders that are kept open: files of it are found as by path, and links lead where they lead otherwise."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections import Counter
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
-from mangrove.drivers.local.open_folder import OpenFolder
+from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root
 from mangrove.paths import TreePath
 from mangrove.problems import Exists, Forbidden, NotAFile, NotFound
@@ -33,7 +36,7 @@ def root(tmp_path: Path) -> Root:
     return Root(str(folder))
 
 
-def read(folder: OpenFolder, path: str) -> str:
+def read(folder: OpenFolders, path: str) -> str:
     handle, status = folder.open_file(P(path))
     content = os.read(handle, 99).decode()
     os.close(handle)
@@ -42,7 +45,7 @@ def read(folder: OpenFolder, path: str) -> str:
 
 
 def test_a_file_is_that_of_its_path_whatever_was_asked_for_before(root: Root) -> None:
-    with OpenFolder(root) as folder:
+    with OpenFolders(root) as folder:
         paths = ("/a/f", "/a/g", "/b/f", "/a/inner", "/a/f")
         assert [read(folder, path) for path in paths] == ["a/f", "a/g", "b/f", "b/f", "a/f"]
         for path, problem in (("/a/out", NotFound), ("/a/dead", NotFound), ("/none/f", NotFound), ("/a", NotAFile)):
@@ -55,12 +58,12 @@ def test_a_file_is_that_of_its_path_whatever_was_asked_for_before(root: Root) ->
 
 def test_a_target_is_where_a_link_leads_and_what_is_there_stays(root: Root) -> None:
     b = os.stat(root.real + "/b").st_ino
-    with OpenFolder(root) as folder:
-        handle, name = folder.open_target(P("/a/inner"), True)
-        assert (os.fstat(handle).st_ino, name) == (b, "f")
-        handle, name = folder.open_target(P("/a/new"), False)
-        assert (os.fstat(handle).st_ino, name) == (os.stat(root.real + "/a").st_ino, "new")
-        assert folder.open_target(P("/a/f"), True) == (handle, "f")
+    with OpenFolders(root) as folder:
+        linked, name = folder.open_target(P("/a/inner"), True)
+        assert (os.fstat(linked.handle).st_ino, name) == (b, "f")
+        a, name = folder.open_target(P("/a/new"), False)
+        assert (os.fstat(a.handle).st_ino, name) == (os.stat(root.real + "/a").st_ino, "new")
+        assert folder.open_target(P("/a/f"), True) == (a, "f")
         with pytest.raises(Exists):
             folder.open_target(P("/a/f"), False)
         with pytest.raises(Forbidden):
@@ -69,7 +72,7 @@ def test_a_target_is_where_a_link_leads_and_what_is_there_stays(root: Root) -> N
 
 def test_no_handle_is_left(root: Root) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with OpenFolder(root) as folder:
+    with OpenFolders(root) as folder:
         for path in ("/a/f", "/a/inner", "/b/f"):
             read(folder, path)
             folder.open_target(P(path), True)
@@ -78,8 +81,32 @@ def test_no_handle_is_left(root: Root) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+PER_FILE = {"open": 2, "fstat": 2, "access": 1, "copy_file_range": 1, "utime": 1, "link": 1, "close": 2}
+PER_FOLDER = 50  # calls to open it at both ends, and to flush its name and those above it
+
+
+class Calls:
+    """The calls of the system that this thread makes meanwhile, by name, and how many of them failed."""
+
+    def __init__(self) -> None:
+        self.made: Counter[str] = Counter()
+        self.failed = 0
+
+    def _note(self, _: object, event: str, what: Any) -> None:
+        if getattr(what, "__module__", "") == os.name:
+            self.made[what.__name__] += event == "c_call"
+            self.failed += event == "c_exception"
+
+    def __enter__(self) -> Calls:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+
 @pytest.mark.parametrize("durable", [False, True])
-def test_files_of_one_folder_open_it_once_at_both_ends(
+def test_of_many_files_each_folder_is_opened_once_at_both_ends_and_a_file_takes_twelve_calls(
     tmp_path: Path, durable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = Root(str(tmp_path / "source")), Root(str(tmp_path / "target"))
@@ -87,7 +114,7 @@ def test_files_of_one_folder_open_it_once_at_both_ends(
     for folder in ("a", "b"):
         (tmp_path / "source" / folder).mkdir(parents=True)
         (tmp_path / "target" / folder).mkdir(parents=True)
-        for number in range(50):
+        for number in range(100):
             file = tmp_path / "source" / folder / str(number)
             file.write_text(f"{folder}{number}")
             path = P(f"/{folder}/{number}")
@@ -100,8 +127,14 @@ def test_files_of_one_folder_open_it_once_at_both_ends(
         opened.append((root, path))
         return open_folder(root, path)
 
+    copier = FileCopier(target, Durability(target))
+    assert copier.copy_from(source, requests[:1]) == [None]  # what works between the two is known from now on
     monkeypatch.setattr(Root, "open_folder", note)
-    assert FileCopier(target, Durability(target)).copy_from(source, requests) == [None] * 100
-    assert (tmp_path / "target/b/49").read_text() == "b49"
-    assert opened.count((source, "/a")) == opened.count((source, "/b")) == 1
-    assert opened.count((target, "/b")) <= (2 if durable else 1)  # once for the bytes, once for the names
+    with Calls() as calls:
+        results = copier.copy_from(source, requests[1:])
+    assert results == [None] * 199
+    assert (tmp_path / "target/b/99").read_text() == "b99"
+    assert sorted(path for _, path in opened) == ["/a", "/a", "/b", "/b"]
+    assert calls.failed == 0
+    assert {name: calls.made[name] // 199 for name in PER_FILE} == PER_FILE
+    assert calls.made.total() - 199 * sum(PER_FILE.values()) <= 2 * PER_FOLDER
