@@ -55,6 +55,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     work, however slow the machine is."""
     monkeypatch.setattr(steps.Run, "has_time", lambda run: True)
     monkeypatch.setattr(batches, "BATCH", 2)
+    monkeypatch.setattr(batches, "DIRECT_BATCH", 2)
     monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
     monkeypatch.setattr(removals, "SAVE_SECONDS", 0)
     monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)

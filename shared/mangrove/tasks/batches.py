@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -37,7 +37,9 @@ SMALL = 4 << 20  # bytes; smaller files are copied several at once
 AT_ONCE = 16
 AT_FIRST = 4  # of AT_ONCE
 QUICK_SECONDS = 5.0
-BATCH = 256
+BATCH = 256  # files
+DIRECT_BATCH = 1000  # files that a storage copies by itself: the more together, the fewer flushes
+BATCH_BYTES = 256 << 20  # after which a batch takes no more files, so that it ends soon
 MOVED = "the source changed while it was moved"
 SAME = "the source and the target are the same"
 KEPT_ERRORS = 3  # failed items named in the task's error
@@ -90,6 +92,11 @@ class TransferSlice:
     def is_move(self) -> bool:
         return self.run.task.kind == "move"
 
+    @property
+    def batch_size(self) -> int:
+        """How many files are a batch."""
+        return DIRECT_BATCH if self.is_direct and isinstance(self.target.driver, CopiesFrom) else BATCH
+
     async def save(self) -> None:
         """Save, with the progress so far."""
         self.run.show_progress(self.run.cursor.bytes_done)
@@ -101,17 +108,18 @@ def _is_small(row: ManifestEntry) -> bool:
     return not row.is_dir and row.size is not None and row.size <= SMALL
 
 
-def split_batches(rows: list[ManifestEntry]) -> list[list[ManifestEntry]]:
-    """Small files together, as many as BATCH; folders and other files by themselves."""
+def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[ManifestEntry]]:
+    """Small files together, `most` of them and BATCH_BYTES at most; folders and other files by themselves."""
     batches: list[list[ManifestEntry]] = []
-    open_batch = False
+    left = -1  # bytes that the last batch takes; negative for none at all
     for row in rows:
-        small = _is_small(row)
-        if small and open_batch and len(batches[-1]) < BATCH:
+        size = row.size or 0
+        if _is_small(row) and size <= left and len(batches[-1]) < most:
             batches[-1].append(row)
+            left -= size
         else:
             batches.append([row])
-        open_batch = small
+            left = BATCH_BYTES - size if _is_small(row) else -1
     return batches
 
 
@@ -119,7 +127,10 @@ def note_batch(work: TransferSlice, batch: Sequence[ManifestEntry]) -> Change:
     """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
     that are made note themselves."""
     target = work.route.target.located
-    parents = {work.route.find_target(row.path).path.parent for row in batch if not row.is_dir}
+    paths: Collection[str] = [row.path for row in batch if not row.is_dir]
+    if not work.route.is_renaming:
+        paths = {path.rpartition("/")[0]: path for path in paths}.values()  # one of each folder
+    parents = {work.route.find_target(path).path.parent for path in paths}
     touched = [Touched(target.with_path(parent)) for parent in parents]
     if work.is_move:
         touched += _find_source_changes(work, batch)
@@ -193,11 +204,13 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
     something is there, or more is to be done than copying small files."""
     driver, route = work.target.driver, work.route
-    results: list[Problem | None] = [route.find_refusal(row.path) or Exists() for row in batch]
+    unknown = Exists()
+    results: list[Problem | None] = [route.find_refusal(row.path) or unknown for row in batch]
     if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
-        return [Exists() for _ in batch]
-    versions = await _find_versions(work, batch)
-    chosen = [index for index, result in enumerate(results) if isinstance(result, Exists) and versions[index]]
+        return [unknown] * len(batch)
+    found = await _find_versions(work, batch) if work.is_move else []
+    versions: Sequence[Entry | ManifestEntry | None] = found or batch
+    chosen = [index for index, result in enumerate(results) if result is unknown and versions[index]]
     files = [_make_request(work, batch[index].path, versions[index]) for index in chosen]
     half = len(files) // 2 + 1
     await throttle.wait_for_copy(sum(file.size for file in files))
@@ -207,24 +220,22 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     copied: list[Problem | None] = []
     for part in parts:
         if part is None:
-            return [Exists() for _ in batch]
+            return [unknown] * len(batch)
         copied += part
     for index, problem in zip(chosen, copied, strict=True):
         results[index] = problem
-    if work.is_move:
+    if found:
         done = [index for index in chosen if results[index] is None]
         limit = asyncio.Semaphore(AT_ONCE)
-        removals = (_remove_copied(work, batch[index].path, versions[index], limit) for index in done)
+        removals = (_remove_copied(work, batch[index].path, found[index], limit) for index in done)
         for index, reason in zip(done, await file_copy.gather_all(removals), strict=True):
             results[index] = reason
     return results
 
 
 async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> list[Entry | None]:
-    """What each file of a batch is: as the plan says, and of a move, where that decides what is removed, as the storage
-    says now; None when that is not what was planned."""
-    if not work.is_move:
-        return [Entry(row.path, row.size, row.modified, False, etag=row.etag) for row in batch]
+    """What each file of a batch is as the storage says now, which decides what a move removes; None when that is not
+    what was planned."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def find(row: ManifestEntry) -> Entry | None:
@@ -235,9 +246,9 @@ async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     return await file_copy.gather_all(map(find, batch))
 
 
-def _make_request(work: TransferSlice, path: str, version: Entry | None) -> CopyRequest:
+def _make_request(work: TransferSlice, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
     assert version is not None and version.size is not None
-    source, target = (work.route.source / path).path, work.route.find_target(path).path
+    source, target = work.route.find_paths(path)
     return CopyRequest(
         source, target, version.size, version.modified, work.mode.overwrite, version.etag, work.mode.durable
     )

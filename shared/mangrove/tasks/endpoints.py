@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
@@ -31,7 +31,7 @@ class Endpoint:
     mount: Mount | None = None
 
     def __truediv__(self, name: str) -> Endpoint:
-        return replace(self, path=self.path / name) if name else self
+        return Endpoint(self.driver, self.path / name, self.mount) if name else self
 
     @asynccontextmanager
     async def hold_name(self) -> AsyncIterator[None]:

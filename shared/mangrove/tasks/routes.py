@@ -46,6 +46,17 @@ class TransferRoute:
         """Where an entry below the source goes."""
         return self.target.endpoint / self._map(path)
 
+    @property
+    def is_renaming(self) -> bool:
+        """Whether files of one folder may go to several."""
+        return self.is_flat or bool(self.names)
+
+    def find_paths(self, path: str) -> tuple[TreePath, TreePath]:
+        """Where an entry below the source is in its storage, and where it goes in the other one."""
+        below = TreePath(path)
+        goes = self._map(path) if self.is_renaming else below
+        return self.source.path / below, self.target.endpoint.path / goes
+
     def _map(self, path: str) -> str:
         """The path below the target of one below the source: its own, or what the nearest folder above it is given."""
         if self.is_flat:

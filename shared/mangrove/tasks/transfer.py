@@ -210,7 +210,7 @@ async def copy_on(work: TransferSlice) -> bool:
     run, cursor = work.run, work.run.cursor
     entries = open_entries(run, cursor.round, cursor.entry_count)
     while rows := await entries.read_rows(cursor.position):
-        for batch in split_batches(rows):
+        for batch in split_batches(rows, work.batch_size):
             try:
                 async with note_batch(work, batch):
                     done = await copy_batch(work, batch)

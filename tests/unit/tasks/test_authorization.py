@@ -61,6 +61,7 @@ def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
     task_env: TaskEnv, target: Side, verb: str, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "BATCH", 1)
+    monkeypatch.setattr(batches, "DIRECT_BATCH", 1)
     monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
     source = task_env.disk()
     files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}

@@ -161,7 +161,7 @@ def test_many_small_files_are_moved_in_few_calls_each_durably_and_removed_after_
     task_env.run(task)
     assert (task_env.view(task), source.files(), target.files()) == (SUCCEEDED, {}, files)
     assert sum(map(len, driver.calls)) == 300
-    assert len(driver.calls) <= 4
+    assert len(driver.calls) == 2
     assert all(request.durable and not request.overwrite for call in driver.calls for request in call)
 
 

@@ -175,6 +175,7 @@ def test_workers_go_on_with_half_done_tasks_of_the_time_before_versions(
 ) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
     monkeypatch.setattr(batches, "BATCH", 1)
+    monkeypatch.setattr(batches, "DIRECT_BATCH", 1)
     monkeypatch.setattr(steps, "KEEP_SECONDS", 0)
     monkeypatch.setattr(download, "PART", 64 << 10)
     source, target = task_env.disk(), task_env.bucket()

@@ -21,7 +21,7 @@ from mangrove.problems import Changed, NotSupported, StorageProblem
 
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task
-HELD = 256  # files that are copied before the first gets its name, so that they are flushed together
+HELD = 512  # files that are copied before the first gets its name, so that they are flushed together
 
 
 @contextmanager

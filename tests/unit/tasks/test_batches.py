@@ -1,0 +1,35 @@
+"""What is copied together: small files, as many and as large as a batch may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from mangrove.tasks.batches import BATCH_BYTES, SMALL, split_batches
+from mangrove.tasks.manifest import ManifestEntry
+
+
+def make_rows(*sizes: int | None) -> list[ManifestEntry]:
+    """Files of these sizes; folders for -1."""
+    return [ManifestEntry(str(number), size, 1.0, size == -1, "") for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths"),
+    [
+        ([], []),
+        ([1] * 7, [3, 3, 1]),
+        ([1, -1, 1, 1, SMALL + 1, 1, None, 1, 1], [1, 1, 2, 1, 1, 1, 2]),
+        ([0, 0, -1, -1], [2, 1, 1]),
+    ],
+)
+def test_small_files_are_put_together_and_nothing_else(sizes: list[int | None], lengths: list[int]) -> None:
+    rows = make_rows(*sizes)
+    batches = split_batches(rows, 3)
+    assert [len(batch) for batch in batches] == lengths
+    assert [row for batch in batches for row in batch] == rows
+
+
+def test_a_batch_holds_no_more_bytes_than_are_copied_soon() -> None:
+    count = BATCH_BYTES // SMALL
+    batches = split_batches(make_rows(*[SMALL] * (2 * count + 1)), 10 * count)
+    assert [len(batch) for batch in batches] == [count, count, 1]
