@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any
 
 SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "stepfunctions"})  # of AWS, that the service calls
+OPERATIONS: Mapping[str, frozenset[str]] = {
+    "DynamoDB": frozenset(
+        {"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"}
+        | {"TransactGetItems", "TransactWriteItems"}
+    ),
+    "Secrets Manager": frozenset({"GetSecretValue"}),
+    "SFN": frozenset({"DescribeExecution", "StartExecution", "StopExecution"}),
+}
+"""By a service's id, those that the template's policies grant. Of S3 all stay: storages have rights of their own."""
+
 PREFIXES = frozenset({"dynamodb", "s3", "secretsmanager", "states"})  # of their endpoints
 DATA = ("botocore/data", "boto3/data")  # a folder for each of AWS's 400 services
 EXAMPLES = "examples-1.json*"  # in texts for people
@@ -39,11 +49,37 @@ def trim_descriptions(folder: Path) -> None:
 
 
 def _trim_service(description: dict[str, Any]) -> dict[str, Any]:
-    """A service without texts: on itself, its operations, their shapes and the members of these."""
-    kept = {key: value for key, value in description.items() if key not in TEXTS}
+    """A service with the operations that are called and their shapes, without texts on it, on them and on members."""
+    kept = _keep_operations({key: value for key, value in description.items() if key not in TEXTS})
     for part in ("operations", "shapes"):
-        kept[part] = {name: _drop_texts(one) for name, one in description.get(part, {}).items()}
+        kept[part] = {name: _drop_texts(one) for name, one in kept.get(part, {}).items()}
     return kept
+
+
+def _keep_operations(description: dict[str, Any]) -> dict[str, Any]:
+    wanted = OPERATIONS.get(description.get("metadata", {}).get("serviceId", ""))
+    if wanted is None:
+        return description
+    operations = {name: one for name, one in description["operations"].items() if name in wanted}
+    shapes, used = description["shapes"], set[str]()
+    found = _list_shapes(operations)
+    while found:
+        used |= found
+        found = _list_shapes([shapes[name] for name in found]) - used
+    return description | {
+        "operations": operations,
+        "shapes": {name: one for name, one in shapes.items() if name in used},
+    }
+
+
+def _list_shapes(part: Any) -> set[str]:
+    """The names of the shapes that a part of a description refers to. What a member is called may be `shape`, too."""
+    if isinstance(part, list):
+        return set[str]().union(*map(_list_shapes, part))
+    if not isinstance(part, dict):
+        return set()
+    own = {part["shape"]} if isinstance(part.get("shape"), str) else set()
+    return own.union(*map(_list_shapes, part.values()))
 
 
 def _drop_texts(description: dict[str, Any]) -> dict[str, Any]:

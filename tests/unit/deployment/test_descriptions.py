@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel, Shape, StructureShape
 from botocore.regions import EndpointResolver
 
-from deployment.descriptions import DATA, PREFIXES, SERVICES, trim_descriptions
+from deployment.descriptions import DATA, OPERATIONS, PREFIXES, SERVICES, trim_descriptions
+from mangrove.local import template
 
 INSTALLED = Path(botocore.__file__).parent / "data"
 
@@ -59,11 +61,27 @@ def describe_operation(operation: OperationModel) -> list[Any]:
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
-def test_every_operation_of_a_service_in_use_is_written_and_read_as_before(trimmed: Path, service: str) -> None:
+def test_every_operation_that_is_called_is_written_and_read_as_before(trimmed: Path, service: str) -> None:
     before, after = (ServiceModel(load(data, service), service) for data in (INSTALLED, trimmed))
-    assert before.metadata == after.metadata and before.operation_names == after.operation_names
-    for name in before.operation_names:
+    wanted = OPERATIONS.get(before.metadata["serviceId"], frozenset(before.operation_names))
+    assert before.metadata == after.metadata and set(after.operation_names) == wanted
+    for name in after.operation_names:
         assert describe_operation(before.operation_model(name)) == describe_operation(after.operation_model(name))
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_shapes_that_no_operation_has_are_gone(trimmed: Path, service: str) -> None:
+    model = ServiceModel(load(trimmed, service), service)
+    used = str([describe_operation(model.operation_model(name)) for name in model.operation_names])
+    if service != "s3":
+        assert not [name for name in load(trimmed, service)["shapes"] if f"'{name}'" not in used]
+
+
+def test_the_operations_that_are_kept_are_those_that_policies_grant() -> None:
+    granted = set(re.findall(r"'(dynamodb|secretsmanager|states):(\w+)'", str(template.load_template()["Resources"])))
+    transactions = {("dynamodb", name) for name in ("TransactGetItems", "TransactWriteItems")}  # granted by their parts
+    prefixes = {"DynamoDB": "dynamodb", "Secrets Manager": "secretsmanager", "SFN": "states"}
+    assert {(prefixes[id], name) for id, names in OPERATIONS.items() for name in names} == granted | transactions
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
