@@ -13,8 +13,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.config import config
+from mangrove.generations import Topic
 from mangrove.problems import Unauthorized
 from mangrove.records import configuration, sessions
 from mangrove.records.crypto import derive
@@ -31,7 +32,7 @@ CLAIMS = ("username", "pwd_ts", "exp", "nbf", "iat", "jti")
 @dataclass(slots=True)
 class VerifiedToken:
     """A token with a right signature. `pwd_ts`: of its user when it was issued, or when it was last kept.
-    `looked_up`: when its revocation was last asked for (monotonic), 0 for never."""
+    `looked_up`: when its revocation was last asked for (monotonic), 0 for never; `generation`: of all sessions then."""
 
     username: str
     pwd_ts: int
@@ -39,9 +40,12 @@ class VerifiedToken:
     nbf: int
     jti: str
     looked_up: float = 0.0
+    generation: int = 0
 
     def is_recent(self) -> bool:
         """Whether its revocation was looked up no longer ago than a snapshot is trusted."""
+        if self.generation != generations.read(Topic.SESSIONS):
+            return False
         seconds = config().snapshot_seconds
         return self.looked_up > 0 and (seconds is None or time.monotonic() - self.looked_up < seconds)
 
@@ -94,6 +98,7 @@ async def user_of(text: str, find: FindUser) -> User:
     token = tokens.get(text)
     if not token.is_recent():
         tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
+        token.generation = generations.read(Topic.SESSIONS)
         if await asyncio.to_thread(sessions.is_revoked, token.jti):
             tokens.remove(text)
             raise Unauthorized("token is invalidated")
@@ -197,4 +202,5 @@ def revoke(text: str) -> None:
     if token is None:
         return
     sessions.revoke(token.jti, token.exp)
+    generations.note(Topic.SESSIONS)
     runtime.get(VerifiedTokens).remove_session(token.jti)

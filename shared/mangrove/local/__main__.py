@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from mangrove import __version__, runtime
 from mangrove.access_log import AccessLog
@@ -24,9 +24,13 @@ from mangrove.local import backup, engine
 from mangrove.local.data_directory import DataDirectory, ProcessInfo, StartupError
 from mangrove.problems import Problem
 from mangrove.records.endpoints import Endpoint
+from mangrove.runtime import Runtime
 from mangrove.telemetry import set_level
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from mangrove.local.connections import ConnectionLimits
     from mangrove.web.page import Page
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
@@ -47,7 +51,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     serve.add_argument("--log-level", type=str.upper, choices=LEVELS, default=env.get("MANGROVE_LOG_LEVEL", "INFO"))
     access = "log all requests (polling at the level DEBUG), those that fail, or none"
     serve.add_argument("--access-log", choices=ACCESS_LOGS, default=env.get("MANGROVE_ACCESS_LOG", "all"), help=access)
-    for option, default in (("max-connections", "1000"), ("max-connections-per-address", "100")):
+    for option, default in (("max-connections", "1000"), ("max-connections-per-address", "100"), ("processes", "1")):
         variable = f"MANGROVE_{option.replace('-', '_').upper()}"
         serve.add_argument(f"--{option}", type=_parse_limit, default=env.get(variable, default))
     password = commands.add_parser("password", help="give a user a new password, made up unless one is typed in")
@@ -143,8 +147,14 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             holder = ProcessInfo(os.getpid(), address, endpoint.url, endpoint.socket_path, not engine.is_elsewhere())
             directory.write_holder(holder)
             _print_start(address, directory.data, *_run_first_start(directory.data))
+            from mangrove.local.connections import ConnectionLimits
+
+            limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
             try:
-                _run_server(listener, options.max_connections, options.max_connections_per_address, page)
+                if options.processes == 1:
+                    _run_server(listener, limits, page)
+                else:
+                    _run_processes(options.processes, listener, limits, page)
             except (SystemExit, KeyboardInterrupt):
                 pass  # asked for
     _exit()  # a thread that still waits for a storage must not hold up the end
@@ -188,26 +198,57 @@ def _print_start(address: str, data: Path, password: str | None, short: str | No
     sys.stdout.flush()
 
 
-def _run_server(listener: socket.socket, most: int, most_per_address: int, page: Page | None) -> None:
+def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: Page | None) -> None:
+    from mangrove.local.gateway import Gateway
+    from mangrove.local.processes import Processes
+
+    def serve() -> None:
+        try:
+            _run_server(listener, limits, page, is_shared=True)
+        except (SystemExit, KeyboardInterrupt):
+            pass  # asked for
+        _exit()
+
+    with runtime.use(Runtime()):
+        Gateway(page)  # what it imports is shared by all
+    listener.setblocking(False)
+    processes = Processes(count, serve, GRACE_SECONDS + END_SECONDS + 1)
+    signal.signal(signal.SIGHUP, lambda *_: processes.reload())
+    processes.run()
+
+
+def _run_server(
+    listener: socket.socket, limits: ConnectionLimits, page: Page | None, *, is_shared: bool = False
+) -> None:
     import uvicorn
 
-    from mangrove.local.connections import ClientConnections, ConnectionLimits, raise_descriptor_limit
+    from mangrove.local.accepting import Acceptor
+    from mangrove.local.connections import ClientConnections, raise_descriptor_limit
     from mangrove.local.gateway import Gateway
 
     if not sys.stderr.isatty():
         runtime.get(AccessLog).open(sys.stderr.fileno())
-    connections = ClientConnections(ConnectionLimits(most, most_per_address), raise_descriptor_limit())
+    connections = ClientConnections(limits, raise_descriptor_limit())
+    make_protocol = connections.make_protocol()
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             _end_within(GRACE_SECONDS + END_SECONDS)
             super().handle_exit(sig, frame)
 
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if is_shared:
+                self.servers.append(cast("asyncio.Server", Acceptor(listener, self._make_connection)))
+
+        def _make_connection(self) -> Any:
+            return make_protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
     server = Server(
         uvicorn.Config(
             Gateway(page),
             loop="uvloop",
-            http=connections.make_protocol(),
+            http=make_protocol,
             ws="none",
             callback_notify=connections.check,
             timeout_notify=1,
@@ -220,7 +261,7 @@ def _run_server(listener: socket.socket, most: int, most_per_address: int, page:
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    server.run(sockets=[listener])
+    server.run(sockets=[] if is_shared else [listener])
 
 
 def _end_within(seconds: float) -> None:

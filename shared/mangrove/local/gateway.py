@@ -10,6 +10,7 @@ import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,11 +21,13 @@ from mangrove.local import docs, health, scheduler
 from mangrove.local.doors import Doors
 from mangrove.local.memory import limit_arenas, trim_regularly
 from mangrove.local.runner import Runner
+from mangrove.local.siblings import Siblings, TaskReceiver, TaskSender
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
 from mangrove.site import snapshot
 from mangrove.tasks import indexing
+from mangrove.tasks.machines import MachineStarter
 from mangrove.telemetry import log_exception
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
@@ -83,17 +86,17 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        work = (
-            Runner().run(),
-            scheduler.run(),
-            _load_storages(),
-            trim_regularly(),
-            Corrections().run(),
-            *_open_doors(),
-        )
-        self._background = [asyncio.create_task(_log_failure(one)) for one in work]
-        runner, schedule, *_ = self._background
-        self._add_health_checks({"tasks are not run": runner, "the schedule is not run": schedule})
+        siblings, data = runtime.get(Siblings), config().data
+        if data is not None:
+            health.add_disk_check(data)
+        loading = self._run(_load_storages())
+        self._run(trim_regularly())
+        self._run(Corrections().run())
+        if data is None or siblings.count == 1:
+            self._take_charge(loading)
+        else:
+            runtime.put(MachineStarter, TaskSender(siblings.writer))
+            self._run(self._wait_for_charge(siblings, data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -102,16 +105,24 @@ class Gateway:
         await mounts.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _add_health_checks(self, background: dict[str, asyncio.Task[None]]) -> None:
-        data = config().data
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(_log_failure(work))
+        self._background.append(task)
+        return task
+
+    async def _wait_for_charge(self, siblings: Siblings, data: Path, loading: asyncio.Task[None]) -> None:
+        await siblings.wait_for_charge(data)
+        TaskReceiver(siblings.reader, self._take_charge(loading).receive).open()
+
+    def _take_charge(self, loading: asyncio.Task[None]) -> Runner:
+        """Do what one process of the service does for all. `loading`: of the storages."""
+        runner, data = Runner(), config().data
+        running, schedule = self._run(runner.run()), self._run(scheduler.run())
+        self._run(_tend_index(loading))
         if data is not None:
-            health.add_checks(data, background)
-
-
-def _open_doors() -> list[Coroutine[Any, Any, None]]:
-    """The doors beside HTTP; a process without a data directory has none."""
-    data = config().data
-    return [] if data is None else [Doors(data).run()]
+            self._run(Doors(data).run())
+            health.add_work_checks({"tasks are not run": running, "the schedule is not run": schedule})
+        return runner
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
@@ -127,5 +138,9 @@ async def _load_storages() -> None:
     await asyncio.to_thread(runtime.get, TlsContext)  # here, as it takes longer than a turn of the event loop may
     await asyncio.to_thread(snapshot.refresh)  # a change may have come before SIGHUP was handled
     await mounts.load()
+
+
+async def _tend_index(loading: asyncio.Task[None]) -> None:
+    await loading
     await indexing.repair()
     await indexing.refresh()

@@ -13,14 +13,17 @@ from mangrove.local.data_directory import ROOM_BYTES
 from mangrove.site.health import Check, Health
 
 
-def add_checks(data: Path, background: Mapping[str, asyncio.Task[Any]]) -> None:
-    """Look at the disk of the data directory, and at work that must not end, each by what is said when it did."""
+def add_disk_check(data: Path) -> None:
+    """Look at the disk of the data directory."""
 
     def is_full() -> bool:
         disk = os.statvfs(data)
         return disk.f_bavail * disk.f_frsize < ROOM_BYTES
 
-    health = runtime.get(Health)
-    health.add(Check("no space left for the data directory", is_full))
+    runtime.get(Health).add(Check("no space left for the data directory", is_full))
+
+
+def add_work_checks(background: Mapping[str, asyncio.Task[Any]]) -> None:
+    """Look at work that must not end, each by what is said when it did."""
     for reason, work in background.items():
-        health.add(Check(reason, work.done))
+        runtime.get(Health).add(Check(reason, work.done))

@@ -16,9 +16,11 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from mangrove import runtime
+from mangrove import generations, runtime
+from mangrove.generations import Topic
 from mangrove.local.fair_queue import FairQueue, Queued
 from mangrove.local.machines import LoadedMachine, load_machines
+from mangrove.local.siblings import Message
 from mangrove.problems import RecordsUnavailable
 from mangrove.records import task_batches, task_lists
 from mangrove.records.task_lists import Following, UnfinishedPage
@@ -92,9 +94,20 @@ class Runner(MachineStarter):
         """Drop a task that was deleted before its first run; from any thread."""
         self._loop.call_soon_threadsafe(self._drop, _name(task))
 
+    def receive(self, message: Message, one: Queued) -> None:
+        """Do what another process asks for; in the loop."""
+        match message:
+            case Message.START:
+                self._enqueue(one)
+            case Message.EXPEDITE:
+                self._stop(one)
+            case Message.FORGET:
+                self._drop(one)
+
     async def run(self) -> None:
         """Take up the unfinished tasks, and follow the settings, until cancelled."""
-        taking_up = asyncio.create_task(self._take_up_unfinished())
+        self._unsent = generations.read(Topic.UNSENT_TASKS)
+        self._taking_up = asyncio.create_task(self._take_up_unfinished())
         try:
             while True:
                 await asyncio.sleep(POLL_SECONDS)
@@ -104,7 +117,7 @@ class Runner(MachineStarter):
                     log_exception("the runner of tasks met an error and goes on")
         finally:
             self._is_over = True
-            for execution in [taking_up, *(one.task for one in self._running.values())]:
+            for execution in [self._taking_up, *(one.task for one in self._running.values())]:
                 execution.cancel()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -114,6 +127,9 @@ class Runner(MachineStarter):
             await snapshot.fresh()
         except RecordsUnavailable:
             pass  # the settings stay as they are until the next look
+        if self._unsent != generations.read(Topic.UNSENT_TASKS) and self._taking_up.done():
+            self._unsent = generations.read(Topic.UNSENT_TASKS)
+            self._taking_up = asyncio.create_task(self._take_up_unfinished())
         now = time.monotonic()
         for one, postponed in list(self._postponed.items()):
             if postponed.time <= now:

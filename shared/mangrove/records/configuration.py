@@ -18,7 +18,8 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from mangrove import runtime
+from mangrove import generations, runtime
+from mangrove.generations import Topic
 from mangrove.records.base import Conflict, transaction, translate_errors
 from mangrove.records.counters import Counter
 
@@ -29,10 +30,9 @@ ATTEMPTS = 20  # at a version that others raise at the same time
 
 
 class ConfigurationWrites:
-    """How many writes of the configuration this process has made. They are made one by one: all raise one number."""
+    """The writes of this process are made one by one: all raise one number."""
 
     def __init__(self) -> None:
-        self.count = 0
         self.lock = threading.Lock()
 
 
@@ -57,7 +57,7 @@ def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callab
                 with translate_errors(), transaction(model) as transact:
                     add(transact)
                     _raise_version(transact, get_version(), {kind: list(ids)})
-                writes.count += 1
+                generations.note(Topic.CONFIGURATION)
                 return
             except Conflict as conflict:
                 own = conflict.failed[:-2]  # the last two are those of the version

@@ -8,11 +8,14 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.config import config
+from mangrove.generations import Generations, Topic
 from mangrove.records.task_keys import Status
 
 SPACING = 50  # rows from one mark to the next
+OTHERS_SECONDS = 2.0  # the same of a list that another process may have changed
+COUNTED_ANEW = 2000  # rows of such a list that are rather counted at once
 CHANGED_SECONDS = 30.0  # that marks are kept of a list that changes: what was miscounted meanwhile is counted anew
 
 
@@ -39,11 +42,16 @@ class _Marks:
 
     made: float = field(default_factory=time.monotonic)
     changed: bool = False
+    others: int = field(default_factory=lambda: _count_others())
     keys: list[str] = field(default_factory=lambda: [""])
     positions: list[int] = field(default_factory=lambda: [0])
 
     def is_over(self) -> bool:
         trusted = CHANGED_SECONDS if self.changed else float("inf")
+        if self.others != _count_others():
+            trusted = OTHERS_SECONDS
+            if self.positions[-1] < COUNTED_ANEW:
+                return True
         seconds = config().snapshot_seconds
         return time.monotonic() - self.made > (trusted if seconds is None else min(trusted, seconds))
 
@@ -80,6 +88,7 @@ class TaskMarks:
 
     def move(self, owner: int, kind: str, status: Status, key: str, rows: int) -> None:
         """Note that a row at `key` came (1) or went (-1)."""
+        generations.note(Topic.TASK_LISTS)
         with self._lock:
             for one in (None, owner):
                 marks = self._lists.get(ListName(kind, status, one))
@@ -92,9 +101,14 @@ class TaskMarks:
 
     def forget(self) -> None:
         """Forget all: more has changed than is worth to be followed."""
+        generations.note(Topic.TASK_LISTS)
         with self._lock:
             self._lists.clear()
             self._version += 1
+
+
+def _count_others() -> int:
+    return runtime.get(Generations).read_others(Topic.TASK_LISTS)
 
 
 def get_marks() -> TaskMarks:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.config import config
+from mangrove.generations import Topic
 from mangrove.problems import Problem
 from mangrove.records import configuration, metas, settings, storages, users
-from mangrove.records.configuration import ConfigurationWrites
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 from mangrove.site.users import KnownUsers
@@ -48,12 +48,12 @@ class SnapshotStore:
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
         self._compared = 0.0  # seconds of the monotonic clock
-        self._writes = 0  # of this process that the snapshot has
+        self._generation = -1  # that the snapshot is of
         self._loading = threading.Lock()
 
     def find_fresh(self) -> Snapshot | None:
         """The snapshot if it needs no look at the records."""
-        if self.snapshot is None or self._writes != runtime.get(ConfigurationWrites).count:
+        if self.snapshot is None or self._generation != generations.read(Topic.CONFIGURATION):
             return None
         seconds = config().snapshot_seconds
         is_fresh = seconds is None or time.monotonic() - self._compared < seconds
@@ -88,9 +88,9 @@ class SnapshotStore:
         return self._keep(lambda: _read_changes(current(), read_version or configuration.get_version))
 
     def _keep(self, read: Callable[[], Snapshot]) -> Snapshot:
-        compared, writes = time.monotonic(), runtime.get(ConfigurationWrites).count  # both before the records
+        compared, generation = time.monotonic(), generations.read(Topic.CONFIGURATION)  # both before the records
         self.snapshot = read()  # before the two that call it fresh
-        self._compared, self._writes = compared, writes
+        self._compared, self._generation = compared, generation
         return self.snapshot
 
 
@@ -173,7 +173,7 @@ def current() -> Snapshot:
 
 
 async def fresh(read_version: ReadVersion | None = None) -> Snapshot:
-    """The snapshot with all that this process wrote, at most `config().snapshot_seconds` behind other processes."""
+    """The snapshot with all that was written on this machine, at most `config().snapshot_seconds` behind others."""
     found = runtime.get(SnapshotStore).find_fresh()
     return found if found is not None else await asyncio.to_thread(latest, read_version)
 

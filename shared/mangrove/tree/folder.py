@@ -12,6 +12,7 @@ from mangrove import runtime
 from mangrove.drivers.base import Entry
 from mangrove.slices import SliceThread, run_in_slices
 from mangrove.tree.columns import Columns, Selection, encode_name
+from mangrove.tree.folder_changes import Stamp
 from mangrove.tree.mounts import Mount
 from mangrove.tree.orders import Order, sort
 
@@ -75,16 +76,20 @@ class CachedFolder:
     """One listing, sorted in its storage's order; `by_name`: the same entries by name.
 
     `token`: the change token it was read under; None when it cannot be trusted. `max_age`: seconds for which an
-    unchanged token is believed. `counted`: the weight in bytes that the cache has accounted for.
+    unchanged token is believed. `stamp`: from before it was read. `counted`: the weight in bytes that
+    the cache has accounted for.
     """
 
-    def __init__(self, entries: Selection, by_name: Selection, mount: Mount, token: int | None, max_age: float) -> None:
+    def __init__(
+        self, entries: Selection, by_name: Selection, mount: Mount, token: int | None, max_age: float, stamp: Stamp
+    ) -> None:
         self.entries = entries
         self.mount = mount
         self.is_cached = False
         self.token = token
         self.checked_at = self.read_at = time.monotonic()
         self.max_age = max_age
+        self.stamp = stamp
         self.counted = 0
         self._by_name = by_name
         self._own_weight = FOLDER_BYTES + sum(part.weight for part in (entries.columns, entries, by_name))
@@ -152,8 +157,8 @@ async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, e
     return View(visible, encode, visible.weight)
 
 
-async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float) -> CachedFolder:
+async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """The listing of all that was read."""
     entries = Selection(columns, await run_in_slices(sort(columns, Order.of(mount.storage))))
     by_name = await run_in_slices(entries.sort_by_name())
-    return CachedFolder(entries, by_name, mount, token, max_age)
+    return CachedFolder(entries, by_name, mount, token, max_age, stamp)

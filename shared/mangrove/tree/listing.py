@@ -2,7 +2,7 @@
 
 A folder is kept for the storage's cache_expiration (in the cloud no longer than a snapshot), or, where the driver does
 not want a cache but can tell cheaply that a folder changed (`ChangeToken`), as long as its token is the same, and never
-longer than MAX_AGE_FACTOR times the time it took to read. Every write through this process drops what it touches.
+longer than MAX_AGE_FACTOR times the time it took to read. Every write on this machine drops what it touches.
 
 Of a storage that lists in pages (`find_paged`) a folder of several is read page by page where that is enough.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import NamedTuple
 
 from mangrove import deadlines, runtime
 from mangrove.config import config
@@ -27,9 +27,10 @@ from mangrove.records.storages import Storage
 from mangrove.slices import SLICE
 from mangrove.tree.columns import Columns
 from mangrove.tree.folder import CachedFolder, make_folder
+from mangrove.tree.folder_changes import Key, Stamp, note_every_folder, note_folders, note_trees, read_total
 from mangrove.tree.mounts import Located, Mount
 from mangrove.tree.paged_folder import MARKS_SECONDS, PagedFolder
-from mangrove.tree.places import Key, find_places
+from mangrove.tree.places import find_places
 from mangrove.tree.shared_reads import SharedReads
 
 LARGEST_CACHE = 96 << 20  # bytes
@@ -49,12 +50,13 @@ class ListingObserver:
         """A folder was read, in which nothing changed meanwhile; this returns at once."""
 
 
-@dataclass(slots=True, eq=False)
-class _Reading:
-    """A folder that is being read. `has_changed`: something in it may have changed since that began."""
+class _KnownEntry(NamedTuple):
+    """`read_at`: of the monotonic clock; `changes`: what `read_total` said before it was read."""
 
-    key: Key
-    has_changed: bool = False
+    mount: Mount
+    entry: Entry
+    read_at: float
+    changes: int
 
 
 class Listings:
@@ -66,9 +68,7 @@ class Listings:
         self._paged: OrderedDict[Key, PagedFolder] = OrderedDict()
         self._reads: SharedReads[CachedFolder] = SharedReads()
         self._first_reads: SharedReads[CachedFolder | PagedFolder] = SharedReads()
-        self._readings: set[_Reading] = set()
-        self._entries: dict[Key, tuple[Mount, Entry, float]] = {}
-        self._changes = 0
+        self._entries: dict[Key, _KnownEntry] = {}
         self.weight = 0
 
     async def get(self, located: Located, *, refresh: bool = False, most: int | None = None) -> CachedFolder:
@@ -91,8 +91,11 @@ class Listings:
         """The folder as it is kept, while it is fresh."""
         key = _make_key(located)
         folder = self._folders.get(key)
-        # asking whether it is fresh takes a while, in which it may have been dropped
+        # asking whether it is fresh takes a while, in which it may have changed or been dropped
         if folder is None or not await _is_fresh(folder, located) or self._folders.get(key) is not folder:
+            return None
+        if not folder.stamp.is_current():
+            self._drop(key)
             return None
         self._folders.move_to_end(key)
         return folder
@@ -140,57 +143,49 @@ class Listings:
 
     async def stat(self, located: Located) -> Entry:
         """One entry as the driver describes it; asked at most every TOKEN_SECONDS."""
-        key, now, changes = _make_key(located), time.monotonic(), self._changes
+        key, now, changes = _make_key(located), time.monotonic(), read_total()
         kept = self._entries.get(key)
-        if kept is not None and kept[0] is located.mount and now - kept[2] < TOKEN_SECONDS:
-            return kept[1]
+        is_same = kept is not None and kept.mount is located.mount and kept.changes == changes
+        if kept is not None and is_same and now - kept.read_at < TOKEN_SECONDS:
+            return kept.entry
         entry = await located.driver.stat(located.path)
         if len(self._entries) >= MAX_ENTRIES:
             self._entries.clear()
-        if changes == self._changes:
-            self._entries[key] = (located.mount, entry, now)
+        self._entries[key] = _KnownEntry(located.mount, entry, now, changes)
         return entry
 
     async def _read(self, located: Located, most: int | None) -> CachedFolder:
-        reading = _Reading(_make_key(located))
-        self._readings.add(reading)
-        try:
-            folder = await _read_folder(located, most)
-        finally:
-            self._readings.discard(reading)
-        self._keep(reading, located, folder)
+        folder = await _read_folder(located, most)
+        self._keep(located, folder)
         return folder
 
     async def _read_first(self, located: Located, place: PagedPlace) -> CachedFolder | PagedFolder:
         """The folder, of which there is nothing yet but the first page."""
-        reading = _Reading(_make_key(located))
-        self._readings.add(reading)
-        try:
-            page = await place.driver.list_page(place.path)
-            paged = PagedFolder(place, located.mount, _get_max_age(located))
-            columns = await paged.start_with(page)
-            folder = None if page.next_start else await make_folder(columns, located.mount, None, TOKEN_MAX_AGE)
-        finally:
-            self._readings.discard(reading)
-        if folder is not None:
-            self._keep(reading, located, folder)
+        key = _make_key(located)
+        stamp = Stamp(key)
+        paged = PagedFolder(key, place, located.mount, _get_max_age(located))
+        page = await place.driver.list_page(place.path)
+        columns = await paged.start_with(page)
+        if not page.next_start:
+            folder = await make_folder(columns, located.mount, None, TOKEN_MAX_AGE, stamp)
+            self._keep(located, folder)
             return folder
-        if reading.has_changed:
-            paged.forget_entries()
-        paged.is_cached = not reading.has_changed
-        self._paged[reading.key] = paged
+        paged.is_cached = stamp.is_current()
+        self._paged[key] = paged
         if len(self._paged) > MOST_PAGED:
             self._paged.popitem(last=False)
         return paged
 
-    def _keep(self, reading: _Reading, located: Located, folder: CachedFolder) -> None:
-        self._drop(reading.key)
-        if _get_max_age(located) > 0 and len(folder.entries) and not reading.has_changed:
-            self._folders[reading.key] = folder
+    def _keep(self, located: Located, folder: CachedFolder) -> None:
+        key = _make_key(located)
+        self._drop(key)
+        if not folder.stamp.is_current():
+            return
+        if _get_max_age(located) > 0 and len(folder.entries):
+            self._folders[key] = folder
             folder.is_cached = True
             self.update_weight(folder)
-        if not reading.has_changed:
-            runtime.get(ListingObserver).note(located, folder)
+        runtime.get(ListingObserver).note(located, folder)
 
     def update_weight(self, folder: CachedFolder) -> None:
         """Account for what `folder` weighs now and drop the oldest while all weigh too much."""
@@ -208,30 +203,22 @@ class Listings:
             self.weight -= folder.counted
             folder.counted = 0
 
-    def _note_change(self, concerns: Callable[[Key], bool]) -> None:
-        """Drop no folder yet, but keep nothing that is being read of what the change `concerns`."""
-        self._changes += 1
-        self._entries.clear()
-        for reading in self._readings:
-            reading.has_changed = reading.has_changed or concerns(reading.key)
-
     def forget(self, storage_id: int, path: TreePath) -> None:
         """Drop the folder `path`, in which something changed, wherever it is shown."""
         keys = find_places(storage_id, path)
-        self._note_change(keys.__contains__)
+        note_folders(keys)
         for key in keys:
             self._drop(key)
-            if key in self._paged:
-                self._paged[key].forget_entries()
 
     def forget_below(self, storage_id: int, path: TreePath = ROOT) -> None:
         """Drop the folder `path` and everything below it, wherever they are shown."""
-        places = [(id, "/" if place == "/" else f"{place}/") for id, place in find_places(storage_id, path)]
+        keys = find_places(storage_id, path)
+        note_trees(keys)
+        places = [(id, "/" if place == "/" else f"{place}/") for id, place in keys]
 
         def is_below(key: Key) -> bool:
             return any(key[0] == id and f"{key[1]}/".startswith(prefix) for id, prefix in places)
 
-        self._note_change(is_below)
         for key in [key for key in self._folders if is_below(key)]:
             self._drop(key)
         for key in [key for key in self._paged if is_below(key)]:
@@ -239,14 +226,14 @@ class Listings:
 
     def clear(self) -> None:
         """Drop every folder."""
-        self._note_change(lambda _: True)
+        note_every_folder()
         for key in list(self._folders):
             self._drop(key)
         self._paged.clear()
 
 
 async def _read_folder(located: Located, most: int | None) -> CachedFolder:
-    driver = located.driver
+    driver, stamp = located.driver, Stamp(_make_key(located))
     began = time.monotonic()
     before = time.time_ns()
     token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
@@ -254,7 +241,7 @@ async def _read_folder(located: Located, most: int | None) -> CachedFolder:
     if token is not None and before - token < RACY_NS:
         token = None
     max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began)))
-    return await make_folder(columns, located.mount, token, max_age)
+    return await make_folder(columns, located.mount, token, max_age, stamp)
 
 
 async def collect_entries(batches: AsyncIterator[Sequence[Entry]], most: int | None = None) -> Columns:

@@ -19,6 +19,7 @@ from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import EntriesPage, PagedPlace
 from mangrove.slices import run_in_slices
 from mangrove.tree.columns import Columns, Selection, make_columns
+from mangrove.tree.folder_changes import Key, Stamp
 from mangrove.tree.mounts import Mount
 
 BLOCKS = 8  # pages of the storage that are kept of one folder
@@ -41,13 +42,13 @@ class _Block(NamedTuple):
 
 
 class PagedFolder:
-    """`place`: where the pages are. `max_age`: seconds for which a page of the storage may be kept.
+    """`key`: the folder that is shown; `place`: where its pages are. `max_age`: seconds for which a page of the storage may be kept.
 
     A page is known by its number of entries and the last of them: when one is another than before, what was known of
     those behind it is forgotten.
     """
 
-    def __init__(self, place: PagedPlace, mount: Mount, max_age: float) -> None:
+    def __init__(self, key: Key, place: PagedPlace, mount: Mount, max_age: float) -> None:
         self.place = place
         self.mount = mount
         self.began_at = time.monotonic()
@@ -59,16 +60,17 @@ class PagedFolder:
         self._is_complete = False
         self._blocks: OrderedDict[int, _Block] = OrderedDict()
         self._counts: OrderedDict[Hashable, MutableSequence[int]] = OrderedDict()
-        self._changes = 0
+        self._key = key
+        self._stamp = Stamp(key)
         self._reading = asyncio.Lock()
 
     async def start_with(self, page: EntriesPage) -> Columns:
-        """Take the first page, which was read."""
-        return await self._keep(0, page, self._changes)
+        """Take the first page, which was read since this was made."""
+        return await self._keep(0, page, self._stamp)
 
     def forget_entries(self) -> None:
         """Something changed: no page that was read before serves any more."""
-        self._changes += 1
+        self._stamp = Stamp(self._key)
         self._blocks.clear()
 
     async def read(self, key: Hashable, test: Callable[[Entry], bool] | None, start: int, stop: int) -> Part:
@@ -102,19 +104,21 @@ class PagedFolder:
         return counts
 
     async def _get_block(self, number: int) -> Columns:
+        if not self._stamp.is_current():
+            self.forget_entries()
         kept = self._blocks.get(number)
         if kept is not None and time.monotonic() - kept.read_at < self._max_age:
             self._blocks.move_to_end(number)
             return kept.columns
-        changes = self._changes
+        stamp = self._stamp
         page = await self.place.driver.list_page(self.place.path, self._starts[number])
-        return await self._keep(number, page, changes)
+        return await self._keep(number, page, stamp)
 
-    async def _keep(self, number: int, page: EntriesPage, changes: int) -> Columns:
+    async def _keep(self, number: int, page: EntriesPage, stamp: Stamp) -> Columns:
         read_at = time.monotonic()
         columns = await run_in_slices(make_columns(page.entries))
         self._note_end(number, page)
-        if changes == self._changes and self._max_age > 0:
+        if stamp is self._stamp and stamp.is_current() and self._max_age > 0:
             self._blocks[number] = _Block(columns, read_at)
             self._blocks.move_to_end(number)
             if len(self._blocks) > BLOCKS:

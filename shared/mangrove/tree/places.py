@@ -9,9 +9,8 @@ from mangrove.drivers.base import DEEPEST_REDIRECT, Redirects, ShowsOthers
 from mangrove.paths import TreePath
 from mangrove.problems import Problem, StorageProblem
 from mangrove.records.index_marks import Place
+from mangrove.tree.folder_changes import Key
 from mangrove.tree.mounts import MOST_PLACES, Mount, Mounts, MountTable
-
-Key = tuple[int, str]
 
 
 def find_places(storage_id: int, path: TreePath) -> set[Key]:

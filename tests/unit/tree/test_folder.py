@@ -14,6 +14,7 @@ from mangrove.slices import run_in_slices
 from mangrove.tree import folder as folders
 from mangrove.tree.columns import make_columns
 from mangrove.tree.folder import ROWS, CachedFolder, View, make_folder
+from mangrove.tree.folder_changes import Stamp
 from mangrove.tree.orders import Order, make_natural_key, sort_entries
 from tests.unit.tree.builders import mount, storage
 
@@ -24,7 +25,7 @@ def sort(entries: Sequence[Entry], wish: Storage) -> list[str]:
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
     """A listing of a storage that wants this order."""
-    return await make_folder(await run_in_slices(make_columns(entries)), mount(**fields), None, 1.0)
+    return await make_folder(await run_in_slices(make_columns(entries)), mount(**fields), None, 1.0, Stamp((1, "/")))
 
 
 def encode(entries: Sequence[Entry]) -> bytes:

@@ -11,6 +11,7 @@ from mangrove.drivers.base import Entry
 from mangrove.slices import run_in_slices
 from mangrove.tree.columns import make_columns
 from mangrove.tree.folder import OTHER_ORDERS, CachedFolder, make_folder
+from mangrove.tree.folder_changes import Stamp
 from mangrove.tree.orders import Order, cut_page, find_folder_place, sort_entries
 from tests.unit.tree.builders import mount
 
@@ -25,7 +26,7 @@ def encode(entries: Sequence[Entry]) -> bytes:
 
 
 async def make(entries: Sequence[Entry], **fields: str) -> CachedFolder:
-    return await make_folder(await run_in_slices(make_columns(entries)), mount(**fields), None, 1.0)
+    return await make_folder(await run_in_slices(make_columns(entries)), mount(**fields), None, 1.0, Stamp((1, "/")))
 
 
 def test_a_folder_is_shown_in_another_order_and_found_in_its_own() -> None:

@@ -13,10 +13,12 @@ import hmac
 import time
 from collections import OrderedDict
 from secrets import token_bytes
+from typing import NamedTuple
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.doors.dav.headers import Credentials
 from mangrove.doors.sessions import Door, Session, sign_in_with_password
+from mangrove.generations import Topic
 from mangrove.identity.rights import ADMIN, Right
 from mangrove.problems import Problem, SecondFactorRequired, Unauthorized
 from mangrove.site import snapshot, users
@@ -28,12 +30,20 @@ SECONDS = 300.0
 MOST = 4096
 
 
+class _Proof(NamedTuple):
+    """`end`: of the monotonic clock; `generation`: of what was refused to that name and place."""
+
+    session: Session
+    end: float
+    generation: int
+
+
 class Proofs:
     """The sessions of this process's last sign-ins, by what proved them."""
 
     def __init__(self) -> None:
         self._key = token_bytes(32)
-        self._sessions: OrderedDict[bytes, tuple[Session, float]] = OrderedDict()
+        self._sessions: OrderedDict[bytes, _Proof] = OrderedDict()
 
     def _digest(self, credentials: Credentials, source: str) -> bytes:
         parts = [one.encode() for one in (source, credentials.username, credentials.password)]
@@ -42,30 +52,33 @@ class Proofs:
     async def find(self, credentials: Credentials, source: str) -> Session | None:
         """The session that these credentials opened from there, while it goes on."""
         digest = self._digest(credentials, source)
-        session, end = self._sessions.get(digest, (None, 0.0))
-        if session is None:
+        proof = self._sessions.get(digest)
+        if proof is None:
             return None
+        is_over = proof.generation != _read_generation(credentials.username, source) or time.monotonic() > proof.end
         try:
-            await session.find_user()
+            await proof.session.find_user()
         except Unauthorized:
-            end = 0.0
-        if time.monotonic() > end:
+            is_over = True
+        if is_over:
             self._sessions.pop(digest, None)
             return None
-        return session
+        return proof.session
 
     def add(self, credentials: Credentials, source: str, session: Session) -> None:
         """Believe these credentials from now on."""
-        self._sessions[self._digest(credentials, source)] = (session, time.monotonic() + SECONDS)
+        generation = _read_generation(credentials.username, source)
+        self._sessions[self._digest(credentials, source)] = _Proof(session, time.monotonic() + SECONDS, generation)
         if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
 
     def forget(self, username: str, source: str) -> None:
         """Believe no credentials of that name and place any more."""
-        place = find_source(source)
-        for digest, (session, _) in list(self._sessions.items()):
-            if session.username == username and find_source(session.source) == place:
-                del self._sessions[digest]
+        generations.note(Topic.REFUSALS, (username, find_source(source)))
+
+
+def _read_generation(username: str, source: str) -> int:
+    return generations.read(Topic.REFUSALS, (username, find_source(source)))
 
 
 async def sign_in(credentials: Credentials, source: str) -> Session:
