@@ -56,7 +56,9 @@ bench: .venv/test node_modules/engine
 	.venv/bin/python -m bench $(ARGS)
 
 # SEEDS: how many (4 of them are in `test`); SEED: one that broke, again. SOAK_SECONDS: of mixed work (5 in `test`).
+# KILLS: of processes of one service (6 in `test`).
 crash: export SOAK_SECONDS ?= 20
+crash: export KILLS ?= 200
 crash: .venv/test .venv/long-tools node_modules/engine $(AZURITE)
 	.venv/bin/python -m pytest -s tests/crash tests/soak $(ARGS)
 	.venv/bin/python -m pytest -m long tests/unit tests/contract tests/protocol tests/e2e

@@ -1,0 +1,197 @@
+"""A service of several processes whose processes are killed, and clients that know which of them they talk to."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from tests.proc import find_server, is_gone, list_servers
+from tests.service import Service
+
+PROCESSES = 3
+BACK_SECONDS = 30.0  # until one that died is there again
+TRIES = 60  # connections, until each process has accepted one; one address may not have many more
+TROUBLES = (OSError, http.client.HTTPException)
+
+
+class Lost(Exception):
+    """The process that was asked has been killed: what it was asked for may have been done, or not."""
+
+
+@dataclass
+class Family:
+    """A running service, and which of its processes were killed so far."""
+
+    service: Service
+    token: str
+    killed: set[int] = field(default_factory=set)
+
+    @property
+    def port(self) -> int:
+        port = urlsplit(self.service.address).port
+        assert port is not None
+        return port
+
+    def list_servers(self) -> list[int]:
+        """The processes that answer."""
+        return list_servers(self.service.process.pid, self.port)
+
+    def kill(self, pid: int) -> None:
+        """End one of them as a crash would."""
+        self.killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
+
+    def wait_until_whole(self) -> list[int]:
+        """Until as many processes answer as were asked for, none of them killed; they."""
+        end = time.monotonic() + BACK_SECONDS
+        while True:
+            pids = self.list_servers()
+            if len(pids) == PROCESSES and not self.killed & set(pids):
+                return pids
+            assert time.monotonic() < end, f"{pids} are left of {PROCESSES} processes"
+            time.sleep(0.01)
+
+    def connect(self) -> Caller:
+        """A new connection to whichever process accepts it."""
+        end = time.monotonic() + BACK_SECONDS
+        while True:
+            with suppress(*TROUBLES):  # it waited for a process that was killed
+                return Caller(self)
+            assert time.monotonic() < end, "nobody accepts connections"
+
+    @contextmanager
+    def connect_each(self) -> Iterator[dict[int, Caller]]:
+        """A connection to each process that answers now; fewer where some are killed meanwhile."""
+        wanted, found, rest = set(self.list_servers()), dict[int, Caller](), list[Caller]()
+        try:
+            for _ in range(TRIES):
+                if wanted <= found.keys() | self.killed:
+                    break
+                caller = self.connect()
+                rest.append(caller)
+                if caller.pid in wanted:
+                    found.setdefault(caller.pid, caller)
+            yield found
+        finally:
+            for caller in rest:
+                caller.close()
+
+
+class Caller:
+    """A connection to one process, whose number is `pid`. OSError or HTTPException where it was accepted by none."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._connection = http.client.HTTPConnection("127.0.0.1", family.port, timeout=60)
+        try:
+            self._connection.request("GET", "/ping")  # then it is accepted
+            self._connection.getresponse().read()
+            self.pid = self._find_pid()
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_pid(self) -> int:
+        peer = self._connection.sock.getsockname()[1]
+        pid = find_server(self._family.list_servers(), self._family.port, peer)
+        if pid is None:
+            raise ConnectionAbortedError("its process has ended")
+        return pid
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def detach(self) -> socket.socket:
+        """The connection's socket, which is the caller's from now on."""
+        found: socket.socket = self._connection.sock
+        self._connection.sock = None
+        return found
+
+    def ask(self, path: str, /, **body: Any) -> Any:
+        """The data of a POST of these fields, or of a GET without any; Lost."""
+        content = json.dumps(body).encode() if body else None
+        return self._send("POST" if body else "GET", path, content, {"content-type": "application/json"})
+
+    def save(self, **settings: str) -> None:
+        """Change settings; Lost."""
+        rows = [{"key": key, "value": value} for key, value in settings.items()]
+        headers = {"content-type": "application/json"}
+        self._send("POST", "/api/admin/setting/save", json.dumps(rows).encode(), headers)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Upload to the tree path; Lost."""
+        self._send("PUT", "/api/fs/put", content, {"file-path": quote(path)})
+
+    def list_names(self, path: str) -> set[str]:
+        """Lost."""
+        return {entry["name"] for entry in self.ask("/api/fs/list", path=path)["content"] or ()}
+
+    def _send(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Any:
+        try:
+            self._connection.request(method, path, content, headers | {"authorization": self._family.token})
+            answer = json.loads(self._connection.getresponse().read())
+        except TROUBLES as trouble:
+            assert self.pid in self._family.killed, f"{path} at {self.pid}, which nobody killed: {trouble!r}"
+            raise Lost from trouble
+        assert answer["code"] == 200, (path, answer)
+        return answer["data"]
+
+
+class Work(threading.Thread):
+    """Something done again and again until it is ended, which tells what went wrong; a killed process is not wrong."""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__()
+        self.family = family
+        self.done = 0
+        self.lost = 0
+        self.problem: BaseException | None = None
+        self.ending = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while not self.ending.is_set():
+                self._work_until_lost()
+        except BaseException as problem:
+            self.problem = problem
+
+    def _work_until_lost(self) -> None:
+        caller = self.family.connect()
+        try:
+            while not self.ending.is_set():
+                self.work(caller)
+                self.done += 1
+        except Lost:
+            self.lost += 1
+        finally:
+            caller.close()
+
+    def work(self, caller: Caller) -> None:
+        """One round; Lost."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Wait until it ended, and raise what went wrong."""
+        self.ending.set()
+        self.join()
+        if self.problem is not None:
+            raise self.problem
+
+
+def wait_until_gone(pids: list[int], seconds: float = BACK_SECONDS) -> None:
+    """Until all of these processes ended."""
+    end = time.monotonic() + seconds
+    while left := [pid for pid in pids if not is_gone(pid)]:
+        assert time.monotonic() < end, f"still there: {left}"
+        time.sleep(0.01)

@@ -1,0 +1,202 @@
+"""Processes of one service are killed under load: only who talked to them notices, and nothing is lost.
+
+`KILLS=200 make crash` kills so many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.crash.processes import PROCESSES, Caller, Family, Lost, Work, wait_until_gone
+from tests.proc import list_descendants
+from tests.service import Client, run_service, start_service
+
+pytestmark = pytest.mark.xdist_group("crash")
+
+KILLS = int(os.environ.get("KILLS", "6"))
+LEAST_SECONDS, MOST_SECONDS = 0.02, 0.3  # between a return and the next kill
+SETTLE_SECONDS = 120.0
+READERS = 4
+SLOW = 20  # clients
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    """A service of PROCESSES with a second Local storage at /second and a file /files/one.txt."""
+    second = tmp_path / "second"
+    second.mkdir()
+    with run_service(tmp_path / "data", MANGROVE_PROCESSES=str(PROCESSES)) as service:
+        admin = service.client()
+        addition = json.dumps({"root_folder_path": str(second)})
+        admin.ok("/api/admin/storage/create", mount_path="/second", driver="Local", addition=addition)
+        (service.data / "files" / "one.txt").write_text("one")
+        family = Family(service, admin.token)
+        family.wait_until_whole()
+        yield family
+
+
+class Reading(Work):
+    """The same folder again and again."""
+
+    def work(self, caller: Caller) -> None:
+        assert "one.txt" in caller.list_names("/files")
+
+
+class Copying(Work):
+    """Copies as tasks, each of a file of its own; `opened`: the names whose task was answered for."""
+
+    def __init__(self, family: Family) -> None:
+        self.opened: list[str] = []
+        super().__init__(family)
+
+    def work(self, caller: Caller) -> None:
+        name = uuid4().hex
+        (self.family.service.data / "files" / name).write_text(name)
+        caller.ask("/api/fs/copy", src_dir="/files", dst_dir="/second", names=[name])
+        self.opened.append(name)
+        self.ending.wait(0.1)
+
+
+class Changing(Work):
+    """Changes of a folder and of a setting, which every process shows as soon as they are answered; `seen`: so many
+    times by a process that had not made them."""
+
+    def __init__(self, family: Family) -> None:
+        self.seen = 0
+        super().__init__(family)
+
+    def work(self, caller: Caller) -> None:
+        name = uuid4().hex
+        caller.put(f"/files/changed/{name}", b"changed")
+        caller.save(announcement=name)
+        with self.family.connect_each() as others:
+            for pid, other in others.items():
+                try:
+                    self._check(other, name)
+                    self.seen += pid != caller.pid
+                except Lost:
+                    self.lost += 1
+
+    def _check(self, caller: Caller, name: str) -> None:
+        assert name in caller.list_names("/files/changed"), f"{caller.pid} does not know of the file {name}"
+        shown = caller.ask("/api/public/settings")["announcement"]
+        assert shown == name, f"{caller.pid} does not know of the setting {name}"
+
+
+def settle(client: Client) -> None:
+    """Until no copy is under way."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while rows := client.get("/api/task/copy/undone")["data"]:
+        assert time.monotonic() < end, rows
+        time.sleep(0.1)
+
+
+def test_a_killed_process_takes_nothing_with_it(family: Family, tmp_path: Path) -> None:
+    family.connect().ask("/api/fs/mkdir", path="/files/changed")
+    rng, copying, changing = random.Random(15), Copying(family), Changing(family)
+    works: list[Work] = [copying, changing, *(Reading(family) for _ in range(READERS))]
+    try:
+        for _ in range(KILLS):
+            family.kill(rng.choice(family.wait_until_whole()))
+            time.sleep(rng.uniform(LEAST_SECONDS, MOST_SECONDS))
+        family.wait_until_whole()
+        wanted = changing.seen + PROCESSES
+        end = time.monotonic() + SETTLE_SECONDS
+        while changing.seen < wanted and changing.problem is None:  # with all of them there again
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        for work in works:
+            work.ending.set()
+    for work in works:
+        work.end()
+    client = family.service.client()
+    settle(client)
+    rows = client.get("/api/task/copy/done")["data"]
+    assert {row["state"] for row in rows} == {"succeeded"}, [row for row in rows if row["state"] != "succeeded"]
+    for name in copying.opened:
+        assert (tmp_path / "second" / name).read_text() == name
+    lost = sum(work.lost for work in works)
+    done = sum(work.done for work in works if isinstance(work, Reading))
+    print(
+        f"{KILLS} kills: {done} lists, {changing.seen} changes seen, {len(copying.opened)} tasks; {lost} requests lost"
+    )
+
+
+def test_when_the_first_process_is_killed_all_end_and_the_address_is_free(family: Family) -> None:
+    service = family.service
+    assert service.client().put("/files/kept.txt", b"kept")["code"] == 200
+    pids = list_descendants(service.process.pid)
+    assert len(pids) > PROCESSES  # with the records engine
+    service.kill()
+    wait_until_gone(pids)
+    socket.create_server(("127.0.0.1", family.port)).close()
+    again = start_service(service.data, MANGROVE_PROCESSES=str(PROCESSES))
+    try:
+        assert again.client().bytes("/files/kept.txt").content == b"kept"
+    finally:
+        again.stop()
+
+
+def test_when_it_is_asked_to_end_all_end(family: Family) -> None:
+    pids = list_descendants(family.service.process.pid)
+    assert family.service.stop() == 0
+    wait_until_gone(pids)
+    socket.create_server(("127.0.0.1", family.port)).close()
+
+
+def test_slow_clients_of_one_process_hold_up_no_other(family: Family) -> None:
+    """Uploads that never go on are under way from the first to the last of the other requests."""
+    slow = _open_uploads(family, family.list_servers()[0])
+    with family.connect_each() as callers:
+        assert len(callers) == PROCESSES
+        for caller in callers.values():
+            for _ in range(100):
+                assert "one.txt" in caller.list_names("/files")
+    for upload in slow:
+        upload.setblocking(False)
+        with pytest.raises(BlockingIOError):  # it was not answered: its process waits for the rest
+            upload.recv(1)
+        upload.close()
+
+
+def _open_uploads(family: Family, pid: int) -> list[socket.socket]:
+    """SLOW connections to the process, each with the beginning of an upload."""
+    found: list[socket.socket] = []
+    head = f"PUT /api/fs/put HTTP/1.1\r\nhost: x\r\nauthorization: {family.token}\r\ncontent-length: 1000\r\n"
+    while len(found) < SLOW:
+        caller = family.connect()
+        if caller.pid == pid:
+            connection = caller.detach()
+            connection.sendall(f"{head}file-path: /files/slow{len(found)}\r\n\r\nbegin".encode())
+            found.append(connection)
+        else:
+            caller.close()
+    return found
+
+
+def test_a_process_that_stood_still_shows_what_changed_meanwhile(family: Family) -> None:
+    with family.connect_each() as callers:
+        assert len(callers) == PROCESSES
+        still, *others = callers
+        assert "new.txt" not in callers[still].list_names("/files")
+        os.kill(still, signal.SIGSTOP)
+        try:
+            callers[others[0]].put("/files/new.txt", b"new")
+            callers[others[0]].save(announcement="new")
+            for pid in others:
+                assert "new.txt" in callers[pid].list_names("/files")
+        finally:
+            os.kill(still, signal.SIGCONT)
+        assert "new.txt" in callers[still].list_names("/files")
+        assert callers[still].ask("/api/public/settings")["announcement"] == "new"
