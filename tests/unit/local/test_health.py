@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.local.health import add_checks
+from mangrove.local.health import add_disk_check, add_work_checks
 from mangrove.site import health
 from tests.disks import mount_small
 
@@ -21,17 +21,17 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_said(records: None, small: Path) -> None:
-    add_checks(small, {})
+    add_disk_check(small)
     assert asyncio.run(health.find_faults()) == ["no space left for the data directory"]
 
 
-def test_work_that_ended_is_said(records: None, tmp_path: Path) -> None:
+def test_work_that_ended_is_said(records: None) -> None:
     async def go() -> None:
         ends, work = asyncio.Event(), asyncio.Event()
         goes_on, ended = asyncio.create_task(ends.wait()), asyncio.create_task(work.wait())
         work.set()
         await ended
-        add_checks(tmp_path, {"it goes on": goes_on, "it ended": ended})
+        add_work_checks({"it goes on": goes_on, "it ended": ended})
         assert await health.find_faults() == ["it ended"]
         ends.set()
         await goes_on

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mangrove import runtime
+from mangrove import generations, runtime
+from mangrove.generations import Topic
 from mangrove.records import configuration, counters, metas, settings, storages, users
 from mangrove.records.base import Conflict, Connections, NameTaken
-from mangrove.records.configuration import MOST_NOTES, ConfigurationWrites, read_changes
+from mangrove.records.configuration import MOST_NOTES, read_changes
 from mangrove.records.counters import Counter
 from mangrove.records.crypto import Keyring
 
@@ -62,7 +63,7 @@ def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.M
             work()
     monkeypatch.undo()
     assert (users.all(), settings.all(), configuration.get_version()) == ([user], {}, 1)
-    assert runtime.get(ConfigurationWrites).count == 1
+    assert generations.read(Topic.CONFIGURATION) == 1
 
 
 def test_writes_of_several_processes_at_once_all_raise_the_version() -> None:

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove import runtime
+from mangrove import generations
+from mangrove.generations import Topic
 from mangrove.problems import Problem
 from mangrove.records import configuration, metas, sshkeys, users
 from mangrove.records.base import NameTaken, RecordMissing
-from mangrove.records.configuration import ConfigurationWrites
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -74,7 +74,7 @@ def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_do
     users.delete(user.id)
     versions.append(configuration.get_version())
     assert versions == [0, 1, 2, 3]
-    assert runtime.get(ConfigurationWrites).count == 3
+    assert generations.read(Topic.CONFIGURATION) == 3
 
 
 def test_the_version_is_that_of_the_record_when_it_rises() -> None:
