@@ -1,0 +1,40 @@
+"""Which changes make what was read of a folder old: of itself, of a tree that it is in, of all folders."""
+
+from __future__ import annotations
+
+import pytest
+
+from mangrove.tree.folder_changes import Stamp, note_every_folder, note_folders, note_trees
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/b/c"])
+def test_a_change_in_the_folder_itself(path: str) -> None:
+    stamp = Stamp((1, path))
+    assert stamp.is_current()
+    note_folders([(1, path)])
+    assert not stamp.is_current()
+    assert not stamp.is_current()
+    assert Stamp((1, path)).is_current()
+
+
+@pytest.mark.parametrize(
+    ("tree", "is_current"),
+    [("/", False), ("/a", False), ("/a/b", False), ("/a/b/c", True), ("/a/bc", True), ("/b", True)],
+)
+def test_a_change_of_a_whole_tree_is_one_of_all_below(tree: str, is_current: bool) -> None:
+    stamp, elsewhere = Stamp((1, "/a/b")), Stamp((2, "/a/b"))
+    note_trees([(1, tree)])
+    assert stamp.is_current() is is_current
+    assert elsewhere.is_current()
+
+
+def test_what_changes_elsewhere_is_no_change() -> None:
+    stamp = Stamp((1, "/a"))
+    note_folders([(1, "/"), (1, "/a/b"), (2, "/a")])
+    assert stamp.is_current()
+
+
+def test_a_change_of_every_folder() -> None:
+    stamp = Stamp((1, "/a/b"))
+    note_every_folder()
+    assert not stamp.is_current()
