@@ -37,9 +37,9 @@ def read_links(pid: int) -> Iterator[str]:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether it ended, its status read or not."""
-    status = read_if_there(Path(f"/proc/{pid}/stat")).decode()
-    return not status or status.rpartition(")")[2].split()[0] == "Z"
+    """Whether it ended with all of its threads, which have its files open until then; its status read or not."""
+    fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
+    return not fields or (fields[0] == "Z" and int(fields[17]) <= 1)
 
 
 @dataclass(frozen=True, slots=True)

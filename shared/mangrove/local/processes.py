@@ -81,6 +81,7 @@ class Processes:
         try:
             if self._die_with_parent is not None:
                 self._die_with_parent()
+            signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads everything anew
             with runtime.use(Runtime()):
                 runtime.put(Siblings, self._siblings)
                 runtime.put(Generations, self._make_generations(index))
