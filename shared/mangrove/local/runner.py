@@ -159,6 +159,8 @@ class Runner(MachineStarter):
             delay = min(delay * 2, MOST_AGAIN_SECONDS)
 
     def _enqueue(self, one: Queued) -> None:
+        if self._is_over:
+            return  # the next start of the service takes it up
         if one in self._running:
             self._restart.add(one)
         elif one not in self._queues[one.kind] and one not in self._stopped:

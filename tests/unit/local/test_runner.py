@@ -175,6 +175,7 @@ def test_a_task_that_waits_for_a_worker_ends_at_once_when_it_is_stopped_also_whe
         wait(lambda: is_gone(second))
     assert not task_env.read(first).done
     task_env.set(copy_task_threads_num="1")
+    wait(done(task_env, first))
     wait(done(task_env, third))
     assert machinery.started.count(second.id) == (verb is queue.cancel)
     assert sorted(ends[1].files()) == ["f0", "f2"]
@@ -205,6 +206,21 @@ def test_a_task_that_is_started_twice_is_done_once(
     wait(done(task_env, task))
     assert task_env.view(task) == (State.SUCCEEDED, "")
     assert ends[1].files() == {"f0": b"0"}
+
+
+def test_what_is_started_after_the_runner_ended_waits_for_the_next_one(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+) -> None:
+    async def count_work() -> int:
+        return len(asyncio.all_tasks())
+
+    start().stop()
+    before = task_env.do(count_work())
+    (task,) = copies(task_env, ends, 1)
+    assert task_env.do(count_work()) == before
+    start()
+    wait(done(task_env, task))
+    assert task_env.view(task) == (State.SUCCEEDED, "")
 
 
 def test_a_machine_that_fails_for_good_leaves_the_others_running(
