@@ -1,7 +1,11 @@
-"""One real records engine for the whole run; tables are emptied for each test that asks for `records`."""
+"""One real records engine for the whole run; tables are emptied for each test that asks for `records`.
+
+A service that a test starts is one process, unless MANGROVE_PROCESSES says how many or the test asks for several.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -21,6 +25,8 @@ from tests import engine as engines
 from tests.service import Client, Service, run_service
 from tests.task_env import TaskEnv
 from tests.task_env import task_env as open_task_env
+
+os.environ.setdefault("MANGROVE_PROCESSES", "1")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

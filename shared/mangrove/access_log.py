@@ -8,8 +8,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from select import PIPE_BUF
+from stat import S_ISFIFO
 from typing import Any, NamedTuple
 
 import orjson
@@ -82,7 +84,18 @@ class AccessLog:
                 lines.append(_format(Line(time.time(), logging.WARNING, {"lost lines": lost})))
             if lines and self._descriptor is not None:
                 with telemetry.hold_stream():
-                    _write_all(self._descriptor, b"".join(lines))
+                    _write_all(self._descriptor, lines)
+
+
+def _join(lines: Sequence[bytes]) -> Iterator[bytes]:
+    """Texts that a pipe takes whole: other processes write to it, too."""
+    text = b""
+    for line in lines:
+        if text and len(text) + len(line) > PIPE_BUF:
+            yield text
+            text = b""
+        text += line
+    yield text
 
 
 def _format(line: Line) -> bytes:
@@ -99,10 +112,11 @@ def _format(line: Line) -> bytes:
     )
 
 
-def _write_all(descriptor: int, text: bytes) -> None:
-    left = memoryview(text)
+def _write_all(descriptor: int, lines: Sequence[bytes]) -> None:
     try:
-        while left:
-            left = left[os.write(descriptor, left) :]
+        for text in _join(lines) if S_ISFIFO(os.fstat(descriptor).st_mode) else [b"".join(lines)]:
+            left = memoryview(text)
+            while left:
+                left = left[os.write(descriptor, left) :]
     except OSError:
         pass  # nobody reads the log any more, and there is no place to say so

@@ -7,18 +7,17 @@ Counts share places by their hash: a change of one thing may make others be read
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from enum import IntEnum, auto
 
 from mangrove import runtime
+from mangrove.shared_memory import Region, SharedMemory
 
-PLACES = 1 << 14
-BYTES = 8  # of one count
+PLACES = Region.GENERATIONS.value - 1  # the first is that of everything
 
 
 class Topic(IntEnum):
-    """What changes. A folder: its entries; a tree: a folder with all below it."""
+    """What changes. A folder: its entries; a tree: a folder with all below it. Drivers: they are all started anew."""
 
     CONFIGURATION = auto()
     SESSIONS = auto()
@@ -29,49 +28,42 @@ class Topic(IntEnum):
     EVERY_FOLDER = auto()
     FOLDER = auto()
     TREE = auto()
-
-
-def measure(processes: int) -> int:
-    """Bytes of memory that so many processes share."""
-    return PLACES * processes * BYTES
+    DRIVERS = auto()
 
 
 class Generations:
-    """The counts. `memory` is of `measure(processes)` bytes, of which each process writes its own `column` alone, so
-    that none waits for another; without it, they are those of one process.
+    """The counts, in the memory that this process shares with the others."""
 
-    Processes that share it are forked from one: they hash alike.
-    """
-
-    def __init__(self, memory: memoryview | None = None, processes: int = 1, column: int = 0) -> None:
-        self._counts = memoryview(bytearray(measure(1)) if memory is None else memory).cast("Q")
-        self._processes = processes
-        self._column = column
-        self._noting = threading.Lock()
+    def __init__(self, memory: SharedMemory | None = None) -> None:
+        self._memory = runtime.get(SharedMemory) if memory is None else memory
+        self._counts = self._memory.get_numbers(Region.GENERATIONS)
+        self._processes = self._memory.processes
 
     def note(self, topic: Topic, key: Hashable = None) -> None:
         """Count a change; from any thread."""
-        self._raise(1 + hash((topic, key)) % (PLACES - 1))
+        self._memory.add(self._counts, 1 + hash((topic, key)) % PLACES, 1)
 
     def note_all(self) -> None:
         """Count a change of everything: what a process that died has changed and not noted."""
-        self._raise(0)
+        self._memory.add(self._counts, 0, 1)
 
     def read(self, topic: Topic, key: Hashable = None) -> int:
         """The present count."""
-        start = (1 + hash((topic, key)) % (PLACES - 1)) * self._processes
+        start = (1 + hash((topic, key)) % PLACES) * self._processes
         counts, end = self._counts, self._processes
         return sum(counts[start : start + end]) + sum(counts[:end])
 
     def read_others(self, topic: Topic, key: Hashable = None) -> int:
         """The same without what this process noted."""
-        start = (1 + hash((topic, key)) % (PLACES - 1)) * self._processes
-        return self.read(topic, key) - self._counts[start + self._column] - self._counts[self._column]
+        place, column = 1 + hash((topic, key)) % PLACES, self._memory.column
+        own = self._counts[place * self._processes + column] + self._counts[column]
+        return self.read(topic, key) - own
 
-    def _raise(self, place: int) -> None:
-        index = place * self._processes + self._column
-        with self._noting:
-            self._counts[index] += 1
+    def read_said(self, topic: Topic) -> int:
+        """How often another process said so, not because one died."""
+        place = 1 + hash((topic, None)) % PLACES
+        counts = self._memory.read(self._counts, place)
+        return sum(counts) - counts[self._memory.column]
 
 
 def note(topic: Topic, key: Hashable = None) -> None:

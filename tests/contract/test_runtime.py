@@ -35,6 +35,8 @@ SLOTS = {
     "mangrove.drivers.local.thumbnails.Decoders": "the processes that decode pictures",
     "mangrove.drivers.s3.clients.Clients": "clients of S3 servers, as long as a storage uses them",
     "mangrove.generations.Generations": "how often things changed, for all processes of the machine",
+    "mangrove.shared_memory.SharedMemory": "numbers that all processes of the machine read",
+    "mangrove.shared_memory.ActivityTimes": "when each process of the machine was last at something",
     "mangrove.identity.login_queue.LoginQueue": "sign-ins that wait for a thread of theirs",
     "mangrove.identity.passwords.Hasher": "how many passwords are hashed at once; the hash that stands for no account",
     "mangrove.identity.tokens.VerifiedTokens": "tokens with a right signature, and when each was last looked up",

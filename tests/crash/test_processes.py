@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove.local.processes import LEAST_MEMORY, find_free_memory
 from tests.crash.processes import PROCESSES, Caller, Family, Lost, Work, wait_until_gone
 from tests.proc import list_descendants
 from tests.service import Client, run_service, start_service
@@ -102,7 +104,7 @@ def settle(client: Client) -> None:
 
 
 def test_a_killed_process_takes_nothing_with_it(family: Family, tmp_path: Path) -> None:
-    family.connect().ask("/api/fs/mkdir", path="/files/changed")
+    family.service.client().ok("/api/fs/mkdir", path="/files/changed")
     rng, copying, changing = random.Random(15), Copying(family), Changing(family)
     works: list[Work] = [copying, changing, *(Reading(family) for _ in range(READERS))]
     try:
@@ -146,6 +148,26 @@ def test_when_the_first_process_is_killed_all_end_and_the_address_is_free(family
         assert again.client().bytes("/files/kept.txt").content == b"kept"
     finally:
         again.stop()
+
+
+def test_all_processors_are_used_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MANGROVE_PROCESSES")
+    with run_service(tmp_path / "data") as service:
+        family = Family(service, service.client().token)
+        assert len(family.list_servers()) == min(len(os.sched_getaffinity(0)), 4)
+
+
+def test_one_process_is_enough_where_memory_is_short(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    assert find_free_memory(tmp_path) == math.inf  # nothing is said
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n")
+    (group / "memory.max").write_text("max\n")
+    assert find_free_memory(tmp_path) == 2_048_000_000
+    (group / "memory.max").write_text("1000000000\n")
+    (group / "memory.current").write_text("300000000\n")
+    assert find_free_memory(tmp_path) == 700_000_000 < LEAST_MEMORY
 
 
 def test_when_it_is_asked_to_end_all_end(family: Family) -> None:

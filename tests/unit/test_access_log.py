@@ -89,3 +89,22 @@ def test_a_reader_that_has_gone_breaks_nothing() -> None:
     opened.note(FACTS, is_detail=False)
     opened.close()
     os.close(writer)
+
+
+def test_a_pipe_gets_whole_lines_whoever_else_writes_to_it() -> None:
+    reader, writer = os.pipe()
+    logs = [AccessLog(), AccessLog()]
+    count, received = 2000, bytearray()
+    for number, log in enumerate(logs):
+        log.open(writer)
+        for line in range(count):
+            log.note({"log": number, "number": line, "text": "x" * (line % 700)}, is_detail=False)
+    while received.count(b"\n") < 2 * count:
+        received += os.read(reader, 1 << 20)
+    for log in logs:
+        log.close()
+    lines = [json.loads(line)["facts"] for line in received.splitlines()]
+    for number in range(len(logs)):
+        assert [line["number"] for line in lines if line["log"] == number] == list(range(count))
+    os.close(reader)
+    os.close(writer)

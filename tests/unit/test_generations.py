@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 
-from mangrove.generations import Generations, Topic, measure
+from mangrove.generations import Generations, Topic
+from tests.sharing import share_memory
 
 
 def share(processes: int) -> list[Generations]:
-    memory = memoryview(mmap.mmap(-1, measure(processes)))
-    return [Generations(memory, processes, column) for column in range(processes)]
+    return [Generations(memory) for memory in share_memory(processes)]
 
 
 def test_what_one_process_notes_the_others_read() -> None:
@@ -32,6 +31,15 @@ def test_a_change_of_everything_is_one_of_each() -> None:
     assert two.read(Topic.FOLDER, (7, "/x")) == before[1] + 1
     assert two.read_others(Topic.SESSIONS) == 1
     assert one.read_others(Topic.SESSIONS) == 0
+
+
+def test_that_a_process_died_is_nothing_it_said() -> None:
+    one, two = share(2)
+    one.note_all()
+    assert two.read_said(Topic.DRIVERS) == 0
+    one.note(Topic.DRIVERS)
+    assert two.read_said(Topic.DRIVERS) == 1
+    assert one.read_said(Topic.DRIVERS) == 0
 
 
 def test_a_forked_process_hashes_alike() -> None:

@@ -51,7 +51,8 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     serve.add_argument("--log-level", type=str.upper, choices=LEVELS, default=env.get("MANGROVE_LOG_LEVEL", "INFO"))
     access = "log all requests (polling at the level DEBUG), those that fail, or none"
     serve.add_argument("--access-log", choices=ACCESS_LOGS, default=env.get("MANGROVE_ACCESS_LOG", "all"), help=access)
-    for option, default in (("max-connections", "1000"), ("max-connections-per-address", "100"), ("processes", "1")):
+    limits = (("max-connections", "1000"), ("max-connections-per-address", "100"), ("processes", None))
+    for option, default in limits:
         variable = f"MANGROVE_{option.replace('-', '_').upper()}"
         serve.add_argument(f"--{option}", type=_parse_limit, default=env.get(variable, default))
     password = commands.add_parser("password", help="give a user a new password, made up unless one is typed in")
@@ -148,13 +149,15 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             directory.write_holder(holder)
             _print_start(address, directory.data, *_run_first_start(directory.data))
             from mangrove.local.connections import ConnectionLimits
+            from mangrove.local.processes import choose_count
 
             limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
             try:
-                if options.processes == 1:
+                count = options.processes or choose_count()
+                if count == 1:
                     _run_server(listener, limits, page)
                 else:
-                    _run_processes(options.processes, listener, limits, page)
+                    _run_processes(count, listener, limits, page)
             except (SystemExit, KeyboardInterrupt):
                 pass  # asked for
     _exit()  # a thread that still waits for a storage must not hold up the end

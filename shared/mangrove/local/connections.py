@@ -22,6 +22,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mangrove.local.sendfile import ConnectionSender
+from mangrove.shared_memory import Counts, Region
 from mangrove.sources import find_source
 from mangrove.telemetry import log_event
 from mangrove.web.address import is_trusted_proxy
@@ -57,12 +58,14 @@ def raise_descriptor_limit() -> int:
 class ClientConnections:
     """All connections of clients. Of the descriptors they get half: storages, files and the records need some too.
 
-    A trusted proxy has many clients behind it: it may have as many connections as there are.
+    A trusted proxy has many clients behind it: it may have as many connections as there are. Those that the other
+    processes of the service have count too, but only an own one gives way.
     """
 
     def __init__(self, limits: ConnectionLimits, descriptors: int) -> None:
         self.limits = limits
         self.most = min(limits.connections, descriptors // 2)
+        self._counts = Counts(Region.CONNECTIONS)
         self._all: dict[str, set[Connection]] = defaultdict(set)
         self._count = 0
 
@@ -73,12 +76,14 @@ class ClientConnections:
     def admit(self, connection: Connection) -> bool:
         """Take a connection in; an idle one gives way when there are too many. False when none is idle."""
         own = self._all[connection.source]
-        if len(own) >= self.limits.per_source and not is_trusted_proxy(connection.address):
+        count = len(own) + self._counts.read_others(connection.source)
+        if count >= self.limits.per_source and not is_trusted_proxy(connection.address):
             is_room = self._drop_idle(own)
         else:
-            is_room = self._count < self.most or self._drop_idle(one for some in self._all.values() for one in some)
+            is_full = self._count >= self.most or self._is_full()
+            is_room = not is_full or self._drop_idle(one for some in self._all.values() for one in some)
         own.add(connection)
-        self._count += 1
+        self._add(connection.source, 1)
         return is_room
 
     def _drop_idle(self, some: Iterable[Connection]) -> bool:
@@ -94,9 +99,17 @@ class ClientConnections:
         own = self._all.get(connection.source, set())
         if connection in own:
             own.remove(connection)
-            self._count -= 1
+            self._add(connection.source, -1)
         if not own:
             self._all.pop(connection.source, None)
+
+    def _is_full(self) -> bool:
+        return self._count + self._counts.read_others(None) >= self.limits.connections
+
+    def _add(self, source: str, amount: int) -> None:
+        self._count += amount
+        for key in (None, source):
+            self._counts.add(key, amount)
 
     async def check(self) -> None:
         """Cut what is too slow; to be called about once a second."""

@@ -25,6 +25,7 @@ from mangrove.local.siblings import Siblings, TaskReceiver, TaskSender
 from mangrove.local.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
+from mangrove.shared_memory import Activity
 from mangrove.site import snapshot
 from mangrove.tasks import indexing
 from mangrove.tasks.machines import MachineStarter
@@ -89,6 +90,7 @@ class Gateway:
         siblings, data = runtime.get(Siblings), config().data
         if data is not None:
             health.add_disk_check(data)
+            health.add_work_checks()
         loading = self._run(_load_storages())
         self._run(trim_regularly())
         self._run(Corrections().run())
@@ -117,11 +119,11 @@ class Gateway:
     def _take_charge(self, loading: asyncio.Task[None]) -> Runner:
         """Do what one process of the service does for all. `loading`: of the storages."""
         runner, data = Runner(), config().data
-        running, schedule = self._run(runner.run()), self._run(scheduler.run())
+        work = {Activity.TASKS: self._run(runner.run()), Activity.SCHEDULE: self._run(scheduler.run())}
+        self._run(health.note_work(work))
         self._run(_tend_index(loading))
         if data is not None:
             self._run(Doors(data).run())
-            health.add_work_checks({"tasks are not run": running, "the schedule is not run": schedule})
         return runner
 
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mangrove import runtime
 from mangrove.local.data_directory import ROOM_BYTES
+from mangrove.shared_memory import Activity, ActivityTimes
 from mangrove.site.health import Check, Health
+
+NOTE_SECONDS = 1.0
+SILENT_SECONDS = 10.0  # after which nobody does the work any more
+WORK = {Activity.TASKS: "tasks are not run", Activity.SCHEDULE: "the schedule is not run"}
+"""What is said of work that nobody does."""
 
 
 def add_disk_check(data: Path) -> None:
@@ -23,7 +30,20 @@ def add_disk_check(data: Path) -> None:
     runtime.get(Health).add(Check("no space left for the data directory", is_full))
 
 
-def add_work_checks(background: Mapping[str, asyncio.Task[Any]]) -> None:
-    """Look at work that must not end, each by what is said when it did."""
-    for reason, work in background.items():
-        runtime.get(Health).add(Check(reason, work.done))
+def add_work_checks() -> None:
+    """Look at the work that one process of the service does for all."""
+    for activity, reason in WORK.items():
+        runtime.get(Health).add(Check(reason, partial(_is_idle, activity)))
+
+
+def _is_idle(activity: Activity) -> bool:
+    return not runtime.get(ActivityTimes).count_active(activity, SILENT_SECONDS)
+
+
+async def note_work(background: Mapping[Activity, asyncio.Task[Any]]) -> None:
+    """Say to all processes, as long as it is so, that this one does the work."""
+    while True:
+        for activity, work in background.items():
+            if not work.done():
+                runtime.get(ActivityTimes).note(activity)
+        await asyncio.sleep(NOTE_SECONDS)

@@ -7,21 +7,27 @@ at that moment (locks of the engine's keeper) no child ever asks for.
 from __future__ import annotations
 
 import gc
+import math
 import mmap
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from mangrove import runtime
-from mangrove.generations import Generations, measure
+from mangrove.generations import Generations
 from mangrove.local.children import make_start
 from mangrove.local.siblings import Siblings
 from mangrove.runtime import Runtime
+from mangrove.shared_memory import Activity, ActivityTimes, Region, SharedMemory, measure
 from mangrove.telemetry import log_exception, log_warning
 
+MOST = 4
+LEAST_MEMORY = 1 << 30  # bytes that are free, for more than one
 LOOK_SECONDS = 0.05  # how soon an end is noticed
 STABLE_SECONDS = 5.0  # one that ran for so long is started again at once
 FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # seconds before one that ran shorter is
@@ -37,6 +43,23 @@ class _Child:
     delay: float = 0.0
 
 
+def choose_count() -> int:
+    """As many as there are processors, at most MOST; one where memory is short."""
+    return min(len(os.sched_getaffinity(0)), MOST) if find_free_memory() >= LEAST_MEMORY else 1
+
+
+def find_free_memory(root: Path = Path("/")) -> float:
+    """Bytes of memory that may still be used, as far as the system says it."""
+    free = [math.inf]
+    with suppress(OSError, ValueError):
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with suppress(OSError, ValueError):  # "max" is no number: the container has no limit
+        group = root / "sys/fs/cgroup"
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return min(free)
+
+
 class Processes:
     """`serve` is what each of them does, in a runtime of its own; it returns when the process is to end."""
 
@@ -45,16 +68,18 @@ class Processes:
         self._end_seconds = end_seconds
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
         self._siblings = Siblings.open(count)
-        self._generations = self._make_generations(count)
         self._children = [_Child() for _ in range(count)]
         self._die_with_parent = make_start()
+        runtime.put(SharedMemory, self._share_memory(count))
 
-    def _make_generations(self, column: int) -> Generations:
-        return Generations(self._memory, self._siblings.count + 1, column)
+    def _share_memory(self, column: int) -> SharedMemory:
+        return SharedMemory(self._memory, self._siblings.count + 1, column)
 
     def run(self) -> None:
         """Keep them running until this process is asked to end, by an exception; then end them."""
         gc.collect()
+        for activity in (Activity.TASKS, Activity.SCHEDULE):
+            runtime.get(ActivityTimes).note(activity)  # whoever takes them over has some time for it
         gc.freeze()  # no collection in a child writes to what it shares with the others
         try:
             while True:
@@ -62,8 +87,8 @@ class Processes:
                     if child.pid is None and time.monotonic() >= child.starts_at:
                         child.pid, child.began = self._fork(index), time.monotonic()
                 time.sleep(LOOK_SECONDS)
-                for child in self._children:
-                    self._look(child)
+                for index, child in enumerate(self._children):
+                    self._look(index, child)
         finally:
             self._end()
 
@@ -84,13 +109,13 @@ class Processes:
             signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads everything anew
             with runtime.use(Runtime()):
                 runtime.put(Siblings, self._siblings)
-                runtime.put(Generations, self._make_generations(index))
+                runtime.put(SharedMemory, self._share_memory(index))
                 self._serve()
         except BaseException:  # nothing of the parent's may run here, whatever it is
             log_exception("a process of the service failed")
         os._exit(1)
 
-    def _look(self, child: _Child) -> None:
+    def _look(self, index: int, child: _Child) -> None:
         """Notice that a child has ended."""
         if child.pid is None:
             return
@@ -98,7 +123,8 @@ class Processes:
         if not pid:
             return
         child.pid = None
-        self._generations.note_all()  # it may have changed what it had no time to tell
+        self._share_memory(index).clear(Region.CONNECTIONS)
+        runtime.get(Generations).note_all()  # it may have changed what it had no time to tell
         now = time.monotonic()
         is_stable = now - child.began > STABLE_SECONDS
         child.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * child.delay), LAST_DELAY)

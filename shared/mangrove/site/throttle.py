@@ -1,4 +1,5 @@
-"""The limits of speed in the settings, each shared by all streams of the process; in the cloud, of one instance."""
+"""The limits of speed in the settings, each shared by all streams: of the processes of one machine those with streams
+have equal parts of it, in the cloud each instance has all of it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from mangrove import runtime
+from mangrove.shared_memory import Activity, ActivityTimes
 from mangrove.site import snapshot
 from mangrove.site.values import Settings
 
@@ -26,12 +28,23 @@ class TokenBucket:
     the lock is held for a calculation, never while something waits.
     """
 
-    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
-        self.rate = rate
+    def __init__(
+        self, rate: Rate, clock: Callable[[], float] = time.monotonic, activity: Activity | None = None
+    ) -> None:
+        self._limit = rate
+        self._activity = activity
+        self._times = runtime.get(ActivityTimes)
         self._clock = clock
         self._debt = 0.0  # bytes that were let pass, or wait, and whose time is still to come
         self._counted = clock()
         self._lock = threading.Lock()
+
+    def rate(self) -> int | None:
+        """This process's part of the limit, None when there is none."""
+        limit = self._limit()
+        if limit is None or self._activity is None:
+            return limit
+        return max(1, limit // max(1, self._times.count_active(self._activity)))
 
     def _reserve(self, size: int, rate: int) -> float:
         """The time at which `size` bytes may pass."""
@@ -41,13 +54,19 @@ class TokenBucket:
             self._debt, self._counted = before + size, now
             return now + before / rate
 
+    def _join(self) -> int | None:
+        """The rate, of which this process has its part as it waits for it."""
+        if self._activity is not None:
+            self._times.note(self._activity)
+        return self.rate()
+
     def _give_back(self, size: int) -> None:
         with self._lock:
             self._debt -= size
 
     async def take(self, size: int) -> None:
         """Wait until `size` bytes may pass."""
-        while size > 0 and (rate := self.rate()) is not None:
+        while size > 0 and (rate := self._join()) is not None:
             piece = min(size, get_piece(rate))
             await self._take_piece(piece, rate)
             size -= piece
@@ -55,7 +74,7 @@ class TokenBucket:
     async def _take_piece(self, size: int, rate: int) -> None:
         due = self._reserve(size, rate)
         try:
-            while self.rate() == rate:
+            while self._join() == rate:
                 left = due - self._clock()
                 if left <= 0:
                     return
@@ -100,8 +119,12 @@ class Throttles:
     what tasks do; up and down as the client or the storage's client sees it."""
 
     def __init__(self) -> None:
-        self.client_download = TokenBucket(_make_rate(lambda settings: settings.max_client_download_speed))
-        self.client_upload = TokenBucket(_make_rate(lambda settings: settings.max_client_upload_speed))
+        self.client_download = TokenBucket(
+            _make_rate(lambda settings: settings.max_client_download_speed), activity=Activity.CLIENT_DOWNLOADS
+        )
+        self.client_upload = TokenBucket(
+            _make_rate(lambda settings: settings.max_client_upload_speed), activity=Activity.CLIENT_UPLOADS
+        )
         self.server_download = TokenBucket(_make_rate(lambda settings: settings.max_server_download_speed))
         self.server_upload = TokenBucket(_make_rate(lambda settings: settings.max_server_upload_speed))
 

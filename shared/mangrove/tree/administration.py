@@ -153,6 +153,5 @@ async def disable(id: int) -> None:
 
 async def load_all() -> None:
     """Start every enabled storage anew, at once."""
-    await mounts.close()
     listings().clear()
-    await mounts.load()
+    await mounts.restart()

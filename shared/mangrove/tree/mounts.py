@@ -14,10 +14,11 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.config import config
 from mangrove.drivers import registry
 from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.generations import Generations, Topic
 from mangrove.paths import TreePath
 from mangrove.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
@@ -254,6 +255,7 @@ class Mounts:
         self.table = MountTable(-1, ())
         self._storages: Sequence[Storage] = ()  # that the table was made of
         self._selections = count()
+        self._restarts = runtime.get(Generations).read_said(Topic.DRIVERS)
         self._syncing = asyncio.Lock()
 
     def get_next_selection(self) -> int:
@@ -263,6 +265,10 @@ class Mounts:
     async def sync(self) -> MountTable:
         """The table of the present snapshot."""
         now = await snapshot.fresh()
+        restarts = runtime.get(Generations).read_said(Topic.DRIVERS)
+        if restarts != self._restarts:
+            self._restarts = restarts
+            await _stop_all(self.table.mounts)
         if now.version != self.table.version:
             async with self._syncing:
                 now = snapshot.current()  # the one read before the lock may be older than the table by now
@@ -347,6 +353,13 @@ async def _store_status(mount: Mount) -> None:
         mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
     except RecordMissing:
         pass  # removed meanwhile
+
+
+async def restart() -> None:
+    """Start every storage anew, here at once, in the other processes of this machine with its next use."""
+    generations.note(Topic.DRIVERS)
+    await close()
+    await load()
 
 
 async def close() -> None:

@@ -16,6 +16,9 @@ import uvicorn
 from mangrove import runtime
 from mangrove.config import Config
 from mangrove.local.connections import ClientConnections, ConnectionLimits, raise_descriptor_limit
+from mangrove.runtime import Runtime
+from mangrove.shared_memory import Counts, Region, SharedMemory
+from tests.sharing import share_memory
 
 SECONDS = 20.0  # that a fact may take to come true
 QUICK = {"head_seconds": 0.3, "window": 0.3}
@@ -112,6 +115,24 @@ def is_served(server: Server, address: str = "127.0.0.1") -> bool:
     with server.connect(address) as connection:
         connection.sendall(HEAD.replace(b"Host", b"Connection: close\r\nHost"))
         return read_all(connection).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("bound", "key"), [("per_source", "127.0.0.1"), ("connections", None)])
+def test_connections_of_the_other_processes_count(bound: str, key: str | None) -> None:
+    other, own = share_memory(2)
+    runtime.put(SharedMemory, own)
+    with runtime.use(Runtime()) as there:
+        there.put(SharedMemory, other)
+        counts = Counts(Region.CONNECTIONS)
+    with serve(**{bound: 3}) as server:
+        counts.add(key, 2)
+        assert is_served(server)
+        counts.add(key, 1)
+        with server.connect() as connection:
+            connection.sendall(HEAD)
+            assert read_all(connection).startswith(b"HTTP/1.1 503")
+        other.clear(Region.CONNECTIONS)  # that process died
+        assert is_served(server)
 
 
 def test_a_head_that_trickles_is_cut_with_408() -> None:

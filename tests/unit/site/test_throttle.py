@@ -11,10 +11,12 @@ import pytest
 
 from mangrove import runtime
 from mangrove.records import settings as records
+from mangrove.shared_memory import Activity
 from mangrove.site import snapshot, throttle
 from mangrove.site.throttle import LARGEST, SMALLEST, LimitedBody, Throttles, TokenBucket, get_piece
 from mangrove.site.values import Settings
 from mangrove.streams import stream
+from tests.sharing import share_runtimes
 
 RATE = 1 << 20
 PIECE = get_piece(RATE)
@@ -142,3 +144,16 @@ def test_without_a_configuration_there_is_no_limit() -> None:
     body = stream(b"x")
     assert throttle.limit_client_download(body) is body
     assert Settings({}).max_client_download_speed is None
+
+
+def test_processes_with_streams_have_equal_parts_of_a_limit() -> None:
+    buckets = []
+    for one in share_runtimes(2):
+        with runtime.use(one):
+            buckets.append(TokenBucket(lambda: RATE, activity=Activity.CLIENT_DOWNLOADS))
+    first, second = buckets
+    assert first.rate() == RATE
+    asyncio.run(first.take(1))
+    assert first.rate() == second.rate() == RATE
+    asyncio.run(second.take(1))
+    assert first.rate() == second.rate() == RATE // 2

@@ -7,11 +7,14 @@ import asyncio
 import pytest
 
 from mangrove import runtime
+from mangrove.generations import Generations, Topic
 from mangrove.paths import TreePath
 from mangrove.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
+from mangrove.site import snapshot
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
+from tests.sharing import share_memory
 from tests.unit.tree.builders import mount
 from tests.unit.tree.environment import TreeEnv
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -110,6 +113,23 @@ def test_a_changed_storage_gets_a_new_driver_and_a_disabled_one_none(tree: TreeE
     tree.set(site_title="y")
     assert tree.run(mounts.ready()).mounts == []
     assert tree.run(mounts.start(storage.id)) == DISABLED
+
+
+def test_drivers_are_started_anew_when_another_process_has_done_so_with_its_own(tree: TreeEnv) -> None:
+    here, there = share_memory(2)
+    tree.mount_disk("/disk", "file")
+    runtime.put(Generations, Generations(here))
+    snapshot.refresh()
+    before = tree.run(tree.access("/disk").locate()).driver
+    Generations(there).note_all()  # another process died
+    assert tree.run(tree.access("/disk").locate()).driver is before
+    Generations(there).note(Topic.DRIVERS)
+    after = tree.run(tree.access("/disk").locate()).driver
+    assert after is not before
+    tree.run(mounts.restart())
+    own = tree.run(tree.access("/disk").locate()).driver
+    assert own is not after
+    assert tree.run(tree.access("/disk").locate()).driver is own
 
 
 def test_a_storage_that_does_not_start_says_why_and_the_others_work(tree: TreeEnv) -> None:
