@@ -42,7 +42,8 @@ class _Block(NamedTuple):
 
 
 class PagedFolder:
-    """`key`: the folder that is shown; `place`: where its pages are. `max_age`: seconds for which a page of the storage may be kept.
+    """`key`: the folder that is shown; `place`: where its pages are. `max_age`: seconds for which a page of the storage
+    may be kept.
 
     A page is known by its number of entries and the last of them: when one is another than before, what was known of
     those behind it is forgotten.
