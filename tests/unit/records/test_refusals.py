@@ -10,8 +10,8 @@ import pytest
 
 from mangrove import runtime
 from mangrove.config import Config
-from mangrove.problems import Problem, RecordsUnavailable
-from mangrove.records import base, configuration, crypto, settings, task_batches, users
+from mangrove.problems import Problem, RecordsThrottled, RecordsUnavailable
+from mangrove.records import base, configuration, crypto, sessions, settings, task_batches, users
 from mangrove.records.base import TableMeta
 from mangrove.records.crypto import Keyring
 from mangrove.runtime import Runtime
@@ -53,6 +53,8 @@ def test_throttling_by_dynamodb_is_tried_again_and_not_for_ever(
             settings.save({"site_title": "x"})
         with pytest.raises(RecordsUnavailable):
             task_batches.read(["x"])
+        with pytest.raises(RecordsThrottled):
+            sessions.read_with_version("x")
     assert said == []
 
 
