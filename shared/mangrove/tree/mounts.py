@@ -203,11 +203,14 @@ class MountTable:
 
         StorageProblem for more than MOST_PLACES.
         """
-        found = {path: None}
-        waiting = [path] if self.redirects else []
+        if not self.redirects:
+            return (path,)
+        found, waiting = {path: None}, [path]
         for _ in range(DEEPEST_REDIRECT):
             targets = [target for place in waiting for target in self._find_targets(place)]
             waiting = [target for target in dict.fromkeys(targets) if target not in found]
+            if not waiting:
+                break
             found |= dict.fromkeys(waiting)
             if len(found) > MOST_PLACES:
                 raise StorageProblem(f"an alias leads to more than {MOST_PLACES} places")

@@ -46,20 +46,27 @@ def find_preflight(scope: Scope) -> Response | None:
 
 def has_origin(scope: Scope) -> bool:
     """Whether a browser asks for a page of some origin."""
-    return any(name == b"origin" for name, _ in scope["headers"])
+    for name, _ in scope["headers"]:  # noqa: SIM110 - asked for every request, and twice as fast as any()
+        if name == b"origin":
+            return True
+    return False
 
 
 def allow(headers: RawHeaders, is_asked: bool) -> list[tuple[bytes, bytes]]:
     """An answer's headers with those that let every origin read it, where that `is_asked`; caches are told that this
     depends on who asks."""
-    found = list(headers)
-    names = [name for name, _ in found]
+    found, has_any_origin, varies = list(headers), False, []
+    for name, text in found:
+        if name == b"vary":
+            varies.append(text)
+        elif name == b"access-control-allow-origin":
+            has_any_origin = True
     if is_asked:
-        found = _replace(found, _ANY_ORIGIN) if _ANY_ORIGIN[0] in names else [*found, _ANY_ORIGIN]
-    if _VARY[0] not in names:
-        return [*found, _VARY]
-    vary = b", ".join([text for name, text in found if name == _VARY[0]] + [_VARY[1]])
-    return _replace(found, (_VARY[0], vary))
+        found = _replace(found, _ANY_ORIGIN) if has_any_origin else [*found, _ANY_ORIGIN]
+    if not varies:
+        found.append(_VARY)
+        return found
+    return _replace(found, (b"vary", b", ".join([*varies, b"Origin"])))
 
 
 def _replace(headers: RawHeaders, header: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:

@@ -25,8 +25,8 @@ class Dialect(StrEnum):
 
 
 async def find_dialect(request: Request) -> Dialect:
-    """The dialect of a request, which the middleware that cut the prefix off keeps in `request.state.dialect`."""
-    dialect: Dialect = getattr(request.state, "dialect", Dialect.DOCUMENT)
+    """The dialect of a request, which the Front that cut the prefix off keeps in its state."""
+    dialect: Dialect = request.scope.get("state", {}).get("dialect", Dialect.DOCUMENT)
     return dialect
 
 

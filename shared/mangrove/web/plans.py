@@ -35,7 +35,7 @@ _KNOWN = {
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How to call something with what it asks of a request. `name`: of the parameter of whoever asks for what it
-    returns."""
+    returns; `whole_body`: the field that is the body, None where its keys are fields, or there is none."""
 
     call: Call
     is_async: bool
@@ -45,7 +45,7 @@ class Plan:
     query_fields: Sequence[Any]
     header_fields: Sequence[Any]
     body_fields: Sequence[Any]
-    is_embedded: bool
+    whole_body: Any
     request_name: str | None
 
     async def run(self, request: Request, body: Any = None) -> Any:
@@ -81,9 +81,11 @@ class Plan:
             _take(request_params_to_args(self.query_fields, request.query_params), arguments, errors)
         if self.header_fields:
             _take(request_params_to_args(self.header_fields, request.headers), arguments, errors)
-        if self.body_fields:
-            found_and_wrong = await request_body_to_args(list(self.body_fields), body, self.is_embedded)
-            _take(found_and_wrong, arguments, errors)
+        if self.whole_body is not None:
+            arguments[self.whole_body.name], wrong = self.whole_body.validate(body, {}, loc=("body",))
+            errors += wrong
+        elif self.body_fields:
+            _take(await request_body_to_args(list(self.body_fields), body, True), arguments, errors)
         if self.request_name is not None:
             arguments[self.request_name] = request
         return arguments, errors
@@ -119,6 +121,6 @@ def make_plan(dependant: Dependant, is_embedded: bool) -> Plan:
         dependant.query_params,
         dependant.header_params,
         dependant.body_params,
-        is_embedded,
+        None if is_embedded or not dependant.body_params else dependant.body_params[0],
         dependant.request_param_name,
     )
