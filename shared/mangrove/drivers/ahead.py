@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 
 
@@ -30,7 +31,7 @@ class Ahead(Protocol):
 
 
 @runtime_checkable
-class WritesAhead(Protocol):
+class WritesAhead(Power, Protocol):
     """A storage whose `write` takes an `Ahead` of its own, given as `Upload.ahead`, instead of the body."""
 
     async def open_ahead(self, path: TreePath) -> Ahead:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 
 from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.driver_config import DriverConfig as DriverConfig
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
 
@@ -164,7 +165,7 @@ class Driver(ABC):
 
 
 @runtime_checkable
-class Writes(Protocol):
+class Writes(Power, Protocol):
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         """Store the whole body at `path`, replacing a file there atomically; its folder exists.
 
@@ -175,14 +176,14 @@ class Writes(Protocol):
 
 
 @runtime_checkable
-class MakesDirectories(Protocol):
+class MakesDirectories(Power, Protocol):
     async def makedirs(self, path: TreePath) -> None:
         """Make a folder and its missing parents; no error if it is there. Exists when a file is in the way."""
         ...
 
 
 @runtime_checkable
-class Renames(Protocol):
+class Renames(Power, Protocol):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         """Give a file or folder another name in the same folder. Exists when something has it and `overwrite` is
         false, or a folder is concerned; else a file of that name is replaced."""
@@ -190,7 +191,7 @@ class Renames(Protocol):
 
 
 @runtime_checkable
-class Moves(Protocol):
+class Moves(Power, Protocol):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         """Move a file or folder to `target` (its full new path) inside this storage; Exists as for `rename`.
         NotSupported: needs a task."""
@@ -198,7 +199,7 @@ class Moves(Protocol):
 
 
 @runtime_checkable
-class Copies(Protocol):
+class Copies(Power, Protocol):
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         """Copy a file or folder to `target` by the storage itself; Exists as for `rename`, `durable` as in Upload.
         NotSupported: needs a task."""
@@ -206,14 +207,14 @@ class Copies(Protocol):
 
 
 @runtime_checkable
-class Removes(Protocol):
+class Removes(Power, Protocol):
     async def remove(self, path: TreePath) -> None:
         """Remove a file, or a folder with all it holds; no error if it is not there."""
         ...
 
 
 @runtime_checkable
-class RemovesUnchanged(Protocol):
+class RemovesUnchanged(Power, Protocol):
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         """Remove a file that is still what `stat` answered before; no error if it is not there.
 
@@ -223,7 +224,7 @@ class RemovesUnchanged(Protocol):
 
 
 @runtime_checkable
-class Syncs(Protocol):
+class Syncs(Power, Protocol):
     """A storage whose files are not all durable when they are there: without `durable`, or a part without `finish`."""
 
     async def sync(self, path: TreePath) -> None:
@@ -232,7 +233,7 @@ class Syncs(Protocol):
 
 
 @runtime_checkable
-class Parts(Protocol):
+class Parts(Power, Protocol):
     """A file that is stored part by part, over any time and by any process; it is not visible until `finish`."""
 
     async def begin(self, path: TreePath, upload: Upload, key: str) -> str:
@@ -277,7 +278,7 @@ class CopyRequest(NamedTuple):
 
 
 @runtime_checkable
-class CopiesFrom(Protocol):
+class CopiesFrom(Power, Protocol):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         """Copy many small files from another storage without reading them, each whole or not at all.
 
@@ -298,63 +299,63 @@ class CopiesFrom(Protocol):
 
 
 @runtime_checkable
-class RemovesEmpty(Protocol):
+class RemovesEmpty(Power, Protocol):
     async def remove_empty(self, path: TreePath) -> bool:
         """Remove a folder if it holds nothing at all, not even what listings leave out; whether it is gone."""
         ...
 
 
 @runtime_checkable
-class SetsTimes(Protocol):
+class SetsTimes(Power, Protocol):
     async def set_modified(self, path: TreePath, modified: float) -> None:
         """Give a file or folder another modification time, in seconds since the epoch; NotFound."""
         ...
 
 
 @runtime_checkable
-class Links(Protocol):
+class Links(Power, Protocol):
     async def link(self, path: TreePath) -> Link:
         """A direct address for the file. NotSupported when there is none for this file."""
         ...
 
 
 @runtime_checkable
-class StoresUrls(Protocol):
+class StoresUrls(Power, Protocol):
     async def put_url(self, path: TreePath, url: str) -> None:
         """Store a reference to `url` as the file `path`, replacing a file there; Exists for a folder."""
         ...
 
 
 @runtime_checkable
-class MakesThumbnails(Protocol):
+class MakesThumbnails(Power, Protocol):
     async def make_thumbnail(self, path: TreePath) -> tuple[bytes, str]:
         """A small picture of the file and its MIME type."""
         ...
 
 
 @runtime_checkable
-class Space(Protocol):
+class Space(Power, Protocol):
     async def get_space(self) -> Capacity:
         """How full the storage is."""
         ...
 
 
 @runtime_checkable
-class ChangeToken(Protocol):
+class ChangeToken(Power, Protocol):
     async def get_change_token(self, path: TreePath) -> int:
         """A cheap number that changes when a name appears in or vanishes from the folder."""
         ...
 
 
 @runtime_checkable
-class SameFile(Protocol):
+class SameFile(Power, Protocol):
     async def identify(self, path: TreePath) -> Set[str]:
         """Names of what holds the file or folder, equal through whichever storage it is reached."""
         ...
 
 
 @runtime_checkable
-class ShowsOthers(Protocol):
+class ShowsOthers(Power, Protocol):
     """A storage that holds nothing itself: what changes in it changes in other parts of the tree."""
 
     def find_others(self, path: TreePath) -> Sequence[TreePath]:
@@ -367,7 +368,7 @@ class ShowsOthers(Protocol):
 
 
 @runtime_checkable
-class ReadsRedirects(Protocol):
+class ReadsRedirects(Power, Protocol):
     """Options of a driver that shows other parts of the tree: the rules of those count, too."""
 
     def read_redirects(self) -> Redirects:
@@ -389,7 +390,7 @@ class Redirects(Protocol):
 
 
 @runtime_checkable
-class Checksums(Protocol):
+class Checksums(Power, Protocol):
     async def get_checksums(self, path: TreePath) -> Mapping[str, str]:
         """Algorithm → checksum of all bytes of a file, as far as the storage has them without reading the file."""
         ...

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from mangrove.drivers.base import Upload
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 
 
@@ -28,7 +29,7 @@ class StoredPart(NamedTuple):
 
 
 @runtime_checkable
-class DirectUploads(Protocol):
+class DirectUploads(Power, Protocol):
     """A storage with the power `Parts` that takes the parts of a file, or a whole one, from clients."""
 
     @property

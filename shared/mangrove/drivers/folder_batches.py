@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from mangrove.drivers.base import Entry
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
 
@@ -19,7 +20,7 @@ class FolderBatch(NamedTuple):
 
 
 @runtime_checkable
-class ListsFolders(Protocol):
+class ListsFolders(Power, Protocol):
     def list_folders(self, paths: Sequence[TreePath]) -> AsyncIterator[Sequence[FolderBatch]]:
         """What `Driver.list` answers of each of the folders, one after the other."""
         ...

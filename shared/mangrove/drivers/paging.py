@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from mangrove.drivers.base import Driver, Entry
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 from mangrove.problems import StorageProblem
 
@@ -18,7 +19,7 @@ class EntriesPage(NamedTuple):
 
 
 @runtime_checkable
-class ListsPages(Protocol):
+class ListsPages(Power, Protocol):
     """A storage that lists a folder in pages of its own length, one call for each, and goes on later from any of them.
 
     `list` yields the same entries in the same order.
@@ -55,7 +56,7 @@ class PagedPlace(NamedTuple):
 
 
 @runtime_checkable
-class ShowsPages(Protocol):
+class ShowsPages(Power, Protocol):
     """A storage that shows folders of others, some of them as they are."""
 
     async def find_paged(self, path: TreePath) -> PagedPlace | None:

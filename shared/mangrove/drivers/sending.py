@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from mangrove.drivers.base import Entry
+from mangrove.drivers.power import Power
 from mangrove.paths import TreePath
 
 
@@ -22,7 +23,7 @@ class SendableFile(Protocol):
 
 
 @runtime_checkable
-class OpensFiles(Protocol):
+class OpensFiles(Power, Protocol):
     """A storage whose files the kernel of this machine can send."""
 
     async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:

@@ -250,8 +250,8 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
             raise
         raise problem.with_prefix("failed to get obj") from problem
     codes = access.settings.type_codes
-    must_sign = access.requires_signature()
-    sign = encoders.make_signer(access).sign(access.path) if must_sign and not entry.is_dir else ""
+    must_sign = not entry.is_dir and access.requires_signature()
+    sign = encoders.make_signer(access).sign(access.path) if must_sign else ""
     record = objects.make_row(
         codes,
         entry._replace(name=access.path.name or "root"),
@@ -260,7 +260,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
     )
     record |= tail | {"provider": entry.provider or located.driver.name}
     if not entry.is_dir:
-        record["raw_url"] = await _get_raw_url(access, located, entry, base, must_sign)
+        record["raw_url"] = await _get_raw_url(access, located, entry, base, sign)
     record["related"] = await _encode_related(access, beside)
     return record
 
@@ -290,23 +290,22 @@ async def _encode_related(access: PathAccess, found: Selection | None) -> orjson
     return await get_content(view, (0, len(related))) if len(related) else None
 
 
-def _make_proxy_url(access: PathAccess, mount: Mount, base: str, must_sign: bool, route: str = "/p") -> str:
-    return links.make_proxy_url(
-        mount, access.path, base, encoders.make_signer(access).sign(access.path), must_sign, route
-    )
+def _make_proxy_url(access: PathAccess, mount: Mount, base: str, sign: str, route: str = "/p") -> str:
+    signature = sign or encoders.make_signer(access).sign(access.path)
+    return links.make_proxy_url(mount, access.path, base, signature, bool(sign), route)
 
 
-async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base: str, must_sign: bool) -> str:
-    """Where the bytes of a file are fetched (behaviour 5.2)."""
+async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base: str, sign: str) -> str:
+    """Where the bytes of a file are fetched (behaviour 5.2); `sign`: of our links to it, "" where they carry none."""
     driver, mount = located.driver, located.mount
     if driver.config.only_proxy or mount.storage.web_proxy or not isinstance(driver, Links):
-        return _make_proxy_url(access, mount, base, must_sign)
+        return _make_proxy_url(access, mount, base, sign)
     if entry.url:
         return entry.url
     try:
         url = (await driver.link(located.path)).url
     except NotSupported:  # of this file: `/d` streams it
-        return _make_proxy_url(access, mount, base, must_sign, "/d")
+        return _make_proxy_url(access, mount, base, sign, "/d")
     return base + url if url.startswith("/") else url
 
 
