@@ -84,7 +84,7 @@ class Runner(MachineStarter):
 
     def start(self, task: Task, suffix: str = "") -> None:
         """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
-        self._loop.call_soon_threadsafe(self._enqueue, _name(task))
+        self._loop.call_soon_threadsafe(self._take_up, task)
 
     def expedite(self, task: Task) -> None:
         """Let a task end soon that was cancelled while it waits for a worker; from any thread."""
@@ -157,6 +157,13 @@ class Runner(MachineStarter):
                 log_exception("the unfinished tasks cannot be read; tried again", kind=kind, seconds=delay)
             await asyncio.sleep(delay)
             delay = min(delay * 2, MOST_AGAIN_SECONDS)
+
+    def _take_up(self, task: Task) -> None:
+        """Queue a task; where it is its turn at once, its record need not be read."""
+        one = _name(task)
+        self._enqueue(one)
+        if one in self._running and self._running[one].is_new:
+            get_held().add_read([task])
 
     def _enqueue(self, one: Queued) -> None:
         if self._is_over:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from mangrove.local import machines, runner
 from mangrove.local.machines import LoadedMachine
 from mangrove.local.runner import Runner
 from mangrove.problems import Problem
+from mangrove.records import task_batches
 from mangrove.records import tasks as records
 from mangrove.records.base import RecordMissing
 from mangrove.records.tasks import Task
@@ -251,3 +252,19 @@ def refuse(id: str, handler: Handler) -> Handler:
         return handler(event, context)
 
     return fail_for_one
+
+
+def test_a_task_whose_turn_it_is_when_it_is_opened_is_not_read_again(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[..., Machinery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reads = task_batches.read, list[str]()
+
+    def note(ids: Sequence[str]) -> list[Task]:
+        reads.extend(ids)
+        return read(ids)
+
+    monkeypatch.setattr(task_batches, "read", note)
+    start()
+    (task,) = copies(task_env, ends, 1)
+    wait(lambda: records.get(task.id).done)
+    assert (task_env.view(task), reads) == ((State.SUCCEEDED, ""), [])
