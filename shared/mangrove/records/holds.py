@@ -5,16 +5,21 @@ No clock is trusted: a holder raises `value` while it lives, and who sees the sa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
+from pynamodb.transactions import TransactWrite
 
-from mangrove.records.base import Conflict, translate_errors
+from mangrove.problems import RecordsUnavailable
+from mangrove.records.base import Conflict, transaction, translate_errors
 from mangrove.records.counters import Counter
 
 LIFETIME = timedelta(hours=1)  # until the record of a dead holder is removed, if nobody takes over before
+MOST = 100  # names that one call is about: the limit of DynamoDB
 
 
 class Beat(NamedTuple):
@@ -26,20 +31,37 @@ class Beat(NamedTuple):
 
 def take(name: str, holder: str, dead: Beat | None = None) -> bool:
     """Hold a name that nobody holds, or whose hold still is `dead`; whether `holder` holds it now."""
-    free = Counter.key.does_not_exist() | (Counter.holder == holder)
+    free = _is_free_for(holder)
     if dead is not None:
         free |= (Counter.holder == dead.holder) & (Counter.value == dead.renewals)
-    actions: list[Action] = [
-        Counter.holder.set(holder),
-        Counter.value.set(0),
-        Counter.expires.set(datetime.now(UTC) + LIFETIME),
-    ]
     try:
         with translate_errors():
-            _make_record(name).update(actions=actions, condition=free)
+            _make_record(name).update(actions=_make_beginning(holder), condition=free)
     except Conflict:
         return False
     return True
+
+
+def take_all(names: Sequence[str], holder: str) -> bool:
+    """Hold names that nobody holds, at most MOST: all of them, or none. Whether `holder` holds them now."""
+
+    def add(write: TransactWrite, record: Counter) -> None:
+        write.update(record, actions=_make_beginning(holder), condition=_is_free_for(holder))
+
+    try:
+        _write_all(names, add)
+    except Conflict:
+        return False
+    return True
+
+
+def _is_free_for(holder: str) -> Condition:
+    condition: Condition = Counter.key.does_not_exist() | (Counter.holder == holder)
+    return condition
+
+
+def _make_beginning(holder: str) -> list[Action]:
+    return [Counter.holder.set(holder), Counter.value.set(0), _make_end()]
 
 
 def find(name: str) -> Beat | None:
@@ -52,20 +74,52 @@ def find(name: str) -> Beat | None:
     return Beat(found.holder, int(found.value))
 
 
-def renew(name: str, holder: str) -> None:
-    """Show that the holder lives; Conflict when the name is not theirs any more."""
-    actions: list[Action] = [Counter.value.add(1), _make_end()]
-    with translate_errors():
-        _make_record(name).update(actions=actions, condition=Counter.holder == holder)
+def renew(names: Sequence[str], holder: str) -> None:
+    """Show that the holder lives; Conflict when one of the names is not theirs any more. At most MOST."""
 
+    def add(write: TransactWrite, record: Counter) -> None:
+        write.update(record, actions=_make_renewal(), condition=Counter.holder == holder)
 
-def release(name: str, holder: str) -> None:
-    """Give a name up; nothing when somebody else holds it."""
-    try:
+    if len(names) == 1:
         with translate_errors():
-            _make_record(name).delete(condition=Counter.holder == holder)
-    except Conflict:
-        pass  # it was never theirs, or was taken over
+            _make_record(names[0]).update(actions=_make_renewal(), condition=Counter.holder == holder)
+        return
+    try:
+        _write_all(names, add)
+    except Conflict as conflict:
+        if not any(conflict.failed):
+            raise RecordsUnavailable from conflict  # it met another transaction: worth a retry
+        raise
+
+
+def _make_renewal() -> list[Action]:
+    return [Counter.value.add(1), _make_end()]
+
+
+def release(names: Sequence[str], holder: str) -> None:
+    """Give names up; nothing of those that somebody else holds. At most MOST."""
+
+    def add(write: TransactWrite, record: Counter) -> None:
+        write.delete(record, condition=Counter.holder == holder)
+
+    if len(names) > 1:
+        try:
+            _write_all(names, add)
+            return
+        except Conflict:
+            pass  # one was never theirs, or was taken over: each by itself
+    for name in names:
+        try:
+            with translate_errors():
+                _make_record(name).delete(condition=Counter.holder == holder)
+        except Conflict:
+            pass
+
+
+def _write_all(names: Sequence[str], add: Callable[[TransactWrite, Counter], None]) -> None:
+    with translate_errors(), transaction(Counter) as write:
+        for name in names:
+            add(write, _make_record(name))
 
 
 def _make_record(name: str) -> Counter:

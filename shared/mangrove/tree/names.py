@@ -7,7 +7,7 @@ replaces a name holds it, those that overwrite too: what they stored must not be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from secrets import token_hex
@@ -60,15 +60,27 @@ class Hold:
 
     async def take(self, *places: Located) -> None:
         """Wait until all these names are held; InUse after WAIT_SECONDS."""
-        names = sorted({name for place in places for name in await _identify(place)})
+        names = await _identify(places)
         self._renewing = asyncio.create_task(self._renew())
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 for name in names:
                     await self._locks.enter_async_context(runtime.get(NameLocks).get(name))
-                    await self._take(name)
+                for some in _split(names):
+                    await self._take_some(some)
         except TimeoutError:
             raise InUse from None
+
+    async def _take_some(self, names: Sequence[str]) -> None:
+        """All in one call where nobody holds any; else one after the other."""
+        if len(names) > 1:
+            self._asked += names
+            if await _run(holds.take_all, names, self._holder):
+                self._taken += names
+                return
+            del self._asked[-len(names) :]  # it took none
+        for name in names:
+            await self._take(name)
 
     async def _take(self, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -88,8 +100,8 @@ class Hold:
         while not self._limit.expired():
             began = loop.time()
             try:
-                for name in self._taken:
-                    await _run(holds.renew, name, self._holder)
+                for names in _split(self._taken):
+                    await _run(holds.renew, names, self._holder)
                 end = began + HOLD_SECONDS
             except RecordsUnavailable:
                 end = self._limit.when() or began
@@ -108,8 +120,8 @@ class Hold:
         if self._renewing is not None:
             await asyncio.wait([self._renewing])
         try:
-            for name in self._asked:
-                await _run(holds.release, name, self._holder)
+            for names in _split(self._asked):
+                await _run(holds.release, names, self._holder)
         except RecordsUnavailable:
             pass  # what was done is done, and nobody renews the hold
         finally:
@@ -121,20 +133,40 @@ async def _run(function: Callable[[Unpack[Arguments]], Result], *args: *Argument
     return await finish_despite_cancel(asyncio.to_thread(function, *args))
 
 
-async def _identify(located: Located) -> list[str]:
-    """The names that stand for an entry in the records, the same through whichever storage it is reached.
+def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """As many together as one call takes."""
+    return (names[start : start + holds.MOST] for start in range(0, len(names), holds.MOST))
+
+
+async def _identify(places: Sequence[Located]) -> list[str]:
+    """The names that stand for entries in the records, the same through whichever storage they are reached; in the one
+    order in which everybody takes them.
 
     Two spellings that some storages take for one share a name.
     """
-    folders: set[str] = set()
+    folders: dict[tuple[int, TreePath], set[str]] = {}
+    found: set[str] = set()
+    for place in places:
+        key = id(place.driver), place.path.parent
+        if key not in folders:
+            folders[key] = await _identify_folder(place)
+        texts = (normalize("NFC", f"{folder}/{place.path.name}".casefold()) for folder in folders[key])
+        found.update(sha256(text.encode()).hexdigest() for text in texts)
+    return sorted(found)
+
+
+async def _identify_folder(located: Located) -> set[str]:
+    """The names of the folder that an entry is in."""
     if isinstance(located.driver, SameFile):
         try:
-            folders |= await located.driver.identify(located.path.parent)
+            return set(await located.driver.identify(located.path.parent)) or {_name_folder(located)}
         except NotFound:
             pass  # there is nothing yet that has another name
-    folders = folders or {f"{located.mount.path}:{located.path.parent}"}
-    texts = [normalize("NFC", f"{folder}/{located.path.name}".casefold()) for folder in folders]
-    return [sha256(text.encode()).hexdigest() for text in texts]
+    return {_name_folder(located)}
+
+
+def _name_folder(located: Located) -> str:
+    return f"{located.mount.path}:{located.path.parent}"
 
 
 @asynccontextmanager
