@@ -97,6 +97,9 @@ SETTINGS = Effects(
                 "test_the_target_is_not_read_when_the_storage_proves_it_or_the_setting_is_off_or_nothing_is_removed"
             ): "verify_moves",
         },
+        "unit/tasks/test_small_files.py": {
+            "test_as_many_files_are_under_way_at_once_as_the_setting_says": "small_file_threads_num",
+        },
         "unit/tasks/test_sweep.py": {
             "test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says": "task_retention_days",
         },

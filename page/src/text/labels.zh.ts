@@ -170,6 +170,7 @@ export const labels: Record<string, string> = {
   settings_layout: '设置页布局',
   sftp_disable_password_login: 'SFTP 禁用密码登录',
   sftp_listen: 'SFTP 监听地址',
+  small_file_threads_num: '同时传输的小文件数',
   webdav_enabled: '启用 WebDAV',
   webdav_allow_http: '允许 WebDAV 明文 HTTP 登录',
   webdav_infinite_depth: '允许 WebDAV 无限深度列出',

@@ -73,8 +73,9 @@ class Upload:
     """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
 
     `overwrite`: whether a file at the target may be replaced; else Exists, whatever appears there meanwhile (see
-    `Driver.can_refuse_existing`). `durable`: what is answered survives a power cut. `ahead`: all of the body as the
-    storage has it (`WritesAhead`); the body has the bytes unless it `is_taken`.
+    `Driver.can_refuse_existing`). `is_free`: the caller has seen that nothing has the name, and keeps others from it
+    where the storage does not, so that the driver need not look. `durable`: what is answered survives a power cut.
+    `ahead`: all of the body as the storage has it (`WritesAhead`); the body has the bytes unless it `is_taken`.
     """
 
     size: int | None
@@ -83,6 +84,7 @@ class Upload:
     overwrite: bool = True
     durable: bool = False
     ahead: Ahead | None = None
+    is_free: bool = False
 
 
 class Resolver(Protocol):

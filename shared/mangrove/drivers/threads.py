@@ -30,7 +30,7 @@ from mangrove.telemetry import log_event
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-THREADS = 16  # that work at once
+THREADS = 16  # that work at once, unless a storage takes more
 LOST_THREADS = 48  # that may hang beside them
 IDLE_SECONDS = 20.0  # after which a thread without work ends
 CHECK_SECONDS = 1.0
@@ -153,8 +153,9 @@ def is_given_up() -> bool:
 class _Pool:
     """Threads that come with the calls and end when they are idle; those that hang are replaced."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int) -> None:
         self.name = name
+        self._most = threads
         self._running: set[_Call] = set()
         self._waiting: deque[_Call] = deque()
         self._threads = 0
@@ -175,7 +176,7 @@ class _Pool:
 
     def _staff(self) -> None:
         """See that the calls that wait find a thread."""
-        if len(self._waiting) > self._idle and self._threads < THREADS + min(self._lost, LOST_THREADS):
+        if len(self._waiting) > self._idle and self._threads < self._most + min(self._lost, LOST_THREADS):
             self._threads += 1
             _Worker(self).start()
         else:
@@ -188,7 +189,7 @@ class _Pool:
                 self._idle += 1
                 self._changed.wait_for(lambda: self._waiting, IDLE_SECONDS)
                 self._idle -= 1
-            if not self._waiting or self._threads > THREADS + self._lost:
+            if not self._waiting or self._threads > self._most + self._lost:
                 self._threads -= 1
                 return None
             call = self._waiting.popleft()
@@ -272,11 +273,11 @@ class StorageThreads:
     """Runs blocking calls of one storage.
 
     `probe` is a blocking function that asks the storage itself, not a cache of the system, for something small;
-    without one a call is judged by its own stillness alone.
+    without one a call is judged by its own stillness alone. `threads`: that work at once.
     """
 
-    def __init__(self, name: str, probe: Callable[[], object] = bool) -> None:
-        self._pool = _Pool(name)
+    def __init__(self, name: str, probe: Callable[[], object] = bool, threads: int = THREADS) -> None:
+        self._pool = _Pool(name, threads)
         self._probe = _Probe(name, probe)
         self._watching: asyncio.AbstractEventLoop | None = None
 

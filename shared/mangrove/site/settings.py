@@ -12,7 +12,7 @@ from mangrove.problems import BadRequest, Problem
 from mangrove.records import settings as records
 from mangrove.site import snapshot
 from mangrove.site.table import BY_KEY, READONLY, Setting
-from mangrove.site.values import make_link_salt, make_token, parse_address
+from mangrove.site.values import MOST_SMALL_FILES, make_link_salt, make_token, parse_address
 
 MAX_LINK_HOURS = 876_000  # a hundred years
 MIN_TOKEN_LENGTH = 32  # characters; a shorter one that is stored already goes on
@@ -114,6 +114,11 @@ def _check_whole_number(value: str) -> None:
         raise ValueError(f'a whole number from 0 on, got "{value[:40]}"')
 
 
+def _check_small_files(value: str) -> None:
+    if not (value.isascii() and value.isdecimal() and len(value) < 3 and 1 <= int(value) <= MOST_SMALL_FILES):
+        raise ValueError(f'a whole number from 1 to {MOST_SMALL_FILES}, got "{value[:40]}"')
+
+
 def _check_password_length(value: str) -> None:
     if not (value.isascii() and value.isdecimal() and int(value) <= LONGEST_MINIMUM):
         raise ValueError(f'a whole number from 0 to {LONGEST_MINIMUM}, got "{value[:40]}"')
@@ -157,6 +162,7 @@ HOOKS: Mapping[str, Callable[[str], None]] = {
     "link_expiration": _check_link_hours,
     "min_password_length": _check_password_length,
     "multipart_chunk_size": _check_chunk_size,
+    "small_file_threads_num": _check_small_files,
     "archive_max_members": _check_whole_number,
     "archive_max_size": _check_whole_number,
     "archive_max_ratio": _check_whole_number,

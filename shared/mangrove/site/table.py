@@ -184,6 +184,14 @@ TABLE = (
     Setting("decompress_download_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting("decompress_upload_task_threads_num", "number", "5", TRAFFIC, PRIVATE),
     Setting(
+        "small_file_threads_num",
+        "number",
+        "16",
+        TRAFFIC,
+        PRIVATE,
+        help="small files that a copy or move has under way at once, each on a connection of its own: 1 to 32",
+    ),
+    Setting(
         "archive_max_members",
         "number",
         "100000",

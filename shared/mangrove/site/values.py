@@ -16,6 +16,7 @@ from mangrove.problems import BadRequest
 from mangrove.site import setting_texts
 from mangrove.site.table import BY_KEY, DEPRECATED, PUBLIC, READONLY, TABLE, Setting
 
+MOST_SMALL_FILES = 32
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -227,6 +228,11 @@ class Settings(Mapping[str, str]):
     def is_durable(self) -> bool:
         """Whether what is stored has to survive a power cut before that is said."""
         return self._values["durability"] == "file"
+
+    @cached_property
+    def small_file_threads_num(self) -> int:
+        """How many small files a transfer has under way at once, from 1 to 32."""
+        return min(max(self._parse_number("small_file_threads_num"), 1), MOST_SMALL_FILES)
 
     @cached_property
     def verify_moves(self) -> bool:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
 
 from mangrove.checkpoints import pass_checkpoint
 from mangrove.drivers.base import CopiesFrom, CopyRequest, Entry
@@ -21,13 +18,11 @@ from mangrove.problems import (
     Unreachable,
 )
 from mangrove.site import throttle
-from mangrove.tasks import file_copy, partials
-from mangrove.tasks.endpoints import Endpoint, TargetListing, are_same_entry, have_same_bytes
-from mangrove.tasks.file_copy import Copied, CopyMode
-from mangrove.tasks.manifest import Manifest
-from mangrove.tasks.routes import TransferRoute
-from mangrove.tasks.specs import ManifestEntry, SourceVersion, TransferCursor, TransferSpec
-from mangrove.tasks.steps import Run
+from mangrove.tasks import file_copy, partials, small_files
+from mangrove.tasks.endpoints import Endpoint, are_same_entry, have_same_bytes
+from mangrove.tasks.file_copy import Copied
+from mangrove.tasks.specs import ManifestEntry, SourceVersion
+from mangrove.tasks.transfer_slice import TransferSlice
 from mangrove.tasks.verification import check_copy, look_at_copy, withdraw
 from mangrove.tree import journal
 from mangrove.tree.journal import Change, Touched
@@ -35,8 +30,6 @@ from mangrove.tree.mounts import Located
 
 SMALL = 4 << 20  # bytes; smaller files are copied several at once
 AT_ONCE = 16
-AT_FIRST = 4  # of AT_ONCE
-QUICK_SECONDS = 5.0
 BATCH = 256  # files
 DIRECT_BATCH = 1000  # files that a storage copies by itself: the more together, the fewer flushes
 BATCH_BYTES = 256 << 20  # after which a batch takes no more files, so that it ends soon
@@ -44,68 +37,14 @@ MOVED = "the source changed while it was moved"
 SAME = "the source and the target are the same"
 KEPT_ERRORS = 3  # failed items named in the task's error
 
-TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
-
-
-class Lanes:
-    """Files that are copied at once: few at first, one more with each that went quickly. Many from a slow source would
-    all not be there when the time is over."""
-
-    def __init__(self) -> None:
-        self._limit = asyncio.Semaphore(AT_FIRST)
-        self._count = AT_FIRST
-        self._last = 0.0
-
-    async def copy(self, run: TransferRun, copying: Callable[[], Awaitable[None]]) -> bool:
-        """Copy a file when there is room; False when there is no time for it any more."""
-        async with self._limit:
-            began = time.monotonic()
-            if not run.has_time_for(self._last):
-                return False
-            await copying()
-            self._last = time.monotonic() - began
-        if self._last < QUICK_SECONDS and self._count < AT_ONCE:
-            self._count += 1
-            self._limit.release()
-        return True
-
-
-@dataclass(slots=True)
-class TransferSlice:
-    """One slice of the work of Move; `is_direct`: the target may copy many files in one call, since it refuses taken
-    names by itself."""
-
-    run: TransferRun
-    route: TransferRoute
-    failed: Manifest[ManifestEntry]
-    listing: TargetListing
-    mode: CopyMode
-    is_direct: bool
-    saved: float = field(default_factory=time.monotonic)
-    lanes: Lanes = field(default_factory=Lanes)
-
-    @property
-    def target(self) -> Endpoint:
-        return self.route.target.endpoint
-
-    @property
-    def is_move(self) -> bool:
-        return self.run.task.kind == "move"
-
-    @property
-    def batch_size(self) -> int:
-        """How many files are a batch."""
-        return DIRECT_BATCH if self.is_direct and isinstance(self.target.driver, CopiesFrom) else BATCH
-
-    async def save(self) -> None:
-        """Save, with the progress so far."""
-        self.run.show_progress(self.run.cursor.bytes_done)
-        await self.run.save()
-        self.saved = time.monotonic()
-
 
 def _is_small(row: ManifestEntry) -> bool:
     return not row.is_dir and row.size is not None and row.size <= SMALL
+
+
+def get_batch_size(work: TransferSlice) -> int:
+    """How many files are a batch."""
+    return DIRECT_BATCH if work.is_direct and isinstance(work.target.driver, CopiesFrom) else BATCH
 
 
 def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[ManifestEntry]]:
@@ -180,7 +119,7 @@ async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
         await copy_item()
         return True
 
-    results = await _copy_directly(work, batch)
+    results = await _copy_directly(work, batch) or await _store_small(work, batch)
     left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
     copied = await file_copy.gather_all(map(copy, left))
     done = next((index for index, is_there in zip(left, copied, strict=True) if not is_there), len(batch))
@@ -200,14 +139,14 @@ async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
     return done
 
 
-async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None]:
+async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None] | None:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
-    something is there, or more is to be done than copying small files."""
+    something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
     driver, route = work.target.driver, work.route
+    if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
+        return None
     unknown = Exists()
     results: list[Problem | None] = [route.find_refusal(row.path) or unknown for row in batch]
-    if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
-        return [unknown] * len(batch)
     found = await _find_versions(work, batch) if work.is_move else []
     versions: Sequence[Entry | ManifestEntry | None] = found or batch
     chosen = [index for index, result in enumerate(results) if result is unknown and versions[index]]
@@ -220,7 +159,7 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     copied: list[Problem | None] = []
     for part in parts:
         if part is None:
-            return [unknown] * len(batch)
+            return None
         copied += part
     for index, problem in zip(chosen, copied, strict=True):
         results[index] = problem
@@ -231,6 +170,35 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
         for index, reason in zip(done, await file_copy.gather_all(removals), strict=True):
             results[index] = reason
     return results
+
+
+async def _store_small(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None]:
+    """The same of files that could be read and stored many at a time."""
+    if work.run.cursor.round or not _is_small(batch[0]):
+        return [Exists() for _ in batch]
+    stored = await small_files.store_files(work, batch)
+    finished = await file_copy.gather_all(
+        _finish(work, row.path, copied) for row, copied in zip(batch, stored, strict=True) if isinstance(copied, Copied)
+    )
+    reasons = iter(finished)
+    return [next(reasons) if isinstance(copied, Copied) else copied for copied in stored]
+
+
+async def _finish(work: TransferSlice, path: str, copied: Copied) -> Problem | None:
+    """Verify what was stored, and of a move remove the source; the reason when that does not succeed."""
+    source, target = work.route.source / path, work.route.find_target(path)
+    assert copied.stored is not None
+    try:
+        await check_copy(work.run, source, copied.version, target, copied.stored, verify=work.mode.verify)
+        if work.is_move:
+            await _remove_source(work, source, target, copied)
+    except Unreachable:
+        raise
+    except Changed:
+        return Changed(MOVED if work.is_move else file_copy.CHANGED)
+    except StorageProblem as problem:
+        return problem
+    return None
 
 
 async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> list[Entry | None]:
@@ -259,19 +227,14 @@ async def _remove_copied(
 ) -> Problem | None:
     """Remove a file that the target has copied by itself; the reason when it stays."""
     assert version is not None
-    source, target = work.route.source / path, work.route.find_target(path)
     async with limit:
         try:
-            stored = await look_at_copy(target, version)
-            await check_copy(work.run, source, version, target, stored, verify=work.mode.verify)
-            await _remove_source(work, source, target, Copied(version, stored))
+            stored = await look_at_copy(work.route.find_target(path), version)
         except Unreachable:
             raise
-        except Changed:
-            return Changed(MOVED)
         except StorageProblem as problem:
             return problem
-    return None
+        return await _finish(work, path, Copied(version, stored))
 
 
 async def _copy_item(work: TransferSlice, row: ManifestEntry) -> None:

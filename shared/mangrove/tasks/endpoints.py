@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +36,7 @@ class Endpoint:
     @asynccontextmanager
     async def hold_name(self) -> AsyncIterator[None]:
         """Keep others from the name, so that what is seen there holds until it is replaced."""
-        if self.mount is None:
-            yield
-            return
-        async with hold_name(Located(self.driver, self.path, self.mount)):
+        async with hold_names([self]):
             yield
 
     async def makedirs(self) -> None:
@@ -134,6 +131,17 @@ class TargetListing:
         except NotFound:
             pass  # it is made with its first file
         return entries
+
+
+@asynccontextmanager
+async def hold_names(endpoints: Sequence[Endpoint]) -> AsyncIterator[None]:
+    """Keep others from names of one storage, as `Endpoint.hold_name` does."""
+    places = [Located(one.driver, one.path, one.mount) for one in endpoints if one.mount is not None]
+    if not places:
+        yield
+        return
+    async with hold_name(*places):
+        yield
 
 
 async def have_same_bytes(one: Endpoint, other: Endpoint) -> bool:

@@ -14,10 +14,10 @@ from mangrove.drivers.base import Entry, Moves, Renames
 from mangrove.problems import Problem, Unreachable
 from mangrove.slices import in_batches
 from mangrove.tasks import name_lists
-from mangrove.tasks.batches import TransferRun
 from mangrove.tasks.name_lists import ListedEntry
 from mangrove.tasks.planning import Lists
 from mangrove.tasks.routes import TransferRoute
+from mangrove.tasks.transfer_slice import TransferRun
 from mangrove.tree import journal
 from mangrove.tree.mounts import Located
 from mangrove.tree.names import hold_name

@@ -11,9 +11,9 @@ from mangrove.drivers.paging import find_paged
 from mangrove.paths import TreePath
 from mangrove.problems import Changed
 from mangrove.tasks import manifest
-from mangrove.tasks.batches import TransferRun
 from mangrove.tasks.manifest import Manifest
 from mangrove.tasks.specs import ManifestEntry
+from mangrove.tasks.transfer_slice import TransferRun
 
 SAVE_SECONDS = 2.0
 Walk = Callable[[str, str], AsyncGenerator[str, None]]

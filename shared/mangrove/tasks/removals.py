@@ -18,10 +18,11 @@ from mangrove.paths import TreePath
 from mangrove.problems import NotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
 from mangrove.slices import in_batches
 from mangrove.tasks import authorization, manifest, name_lists
-from mangrove.tasks.batches import KEPT_ERRORS, TransferRun, find_source_changes
+from mangrove.tasks.batches import KEPT_ERRORS, find_source_changes
 from mangrove.tasks.endpoints import Endpoint
 from mangrove.tasks.planning import SAVE_SECONDS, Lists, walk_folder
 from mangrove.tasks.specs import TransferCursor
+from mangrove.tasks.transfer_slice import TransferRun
 from mangrove.tree import changes, journal
 from mangrove.tree.access import PathAccess
 from mangrove.tree.journal import Touched

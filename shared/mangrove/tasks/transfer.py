@@ -17,13 +17,7 @@ from mangrove.paths import TreePath
 from mangrove.problems import NotFound, StorageProblem
 from mangrove.site import snapshot
 from mangrove.tasks import authorization, manifest, partials, removals, staging, transfer_parts
-from mangrove.tasks.batches import (
-    TransferRun,
-    TransferSlice,
-    copy_batch,
-    note_batch,
-    split_batches,
-)
+from mangrove.tasks.batches import copy_batch, get_batch_size, note_batch, split_batches
 from mangrove.tasks.endpoints import TargetListing
 from mangrove.tasks.file_copy import CopyMode
 from mangrove.tasks.kinds import DELETE_POLICIES, State
@@ -34,6 +28,7 @@ from mangrove.tasks.partials import OutOfTime
 from mangrove.tasks.planning import SAVE_SECONDS, Lists, walk_folder
 from mangrove.tasks.routes import TransferRoute, find_route
 from mangrove.tasks.specs import ManifestEntry, TransferCursor
+from mangrove.tasks.transfer_slice import Lanes, TransferRun, TransferSlice
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import select_mount
@@ -201,7 +196,8 @@ async def open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
     )
     failed = transfer_parts.open_failed(run, run.cursor)
     is_direct = not spec.keep_existing and await driver.can_refuse_existing()
-    return TransferSlice(run, route, failed, TargetListing(driver), mode, is_direct)
+    lanes = Lanes(settings.small_file_threads_num)
+    return TransferSlice(run, route, failed, TargetListing(driver), mode, is_direct, lanes)
 
 
 async def copy_on(work: TransferSlice) -> bool:
@@ -210,7 +206,7 @@ async def copy_on(work: TransferSlice) -> bool:
     run, cursor = work.run, work.run.cursor
     entries = open_entries(run, cursor.round, cursor.entry_count)
     while rows := await entries.read_rows(cursor.position):
-        for batch in split_batches(rows, work.batch_size):
+        for batch in split_batches(rows, get_batch_size(work)):
             try:
                 async with note_batch(work, batch):
                     done = await copy_batch(work, batch)

@@ -141,6 +141,7 @@ TABLE: list[tuple[str, str, str, str | None, int, int]] = [
     ("transmission_uri", "string", "", "http://localhost:9091/transmission/rpc", 5, 1),
 ]
 OWN: list[tuple[str, str, str, str | None, int, int]] = [  # settings that clients do not know yet, each with a help
+    ("small_file_threads_num", "number", "", "16", 11, 1),
     ("archive_max_members", "number", "", "100000", 11, 1),
     ("min_password_length", "number", "", "0", 4, 0),
     ("archive_max_size", "number", "", "102400", 11, 1),

@@ -105,6 +105,8 @@ def test_only_a_deprecated_setting_can_be_deleted(admin: Client, unknown: str) -
         ("filename_char_mapping", "[]", ""),
         ("multipart_chunk_size", "0", 'multipart chunk size must be a positive integer (MB), got "0"'),
         ("multipart_chunk_size", "-3", 'multipart chunk size must be a positive integer (MB), got "-3"'),
+        ("small_file_threads_num", "0", "a whole number from 1 to 32"),
+        ("small_file_threads_num", "33", "a whole number from 1 to 32"),
         ("search_index", "grep", "not support index: grep"),
         ("ignore_paths", "/fine\n/a/../../b", ""),
         ("max_index_depth", "-1", "a whole number from 0 on"),

@@ -11,8 +11,9 @@ import pytest
 
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
+from mangrove.drivers.whole_reads import ReadsWhole
 from mangrove.paths import TreePath
-from mangrove.problems import Changed
+from mangrove.problems import Changed, NotAFile, NotFound
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 
@@ -68,6 +69,21 @@ async def a_file_is_read_only_while_it_is_the_one_that_was_shown(driver: Any) ->
     await put(driver, "/f", b"new")
     for entry in (shown, listed):
         await fails(driver.read(P("/f"), 0, None, entry), Changed)
+
+
+@needs(ReadsWhole, base.Writes, base.MakesDirectories)
+async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any) -> None:
+    await driver.makedirs(P("/d"))
+    written = {"/f": b"f", "/d/empty": b"", "/d/longer": bytes(range(256)) * 5000, "/d/changed": b"old"}
+    for path, content_ in written.items():
+        await put(driver, path, content_)
+    shown = [(P(path), await driver.stat(P(path))) for path in written]
+    await put(driver, "/d/changed", b"new")
+    found = await driver.read_whole([*shown, (P("/gone"), shown[0][1]), (P("/d"), shown[0][1])])
+    assert [type(one) for one in found[3:]] == [Changed, NotFound, NotAFile]
+    assert [(one.entry, one.content) for one in found[:3]] == [(entry, written[path]) for path, entry in shown[:3]]
+    listed = [entry async for batch in driver.list(P("/d")) for entry in batch if entry.name == "longer"]
+    assert (await driver.read_whole([(P("/d/longer"), listed[0])]))[0].content == written["/d/longer"]
 
 
 @needs(base.Writes, base.MakesDirectories, base.Removes)

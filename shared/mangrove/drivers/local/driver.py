@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.folder_batches import FolderBatch
-from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile
+from mangrove.drivers.local import aside, copy, kernel, noreplace, renames, tmpfile, whole_reads
 from mangrove.drivers.local.ahead import LocalAhead
 from mangrove.drivers.local.blocks import FileHandle, read_blocks, write_body
 from mangrove.drivers.local.durability import Durability, sync_file
@@ -25,6 +25,7 @@ from mangrove.drivers.part_names import PART, is_part, make_part_name, refuse_pa
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.sending import SendableFile
 from mangrove.drivers.threads import StorageThreads
+from mangrove.drivers.whole_reads import WholeFile
 from mangrove.paths import TreePath
 from mangrove.problems import (
     Changed,
@@ -164,6 +165,9 @@ class Local(Driver):
     ) -> AsyncIterator[bytes]:
         handle = await self._threads.run(self._open, path, if_match)
         return read_blocks(self._threads, handle, offset, length)
+
+    async def read_whole(self, files: Sequence[tuple[TreePath, Entry]]) -> Sequence[WholeFile | StorageProblem]:
+        return await self._threads.run(whole_reads.read_whole, self.root, files, self._make_exact_entry)
 
     async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:
         return await self._threads.run(self._open, path, if_match)

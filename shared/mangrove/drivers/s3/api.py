@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mangrove import deadlines, runtime
 from mangrove.drivers.s3 import pages
-from mangrove.drivers.s3.clients import CONNECT_SECONDS, READ_SECONDS, ClientKey, Clients
+from mangrove.drivers.s3.clients import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS, ClientKey, Clients
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
@@ -34,7 +34,7 @@ class Api:
     def __init__(self, options: S3Options, name: str) -> None:
         self._options = options
         self.bucket = options.bucket
-        self._threads = StorageThreads(name, self._wait_for_answer)
+        self._threads = StorageThreads(name, self._wait_for_answer, CONNECTIONS)
         self._stopped = threading.Event()
         self._clients: Clients | None = None
         self._keys: list[ClientKey] = []

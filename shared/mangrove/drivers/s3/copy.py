@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from os.path import commonprefix
-from typing import Protocol
 
 from mangrove.concurrency import finish_despite_cancel, gather_bounded
 from mangrove.drivers.base import CopyRequest, Entry
-from mangrove.drivers.paging import ListsPages
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, NotAFolder, NotFound, NotSupported, StorageProblem
+from mangrove.drivers.taken import ListsAndStats, Stats, find_taken
+from mangrove.problems import Changed, Exists, NotSupported, StorageProblem
 
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more is copied part by part
 PART = 512 << 20  # bytes in flight at once
@@ -24,20 +21,9 @@ DESCRIPTION = (
     "CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType", "Metadata",
 )  # fmt: skip
 
-MOST_PAGES = 3  # of a folder, that are read to know what is in it
 CHANGED = "the source changed since the task began"
 
 CopySource = Mapping[str, str]  # bucket and key of an object, as boto3 takes them
-
-
-class Stats(Protocol):
-    """The part of a storage that a copy asks for versions."""
-
-    async def stat(self, path: TreePath) -> Entry: ...
-
-
-class ListsAndStats(Stats, ListsPages, Protocol):
-    """The part of a storage that a copy asks what is there."""
 
 
 async def copy_object(objects: Objects, source: CopySource, entry: Entry, target: str, overwrite: bool) -> str:
@@ -120,7 +106,7 @@ async def copy_from(
     """Copy small objects of another bucket; the problem of each, or None. One call for each, where the server decides
     whether it still is the version that is asked for; what would be replaced, one listing tells of many."""
     decides_version = (await objects.conditions.ask()).versions
-    taken = await _find_taken(target_driver, [file.target for _, _, file in files if not file.overwrite])
+    taken = await find_taken(target_driver, [file.target for _, _, file in files if not file.overwrite])
 
     async def copy_one(source: CopySource, key: str, file: CopyRequest) -> StorageProblem | None:
         try:
@@ -139,37 +125,6 @@ async def copy_from(
         return None
 
     return await gather_bounded([partial(copy_one, *file) for file in files], AT_ONCE)
-
-
-async def _find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[TreePath]:
-    """At which of these paths there is something: listed for each folder, and of a large one asked one by one."""
-    folders: dict[TreePath, list[str]] = {}
-    for path in targets:
-        folders.setdefault(path.parent, []).append(path.name)
-
-    async def find(folder: TreePath, names: Sequence[str]) -> set[TreePath]:
-        begin = commonprefix(names)  # noqa: RUF071 - names are compared, not paths
-        start, found = "", set[str]()
-        for _ in range(MOST_PAGES):
-            try:
-                page = await driver.list_page(folder, start, begin)
-            except (NotFound, NotAFolder):
-                return set()
-            found |= {entry.name for entry in page.entries}
-            start = page.next_start
-            if not start:
-                return {folder / name for name in names if name in found}
-        return {path for path in (folder / name for name in names) if await _is_taken(driver, path)}
-
-    return set().union(*await gather_bounded([partial(find, *one) for one in folders.items()], AT_ONCE))
-
-
-async def _is_taken(driver: Stats, path: TreePath) -> bool:
-    try:
-        await driver.stat(path)
-    except NotFound:
-        return False
-    return True
 
 
 async def copy_folder(

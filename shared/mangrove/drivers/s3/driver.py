@@ -172,7 +172,7 @@ class S3(Driver):
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         key = self._make_key(path)
-        if not upload.overwrite:
+        if not (upload.overwrite or upload.is_free):
             await refuse_existing(self.stat, path)
         return await StreamingUpload(self._objects, key, upload).run(path.name, body)
 

@@ -1,0 +1,60 @@
+"""Which names of a storage are taken, asked for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from os.path import commonprefix
+from typing import Protocol
+
+from mangrove.concurrency import gather_bounded
+from mangrove.drivers.base import Entry
+from mangrove.drivers.paging import ListsPages
+from mangrove.paths import TreePath
+from mangrove.problems import NotAFolder, NotFound
+
+MOST_PAGES = 3  # of a folder, that are read to know what is in it
+AT_ONCE = 8  # folders, or names
+
+
+class Stats(Protocol):
+    """The part of a storage that tells of one entry."""
+
+    async def stat(self, path: TreePath) -> Entry: ...
+
+
+class ListsAndStats(Stats, ListsPages, Protocol):
+    """The part of a storage that is asked here."""
+
+
+async def find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[TreePath]:
+    """At which of these paths there is something: listed for each folder, and of a large one asked one by one."""
+    folders: dict[TreePath, list[str]] = {}
+    for path in targets:
+        folders.setdefault(path.parent, []).append(path.name)
+
+    async def find(folder: TreePath, names: Sequence[str]) -> set[TreePath]:
+        begin = commonprefix(names)  # noqa: RUF071 - names are compared, not paths
+        start, found = "", set[str]()
+        for _ in range(MOST_PAGES):
+            try:
+                page = await driver.list_page(folder, start, begin)
+            except (NotFound, NotAFolder):
+                return set()
+            found |= {entry.name for entry in page.entries}
+            start = page.next_start
+            if not start:
+                return {folder / name for name in names if name in found}
+        paths = [folder / name for name in names]
+        taken = await gather_bounded([partial(_is_taken, driver, path) for path in paths], AT_ONCE)
+        return {path for path, is_taken in zip(paths, taken, strict=True) if is_taken}
+
+    return set().union(*await gather_bounded([partial(find, *one) for one in folders.items()], AT_ONCE))
+
+
+async def _is_taken(driver: Stats, path: TreePath) -> bool:
+    try:
+        await driver.stat(path)
+    except NotFound:
+        return False
+    return True
