@@ -192,9 +192,15 @@ class Connection(HttpToolsProtocol):
         sender.follow(self.cycle)
 
     def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
-            self._body_size += len(body)
-            super().on_body(body)
+        if self.transport.is_closing():
+            return
+        self._body_size += len(body)
+        cycle: Any = self.cycle
+        if not cycle.body:
+            cycle.body = b""  # what is added to it is handed on as it is: a bytearray would be copied twice
+        elif isinstance(cycle.body, bytes):
+            cycle.body = bytearray(cycle.body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self._is_in_body:

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from mangrove.drivers.sending import SendableFile
 from mangrove.problems import Changed
 
-MOST = 4 << 20  # bytes in one call: about what the kernel keeps for a connection
+MOST = 16 << 20  # bytes in one call
 
 
 class ConnectionSender:

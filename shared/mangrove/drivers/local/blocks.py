@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -14,6 +16,8 @@ from mangrove.drivers.threads import StorageThreads
 
 SMALL_BLOCK = 96 << 10  # bytes
 SWALLOWED = 8 << 20  # bytes that the buffers of a connection may hold though nobody reads them
+SEND_SECONDS = 0.005  # that a thread sends to a client which makes room again and again
+MOST_CHUNKS = 1024  # that one call of the kernel writes
 SLOW_SECONDS = 0.5  # a block that is taken this late
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -45,13 +49,33 @@ class FileHandle:
 
 
 def _send(socket: int, handle: int, offset: int, count: int) -> int:
-    try:
-        return os.sendfile(socket, handle, offset, count)
-    except (BlockingIOError, ConnectionError):
-        raise  # they are the socket's
-    except OSError as error:
-        with translate_errors():
-            raise error
+    """What a fast client takes, which makes room in less time than another thread needs to begin."""
+    done, end = 0, time.monotonic() + SEND_SECONDS
+    while done < count:
+        try:
+            sent = os.sendfile(socket, handle, offset + done, count - done)
+        except BlockingIOError:
+            if done and (left := end - time.monotonic()) > 0 and _wait_for_room(socket, left):
+                continue
+            if done:
+                break
+            raise  # it is the socket's, as is the next one
+        except ConnectionError:
+            raise
+        except OSError as error:
+            with translate_errors():
+                raise error
+        if not sent:
+            break
+        done += sent
+    return done
+
+
+def _wait_for_room(socket: int, seconds: float) -> bool:
+    """Whether the socket takes bytes again before that."""
+    waiting = select.poll()
+    waiting.register(socket, select.POLLOUT)
+    return bool(waiting.poll(seconds * 1000))
 
 
 async def read_blocks(
@@ -116,9 +140,12 @@ async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle
 
 
 def _write_chunks(handle: int, chunks: Sequence[bytes]) -> None:
+    left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MOST_CHUNKS else [b"".join(chunks)]))
     with translate_errors():
-        for chunk in [b"".join(chunks)] if len(chunks) > 1 else chunks:
-            view = memoryview(chunk)
-            while view:
-                check_wanted()  # the handle of a call that was given up may be another file's by now
-                view = view[os.write(handle, view) :]
+        while left:
+            check_wanted()  # the handle of a call that was given up may be another file's by now
+            done = os.writev(handle, left)
+            while left and done >= len(left[0]):
+                done -= len(left.popleft())
+            if left:
+                left[0] = left[0][done:]

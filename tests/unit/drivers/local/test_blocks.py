@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import select
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mangrove.drivers.base import BLOCK
+from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import (
     SLOW_SECONDS,
     SMALL_BLOCK,
@@ -30,7 +33,15 @@ def open_handles() -> int:
 
 
 RANGES = [(0, None), (0, 0), (1, 10), (BLOCK - 1, 2), (BLOCK, None), (2 * BLOCK, 99), (9 * BLOCK, None)]
-BODIES = [[], [b""], [b"a", b"b"], [bytes(BLOCK)] * 3 + [b"end"], [bytes(3 * BLOCK + 1)]]
+BODIES = [
+    [],
+    [b""],
+    [b"a", b"b"],
+    [b"", b"ab", b""],
+    [b"x"] * 3000,
+    [bytes(BLOCK)] * 3 + [b"end"],
+    [bytes(3 * BLOCK + 1)],
+]
 
 
 @pytest.mark.parametrize(("offset", "length"), RANGES)
@@ -88,6 +99,57 @@ def test_a_body_is_written_whole_and_its_size_returned(tmp_path: Path, chunks: l
         size = asyncio.run(write_body(StorageThreads("test"), body(), file.fileno()))
     assert (tmp_path / "f").read_bytes() == b"".join(chunks)
     assert size == len(b"".join(chunks))
+
+
+def test_a_body_is_written_whole_where_the_system_takes_a_little_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_some(handle: int, buffers: Sequence[bytes]) -> int:
+        return os.write(handle, b"".join(buffers)[:5])
+
+    async def body() -> AsyncIterator[bytes]:
+        for chunk in (b"abc", b"", b"defgh", b"ijklmnopqr", b"s"):
+            yield chunk
+
+    monkeypatch.setattr(os, "writev", write_some)
+    with open(tmp_path / "f", "wb") as file:
+        assert asyncio.run(write_body(StorageThreads("test"), body(), file.fileno())) == 19
+    assert (tmp_path / "f").read_bytes() == b"abcdefghijklmnopqrs"
+
+
+def test_a_client_that_makes_room_gets_more_by_the_same_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = os.urandom(8 * BLOCK)  # more than the kernel keeps for a connection
+    (tmp_path / "f").write_bytes(content)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+
+    async def send() -> list[int]:
+        handle = FileHandle(os.open(tmp_path / "f", os.O_RDONLY), StorageThreads("test"))
+        parts = [await handle.send_to(ours.fileno(), 0, BLOCK)]
+        while parts[-1]:  # nobody takes any
+            try:
+                parts.append(await handle.send_to(ours.fileno(), sum(parts), 1))
+            except BlockingIOError:
+                break
+        monkeypatch.setattr(blocks, "SEND_SECONDS", 10.0)
+        taking = asyncio.create_task(asyncio.to_thread(take))
+        await asyncio.to_thread(select.select, (), [ours], ())
+        parts.append(await handle.send_to(ours.fileno(), sum(parts), len(content)))
+        assert await handle.send_to(ours.fileno(), sum(parts), 1) == 0
+        ours.shutdown(socket.SHUT_WR)
+        assert await taking == content
+        return parts
+
+    def take() -> bytes:
+        received = bytearray()
+        while block := theirs.recv(1 << 16):
+            received += block
+        return bytes(received)
+
+    with ours, theirs:
+        parts = asyncio.run(send())
+    assert sum(parts) == len(content)
+    assert parts[-1] > 4 * BLOCK
 
 
 def test_an_error_of_the_disk_is_a_problem(tmp_path: Path) -> None:
