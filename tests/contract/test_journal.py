@@ -27,6 +27,7 @@ NOTED_ABOVE = {
     "mangrove.tasks.file_copy._copy_directly": "tasks.transfer.copy_on",
     "mangrove.tasks.file_copy._store_whole": "tasks.transfer.copy_on",
     "mangrove.tasks.file_copy._finish_parts": "tasks.transfer.copy_on",
+    "mangrove.tasks.small_files._store": "tasks.transfer.copy_on",
     "mangrove.tasks.removals._remove_empty": "tasks.removals.remove_folders",
 }
 """Functions that change a storage within a change that one of their callers notes."""

@@ -14,6 +14,7 @@ from mangrove.checkpoints import pass_checkpoint
 from mangrove.concurrency import finish_despite_cancel
 from mangrove.config import config
 from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
+from mangrove.drivers.part_streams import StreamsParts
 from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.site import throttle
 from mangrove.tasks.endpoints import Endpoint, TargetListing, have_same_bytes
@@ -304,6 +305,10 @@ async def _store_part(
         )
         await source.check_unchanged(version)
         return receipt
+    if isinstance(driver, StreamsParts):
+        body: Any = await source.driver.read(source.path, offset, length, version)
+        async with aclosing(body):
+            return await driver.stream_part(target.path, partial.token, number, offset, body)
     content = await source.read_range(offset, length, version)
     # a part that arrives after all are dropped would stay for ever
     return await finish_despite_cancel(driver.write_part(target.path, partial.token, number, offset, content))

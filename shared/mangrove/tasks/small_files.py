@@ -64,7 +64,8 @@ async def _store_group(work: TransferSlice, rows: Mapping[int, ManifestEntry], r
         async with hold_names(list(targets.values())):
             taken = await _find_taken(work, targets)
             free = [index for index in files if index not in taken]
-            await gather_all(_store(work, targets[index], files[index], index, results) for index in free)
+            works = [partial(_store, work, targets[index], files[index], index, results) for index in free]
+            await gather_all(work.lanes.copy(work.run, one) for one in works)
     except InUse:
         pass  # one of the names is; the others are stored one by one
 
@@ -112,23 +113,18 @@ async def _find_taken(work: TransferSlice, targets: Mapping[int, Endpoint]) -> s
 
 
 async def _store(work: TransferSlice, target: Endpoint, file: WholeFile, index: int, results: list[Result]) -> None:
-    """Store a file when there is a lane for it and time."""
     driver, mode, version = target.driver, work.mode, file.entry
     upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
     assert isinstance(driver, Writes)
-
-    async def store() -> None:
-        try:
-            entry = await driver.write(target.path, stream(file.content), upload)
-        except Unreachable:
-            raise
-        except Exists:
-            pass  # it came there just now
-        except (StorageProblem, BadRequest, Denied) as problem:
-            results[index] = problem
-        else:
-            pass_checkpoint("copy.whole")
-            md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if mode.verify else ""
-            results[index] = Copied(version, Stored(SourceVersion.of(entry), version.size, md5=md5))
-
-    await work.lanes.copy(work.run, store)
+    try:
+        entry = await driver.write(target.path, stream(file.content), upload)
+    except Unreachable:
+        raise
+    except Exists:
+        return  # it came there just now
+    except (StorageProblem, BadRequest, Denied) as problem:
+        results[index] = problem
+        return
+    pass_checkpoint("copy.whole")
+    md5 = hashlib.md5(file.content, usedforsecurity=False).hexdigest() if mode.verify else ""
+    results[index] = Copied(version, Stored(SourceVersion.of(entry), version.size, md5=md5))

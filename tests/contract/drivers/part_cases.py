@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
 from typing import Any
+
+import pytest
 
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
+from mangrove.drivers.part_streams import StreamsParts
 from mangrove.paths import TreePath
 from mangrove.problems import NotFound, StorageProblem
 from tests.contract.drivers.actions import content, exists, fails, names, put, upload_of
@@ -43,6 +47,30 @@ async def a_file_is_made_of_parts_in_any_order_and_repeated(driver: Any) -> None
     assert (entry.name, entry.size, entry.is_dir) == ("f", len(written), False)
     assert await content(driver, "/d/f") == written
     assert await names(driver, "/d") == ["f"]
+
+
+@needs(base.Parts, StreamsParts, base.Writes)
+async def parts_that_come_in_blocks_are_stored_at_once_and_again_when_they_broke_off(driver: Any) -> None:
+    written = os.urandom(2 * PIECE + 12_345)
+    token = await driver.begin(P("/f"), upload_of(written), base.make_parts_key())
+
+    async def stream_piece(piece: bytes, most: int = len(written)) -> AsyncIterator[bytes]:
+        for start in range(0, len(piece), 300_000):
+            if start > most:
+                raise ConnectionError
+            yield piece[start : start + 300_000]
+
+    async def store(number: int, offset: int, piece: bytes) -> str:
+        return str(await driver.stream_part(P("/f"), token, number, offset, stream_piece(piece)))
+
+    number, offset, torn = _pieces(written)[1]
+    with pytest.raises(ConnectionError):
+        await driver.stream_part(P("/f"), token, number, offset, stream_piece(torn[::-1], PIECE // 2))
+    receipts = await asyncio.gather(*(store(*piece) for piece in _pieces(written)))
+    await driver.finish(P("/f"), token, receipts, upload_of(written))
+    assert await content(driver, "/f") == written
+    assert await names(driver, "/") == ["f"]
+    await fails(driver.stream_part(P("/f"), token, 1, 0, stream_piece(b"late")), NotFound)
 
 
 @needs(base.Parts, base.Writes)

@@ -38,15 +38,17 @@ class DamagingLocal(Local):
     async def proves_writes(self) -> bool:
         return self.proves
 
+    async def _spoil(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for block in body:
+            yield flip(block) if self.damages else block
+
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Any:
-        async def spoil() -> AsyncIterator[bytes]:
-            async for block in body:
-                yield flip(block) if self.damages else block
+        return await super().write(path, self._spoil(body), upload)
 
-        return await super().write(path, spoil(), upload)
-
-    async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        return await super().write_part(path, token, number, offset, flip(content) if self.damages else content)
+    async def stream_part(
+        self, path: TreePath, token: str, number: int, offset: int, body: AsyncIterator[bytes]
+    ) -> str:
+        return await super().stream_part(path, token, number, offset, self._spoil(body))
 
     async def copy_from(self, source: Driver, files: Any) -> Any:
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from mangrove.drivers.local.blocks import FileHandle
-from mangrove.drivers.local.rooted import check_wanted, translate_errors
+from mangrove.drivers.local.blocks import FileHandle, write_chunks
+from mangrove.drivers.local.rooted import translate_errors
 from mangrove.drivers.threads import StorageThreads
 
 
@@ -18,7 +18,7 @@ class LocalAhead:
         self.threads = threads
 
     async def write(self, offset: int, content: bytes) -> None:
-        await self.threads.run_to_completion(_write_at, self.handle.number, offset, content)
+        await self.threads.run_to_completion(write_chunks, self.handle.number, [content], offset)
 
     async def read(self, offset: int, size: int) -> bytes:
         with translate_errors():
@@ -35,12 +35,3 @@ class LocalAhead:
 
     def close(self) -> None:
         self.handle.close()
-
-
-def _write_at(handle: int, offset: int, content: bytes) -> None:
-    with translate_errors():
-        view = memoryview(content)
-        while view:
-            check_wanted()  # the handle of a call that was given up may be another file's by now
-            done = os.pwrite(handle, view, offset)
-            view, offset = view[done:], offset + done

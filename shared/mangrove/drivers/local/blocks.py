@@ -117,8 +117,8 @@ class Pace:
         self.block = BLOCK if self._taken >= SWALLOWED else SMALL_BLOCK
 
 
-async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle: int) -> int:
-    """Write a body in blocks, gathering the next one while one is written; its size in bytes."""
+async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle: int, offset: int = 0) -> int:
+    """Write a body from `offset` on in blocks, gathering the next one while one is written; its size in bytes."""
     size, chunks, gathered = 0, list[bytes](), 0
     writing: asyncio.Future[Any] | None = None
     try:
@@ -128,23 +128,25 @@ async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle
             if gathered >= BLOCK:
                 if writing is not None:
                     await asyncio.shield(writing)
-                writing = asyncio.ensure_future(threads.run(_write_chunks, handle, chunks))
+                writing = asyncio.ensure_future(threads.run(write_chunks, handle, chunks, offset + size))
                 size, chunks, gathered = size + gathered, [], 0
     finally:
         if writing is not None:
             await asyncio.wait([writing])
     if writing is not None:
         await writing
-    await threads.run_to_completion(_write_chunks, handle, chunks)
+    await threads.run_to_completion(write_chunks, handle, chunks, offset + size)
     return size + gathered
 
 
-def _write_chunks(handle: int, chunks: Sequence[bytes]) -> None:
+def write_chunks(handle: int, chunks: Sequence[bytes], offset: int) -> None:
+    """Write them one behind the other; blocks."""
     left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MOST_CHUNKS else [b"".join(chunks)]))
     with translate_errors():
         while left:
             check_wanted()  # the handle of a call that was given up may be another file's by now
-            done = os.writev(handle, left)
+            done = os.pwritev(handle, left, offset)
+            offset += done
             while left and done >= len(left[0]):
                 done -= len(left.popleft())
             if left:

@@ -38,7 +38,9 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.streams import stream
 
+Body = AsyncIterator[bytes]
 OpenHandles = list[FileHandle]
 
 
@@ -271,15 +273,18 @@ class Local(Driver):
         await self._threads.run(self._discard, path, f"{PART}{key}.part")
 
     async def write_part(self, path: TreePath, token: str, number: int, offset: int, content: bytes) -> str:
-        await self._threads.run(self._write_part, path, token, offset, content)
-        return str(len(content))
+        return await self.stream_part(path, token, number, offset, stream(content))
 
-    def _write_part(self, path: TreePath, part: str, offset: int, content: bytes) -> None:
-        with self._open_part(path, part) as handle, translate_errors():
-            view = memoryview(content)
-            while view:
-                done = os.pwrite(handle, view, offset)
-                view, offset = view[done:], offset + done
+    async def stream_part(self, path: TreePath, token: str, number: int, offset: int, body: Body) -> str:
+        handle = await self._threads.run(self._keep_part_open, path, token)
+        try:
+            return str(await write_body(self._threads, body, handle.number, offset))
+        finally:
+            handle.close()
+
+    def _keep_part_open(self, path: TreePath, part: str) -> FileHandle:
+        with self._open_part(path, part) as handle:
+            return FileHandle(os.dup(handle), self._threads)
 
     @contextmanager
     def _open_part(self, path: TreePath, part: str) -> Iterator[int]:

@@ -104,14 +104,14 @@ def test_a_body_is_written_whole_and_its_size_returned(tmp_path: Path, chunks: l
 def test_a_body_is_written_whole_where_the_system_takes_a_little_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_some(handle: int, buffers: Sequence[bytes]) -> int:
-        return os.write(handle, b"".join(buffers)[:5])
+    def write_some(handle: int, buffers: Sequence[bytes], offset: int) -> int:
+        return os.pwrite(handle, b"".join(buffers)[:5], offset)
 
     async def body() -> AsyncIterator[bytes]:
         for chunk in (b"abc", b"", b"defgh", b"ijklmnopqr", b"s"):
             yield chunk
 
-    monkeypatch.setattr(os, "writev", write_some)
+    monkeypatch.setattr(os, "pwritev", write_some)
     with open(tmp_path / "f", "wb") as file:
         assert asyncio.run(write_body(StorageThreads("test"), body(), file.fileno())) == 19
     assert (tmp_path / "f").read_bytes() == b"abcdefghijklmnopqrs"
