@@ -1,0 +1,54 @@
+"""What a plan writes down of folders that their storage lists in pages, also where another storage shows them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mangrove.drivers.s3.api import Api
+from mangrove.paths import TreePath
+from mangrove.problems import Changed
+from mangrove.tasks import planning, steps
+from mangrove.tasks.kinds import State
+from tests.task_env import TaskEnv
+from tests.unit.tree.memory_folders import MemoryFolders
+
+FILES = {f"d/f{number:02}": b"%d" % number for number in range(23)} | {"d/sub/deep": b"deep"}
+
+
+@pytest.fixture
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of five entries; a slice plans one of them."""
+    list_page = Api.list_page
+
+    async def list_five(self: Api, *args: Any, **more: Any) -> Any:
+        return await list_page(self, *args, **{"most": 5} | more)
+
+    monkeypatch.setattr(Api, "list_page", list_five)
+    monkeypatch.setattr(steps.Run, "has_time", lambda _: False)
+
+
+@pytest.mark.usefixtures("short_pages")
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_a_flat_folder_is_walked_page_by_page(task_env: TaskEnv, is_shown: bool) -> None:
+    bucket, disk = task_env.bucket(list_object_version="v2"), task_env.disk()
+    for name, body in FILES.items():
+        bucket.put(name, body)
+    source = task_env.mount("Alias", {"paths": bucket.mount}) if is_shown else bucket.mount
+    task = task_env.copy(source, disk.mount, "d")
+    visited = task_env.run(task)
+    assert (task_env.view(task), disk.files()) == ((State.SUCCEEDED, ""), FILES)
+    assert visited.count("Plan") >= 5
+
+
+def test_a_walk_does_not_go_on_in_a_folder_that_has_no_pages_any_more() -> None:
+    """It would begin anew, and name again what is written down."""
+
+    async def walk() -> None:
+        async for _ in planning.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]
+            pass
+
+    with pytest.raises(Changed, match="something was mounted"):
+        asyncio.run(walk())
