@@ -28,6 +28,7 @@ NAMES = (
     "move.verified",  # the file is at the target, and still at the source
     "move.removed",  # it is gone from the source, and the record does not know
     "move.tidied",  # an emptied folder is removed at the source
+    "remove.batch",  # some entries of a list are removed, and the record does not know
     "download.submitted",  # a tool has the address, its token is not saved
     "download.intended",
     "download.started",

@@ -117,6 +117,7 @@ async def _remove_entries(run: TransferRun, folder: PathAccess, located: Located
                 if problem is not None:
                     cursor.failed_count += 1
                     cursor.errors = [*cursor.errors, f"{row.path}: {problem.message}"][:KEPT_ERRORS]
+            pass_checkpoint("remove.batch")
             cursor.listed += len(batch)
             run.view.progress = round(cursor.listed / count * 100, 4)
             if not run.has_time():
