@@ -127,6 +127,7 @@ def read_version(text: str) -> int:
     if token.is_recent():
         return configuration.get_version()
     tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
+    token.generation = generations.read(Topic.SESSIONS)
     version, is_revoked = sessions.read_with_version(token.jti)
     if not is_revoked:  # else `user_of` looks again, and says so
         token.looked_up = time.monotonic()

@@ -18,6 +18,7 @@ from mangrove.problems import RecordsUnavailable
 from mangrove.records import task_batches, task_lists
 from mangrove.tasks.kinds import State
 from mangrove.tasks.leases import Busy
+from mangrove.tasks.openings import EACH
 from tests.e2e.processes import find_engine
 from tests.service import Client, Service, run_service
 from tests.task_env import Disk, TaskEnv
@@ -142,6 +143,12 @@ def prepare(service: Service) -> tuple[Client, list[str], Path]:
     return client, [f"f{number}" for number in range(MANY)], root
 
 
+def open_copies(client: Client, names: list[str]) -> None:
+    """A task for each: of more in one request there would be one for all."""
+    for first in range(0, len(names), EACH):
+        client.ok("/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names[first : first + EACH])
+
+
 def set_workers(client: Client, count: int) -> None:
     answer = client.http.post("/api/admin/setting/save", json=[{"key": "copy_task_threads_num", "value": str(count)}])
     assert answer.json()["code"] == 200
@@ -164,7 +171,7 @@ def expect_all(service: Service, root: Path) -> None:
 def test_an_engine_that_stalls_in_the_middle_fails_no_task_and_loses_none(tmp_path: Path) -> None:
     with run_service(tmp_path / "data") as service:
         client, names, root = prepare(service)
-        client.ok("/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names)
+        open_copies(client, names)
         set_workers(client, 2)
         wait(lambda: len(list(root.iterdir())) > 3)
         stall_engine(service)
@@ -174,7 +181,7 @@ def test_an_engine_that_stalls_in_the_middle_fails_no_task_and_loses_none(tmp_pa
 def test_an_engine_that_stalls_at_the_start_loses_none_of_the_queued_tasks(tmp_path: Path) -> None:
     with run_service(tmp_path / "data") as service:
         client, names, root = prepare(service)
-        client.ok("/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names)
+        open_copies(client, names)
         set_workers(client, 2)
         service.kill()
     with run_service(tmp_path / "data") as service:
