@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from mangrove.local.data_directory import DataDirectory
 from mangrove.records.endpoints import Endpoint
-from tests.proc import read_links
+from tests.proc import list_servers, read_links
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 60.0
@@ -123,7 +124,14 @@ class Service:
         return named + [link for link in self._find_nameless() if link.startswith(f"{folder}/")]
 
     def _find_nameless(self) -> Iterator[str]:
-        return (link for link in read_links(self.process.pid) if link.endswith(" (deleted)"))
+        links = (link for pid in self.list_servers() for link in read_links(pid))
+        return (link for link in links if link.endswith(" (deleted)"))
+
+    def list_servers(self) -> list[int]:
+        """The processes that answer: this one, or its children."""
+        port = urlsplit(self.address).port
+        assert port is not None
+        return list_servers(self.process.pid, port)
 
     def kill(self) -> None:
         """End the process as a crash would."""

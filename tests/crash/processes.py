@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from tests.proc import find_server, is_gone, list_servers
+from tests.proc import find_server, is_gone
 from tests.service import Service
 
 PROCESSES = 3
@@ -44,7 +44,7 @@ class Family:
 
     def list_servers(self) -> list[int]:
         """The processes that answer."""
-        return list_servers(self.service.process.pid, self.port)
+        return self.service.list_servers()
 
     def kill(self, pid: int) -> None:
         """End one of them as a crash would."""

@@ -197,7 +197,7 @@ def watch_memory(soak: Soak, ended: threading.Event) -> None:
     """Print what the service weighs, now and then."""
     began = time.monotonic()
     while not ended.wait(max(SECONDS, REST_SECONDS) / SAMPLES):
-        megabytes = get_resident(soak.service.process.pid) / 1e6
+        megabytes = sum(map(get_resident, soak.service.list_servers())) / 1e6
         print(f"{time.monotonic() - began:6.0f} s  {megabytes:6.0f} MB  {dict(soak.done)}", flush=True)
 
 

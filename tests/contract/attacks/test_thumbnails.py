@@ -19,9 +19,9 @@ MEGABYTES = 150  # that the service may grow by; one of these bombs took 649
 
 
 def read_peak(service: Service) -> int:
-    """The most memory that the service itself has had, in MiB."""
-    lines = Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+    """The most memory that a process of the service itself has had, in MiB."""
+    texts = [Path(f"/proc/{pid}/status").read_text() for pid in service.list_servers()]
+    return max(int(line.split()[1]) >> 10 for text in texts for line in text.splitlines() if line.startswith("VmHWM"))
 
 
 def make_icon(inner: bytes) -> bytes:
