@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from mangrove import runtime
+from mangrove import generations, runtime
 from mangrove.config import Config
 from mangrove.doors import sessions
 from mangrove.doors.sessions import Door, Session, find_ended, sign_in_with_password
+from mangrove.generations import Topic
 from mangrove.identity import accounts, app_passwords, keys
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import Right
@@ -78,7 +79,8 @@ def test_what_another_process_removes_ends_a_session_here(ann: User) -> None:
         assert used is not None
         with runtime.use(runtime.current().keep(Connections, Keyring)):
             await asyncio.to_thread(app_passwords.delete, used.id)
-        await asyncio.to_thread(runtime.get(snapshot.SnapshotStore)._follow)
+        generations.note(Topic.CONFIGURATION)  # as the other process does, where they share memory
+        await snapshot.fresh()
         assert await find_ended(opened) == [opened[1]]
 
     asyncio.run(work())
