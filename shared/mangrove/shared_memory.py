@@ -22,6 +22,7 @@ class Region(Enum):
 
     GENERATIONS = 1 << 14
     CONNECTIONS = 1 << 12
+    CHUNKS = 1 << 13
     TIMES = 1 << 4
 
 

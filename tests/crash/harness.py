@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from subprocess import TimeoutExpired
 from typing import Any
 
 import httpx
@@ -93,11 +92,15 @@ class World:
         self._orders.write_text(name)
 
     def has_died(self, seconds: float) -> bool:
-        """Whether it killed itself within that time; if not, it no longer will."""
-        with suppress(TimeoutExpired):
-            self.service.process.wait(seconds)
+        """Whether it killed itself within that time, with it all of its processes; if not, it no longer will."""
+        end = time.monotonic() + seconds
+        while self._orders.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        has_come = not self._orders.exists()
         self._orders.unlink(missing_ok=True)
-        return self.service.process.poll() is not None
+        if has_come:
+            self.service.kill()
+        return has_come
 
     def restart(self) -> None:
         token = self.client.token

@@ -12,7 +12,7 @@ import struct
 import termios
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -21,7 +21,9 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mangrove import runtime
 from mangrove.local.sendfile import ConnectionSender
+from mangrove.local.siblings import Siblings
 from mangrove.shared_memory import Counts, Region
 from mangrove.sources import find_source
 from mangrove.telemetry import log_event
@@ -59,13 +61,15 @@ class ClientConnections:
     """All connections of clients. Of the descriptors they get half: storages, files and the records need some too.
 
     A trusted proxy has many clients behind it: it may have as many connections as there are. Those that the other
-    processes of the service have count too, but only an own one gives way.
+    processes of the service have count too, but only an own one gives way: a process with less than its part of what
+    there may be takes one more all the same, and those with more make room within a second.
     """
 
     def __init__(self, limits: ConnectionLimits, descriptors: int) -> None:
         self.limits = limits
         self.most = min(limits.connections, descriptors // 2)
         self._counts = Counts(Region.CONNECTIONS)
+        self._processes = runtime.get(Siblings).count
         self._all: dict[str, set[Connection]] = defaultdict(set)
         self._count = 0
 
@@ -78,10 +82,10 @@ class ClientConnections:
         own = self._all[connection.source]
         count = len(own) + self._counts.read_others(connection.source)
         if count >= self.limits.per_source and not is_trusted_proxy(connection.address):
-            is_room = self._drop_idle(own)
+            is_room = self._drop_idle(own) or len(own) < self._get_part(self.limits.per_source)
         else:
             is_full = self._count >= self.most or self._is_full()
-            is_room = not is_full or self._drop_idle(one for some in self._all.values() for one in some)
+            is_room = not is_full or self._drop_idle(self._list_all()) or self._count < self._get_part(self.most)
         own.add(connection)
         self._add(connection.source, 1)
         return is_room
@@ -104,7 +108,23 @@ class ClientConnections:
             self._all.pop(connection.source, None)
 
     def _is_full(self) -> bool:
-        return self._count + self._counts.read_others(None) >= self.limits.connections
+        return self._count_all() >= self.limits.connections
+
+    def _count_all(self) -> int:
+        return self._count + self._counts.read_others(None)
+
+    def _get_part(self, most: int) -> int:
+        return most // self._processes if self._processes > 1 else 0
+
+    def _list_all(self) -> Iterator[Connection]:
+        return (one for some in self._all.values() for one in some)
+
+    def _make_room(self) -> None:
+        """Drop idle connections, where there are more than there may be, and this process has more than its part."""
+        excess = self._count_all() - self.limits.connections
+        for _ in range(min(excess, self._count - self._get_part(self.most))):
+            if not self._drop_idle(self._list_all()):
+                return
 
     def _add(self, source: str, amount: int) -> None:
         self._count += amount
@@ -114,8 +134,10 @@ class ClientConnections:
     async def check(self) -> None:
         """Cut what is too slow; to be called about once a second."""
         now = time.monotonic()
-        for connection in [one for some in self._all.values() for one in some]:
+        for connection in list(self._list_all()):
             connection.check(now)
+        if self._processes > 1:
+            self._make_room()
 
 
 class Window:

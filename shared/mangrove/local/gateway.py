@@ -28,6 +28,7 @@ from mangrove.search.corrections import Corrections
 from mangrove.shared_memory import Activity
 from mangrove.site import snapshot
 from mangrove.tasks import indexing
+from mangrove.tasks.leases import get_held
 from mangrove.tasks.machines import MachineStarter
 from mangrove.telemetry import log_exception
 from mangrove.tree import mounts
@@ -98,6 +99,7 @@ class Gateway:
             self._take_charge(loading)
         else:
             runtime.put(MachineStarter, TaskSender(siblings.writer))
+            get_held().are_elsewhere = True
             self._run(self._wait_for_charge(siblings, data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
@@ -114,6 +116,7 @@ class Gateway:
 
     async def _wait_for_charge(self, siblings: Siblings, data: Path, loading: asyncio.Task[None]) -> None:
         await siblings.wait_for_charge(data)
+        get_held().are_elsewhere = False
         TaskReceiver(siblings.reader, self._take_charge(loading).receive).open()
 
     def _take_charge(self, loading: asyncio.Task[None]) -> Runner:

@@ -123,7 +123,8 @@ class Processes:
         if not pid:
             return
         child.pid = None
-        self._share_memory(index).clear(Region.CONNECTIONS)
+        for region in (Region.CONNECTIONS, Region.CHUNKS):
+            self._share_memory(index).clear(region)
         runtime.get(Generations).note_all()  # it may have changed what it had no time to tell
         now = time.monotonic()
         is_stable = now - child.began > STABLE_SECONDS

@@ -44,6 +44,7 @@ class HeldTasks:
     that nobody holds yet, as their records were a moment ago."""
 
     def __init__(self) -> None:
+        self.are_elsewhere = False  # another process of this machine runs the tasks, and knows which it holds
         self._held: set[str] = set()
         self._read_ahead: dict[str, tuple[Task, float]] = {}
         self._waiting: dict[str, tuple[Task, str]] = {}
@@ -91,8 +92,8 @@ class HeldTasks:
         return id in self._unwritten
 
     def has(self, id: str) -> bool:
-        """Whether a worker of this process holds a task."""
-        return id in self._held
+        """Whether a worker may hold a task: one of this process, or of the one that runs the tasks, which alone knows."""
+        return self.are_elsewhere or id in self._held
 
 
 def get_held() -> HeldTasks:

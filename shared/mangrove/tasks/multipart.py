@@ -32,6 +32,7 @@ from mangrove.problems import (
     RelativePath,
     TooLarge,
 )
+from mangrove.shared_memory import Counts, Region
 from mangrove.shares import Shares
 from mangrove.site.values import Settings
 from mangrove.tasks import partials, queue, staging
@@ -58,10 +59,11 @@ class ChunkShares(Shares):
 
 
 class ChunksInFlight:
-    """The chunks that are being stored, by session."""
+    """The chunks that are being stored, by session, here and in the other processes of this machine."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, set[int]] = {}
+        self._counts = Counts(Region.CHUNKS)
 
     @contextmanager
     def hold(self, id: str, number: int) -> Iterator[None]:
@@ -70,16 +72,24 @@ class ChunksInFlight:
         if number in numbers:
             raise ChunkInFlight
         numbers.add(number)
+        self._count(id, number, 1)  # before the others are looked at: of two at once none stores it
         try:
+            if self._counts.read_others((id, number)):
+                raise ChunkInFlight
             yield
         finally:
+            self._count(id, number, -1)
             numbers.discard(number)
             if not numbers:
                 self._numbers.pop(id, None)
 
     def has(self, id: str) -> bool:
         """Whether any chunk of the session is being stored."""
-        return id in self._numbers
+        return id in self._numbers or self._counts.read_others(id) > 0
+
+    def _count(self, id: str, number: int, amount: int) -> None:
+        for key in (id, (id, number)):
+            self._counts.add(key, amount)
 
 
 class KnownParts:
