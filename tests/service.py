@@ -22,6 +22,7 @@ from tests.proc import list_servers, read_links
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 60.0
+PROCESSES = int(os.environ.get("MANGROVE_PROCESSES", "1"))  # of a service, unless a test asks for others
 PART = ".mangrove-"  # what names of unfinished files begin with
 
 

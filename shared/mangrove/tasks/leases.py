@@ -92,7 +92,7 @@ class HeldTasks:
         return id in self._unwritten
 
     def has(self, id: str) -> bool:
-        """Whether a worker may hold a task: one of this process, or of the one that runs the tasks, which alone knows."""
+        """Whether a worker may hold a task: one of this process, or of the one that runs the tasks and alone knows."""
         return self.are_elsewhere or id in self._held
 
 

@@ -24,7 +24,7 @@ import pytest
 from mangrove.identity.rights import Right
 from mangrove.tasks.kinds import KINDS
 from tests.document import get_document
-from tests.service import Client, Service
+from tests.service import PROCESSES, Client, Service
 
 PASSWORD = "wrong horse battery"
 EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE
@@ -222,7 +222,10 @@ class Scene:
 
     def scan_outside(self) -> Scan:
         """All that the user must neither change nor see."""
-        return scan(self.files, without=self.disk) | scan(self.buried)
+        found = scan(self.files, without=self.disk) | scan(self.buried)
+        if PROCESSES > 1:
+            del found[str(self.files)]  # at the top of a storage each process tries out once what its disk can do
+        return found
 
     def scan_own(self) -> Scan:
         return scan(self.disk)
