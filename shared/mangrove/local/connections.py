@@ -86,7 +86,7 @@ class ClientConnections:
         else:
             is_full = self._count >= self.most or self._is_full()
             is_room = not is_full or self._drop_idle(self._list_all()) or self._count < self._get_part(self.most)
-        own.add(connection)
+        self._all[connection.source].add(connection)  # not `own`: what gave way may have been the last of it
         self._add(connection.source, 1)
         return is_room
 

@@ -135,6 +135,14 @@ def test_connections_of_the_other_processes_count(bound: str, key: str | None) -
         assert is_served(server)
 
 
+def test_the_only_connection_of_a_source_gives_way_to_its_next() -> None:
+    with serve(connections=1) as server:
+        for _ in range(5):
+            with server.connect() as idle:
+                assert is_served(server)
+                assert read_all(idle) == b""
+
+
 def test_a_head_that_trickles_is_cut_with_408() -> None:
     with serve(**QUICK) as server, server.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
