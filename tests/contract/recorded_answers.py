@@ -224,7 +224,7 @@ async def call(app: ASGIApp, method: str, path: str, body: Sequence[bytes | None
     }  # fmt: skip
     try:
         await app(scope, receive, send)
-    except Exception as error:
+    except Exception as error:  # what reaches the server is a part of the answer
         sent.append({"type": "error", "error": repr(error)})
     head = next((one for one in sent if one["type"] == "http.response.start"), {"status": "none", "headers": []})
     told = [(name.decode(), text.decode()) for name, text in head["headers"]]

@@ -6,7 +6,7 @@ from abc import ABCMeta
 from typing import Any, Protocol
 
 
-class _PowerType(type(Protocol)):  # type: ignore[misc]
+class _PowerType(type(Protocol)):  # type: ignore[misc]  # a base that mypy cannot follow: the class of protocols
     def __instancecheck__(cls, instance: Any) -> bool:
         return ABCMeta.__subclasscheck__(cls, type(instance))
 

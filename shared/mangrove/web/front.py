@@ -159,7 +159,7 @@ class Front:
         try:
             response = await self._respond(request)
             await response(scope, receive, answer.send)
-        except Exception as error:
+        except Exception as error:  # what has no handler goes on to whoever called
             handle = self._find_handler(type(error))
             if handle is None or answer.status:
                 raise

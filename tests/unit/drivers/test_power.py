@@ -41,7 +41,7 @@ def test_a_method_that_is_none_is_no_power_and_what_extends_one_has_more() -> No
         async def list_page(self) -> None: ...
 
     class Blocked(Lists):
-        list_page = None  # type: ignore[assignment]
+        list_page = None  # type: ignore[assignment]  # how Python takes an inherited method away
 
     assert isinstance(Lists(), ListsPages)
     assert not isinstance(Lists(), ListsRanges)

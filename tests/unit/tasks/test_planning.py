@@ -47,7 +47,7 @@ def test_a_walk_does_not_go_on_in_a_folder_that_has_no_pages_any_more() -> None:
     """It would begin anew, and name again what is written down."""
 
     async def walk() -> None:
-        async for _ in planning.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]
+        async for _ in planning.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]  # no run is asked
             pass
 
     with pytest.raises(Changed, match="something was mounted"):

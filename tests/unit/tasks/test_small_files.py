@@ -31,7 +31,7 @@ def proxy(request: pytest.FixtureRequest, task_env: TaskEnv) -> Iterator[Proxy]:
     """A server that refuses to replace an object where that is asked for, and one that ignores it."""
     with proxied(task_env.endpoint()) as server:
         if request.param == "replaces":
-            server.strip("if-none-match")  # noqa: B005 - not a text
+            server.strip("if-none-match")  # noqa: B005 - a server, not a text
         yield server
 
 
