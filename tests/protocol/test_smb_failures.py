@@ -6,19 +6,26 @@ import asyncio
 import gc
 import signal
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from smbprotocol.connection import Request
 from smbprotocol.exceptions import SharingViolation
 
 from mangrove.drivers import connections, threads
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.drivers.smb.driver import SMB
-from mangrove.drivers.smb.messages import Access, Sharing
-from mangrove.drivers.smb.options import SMBOptions
+from mangrove.drivers.smb.files import FolderScan, Reader
+from mangrove.drivers.smb.messages import Access, Message, Sharing
+from mangrove.drivers.smb.options import SMBOptions, Target, parse_target
+from mangrove.drivers.smb.share import Share
+from mangrove.drivers.threads import StorageThreads
 from mangrove.paths import TreePath
 from mangrove.problems import Forbidden, NotFound, StorageProblem, Unreachable
 from tests.contract.drivers.actions import content, fails, names, put
@@ -341,3 +348,49 @@ def test_names_that_no_server_holds_are_refused_by_name(samba: smb.Samba, root: 
         await driver.stop()
 
     asyncio.run(used())
+
+
+class SlowShare(Share):
+    """Sends a request only when `sending` is set; `asked` tells that it has one."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.asked, self.sending = threading.Event(), threading.Event()
+        self.sending.set()
+
+    def ask(self, message: Message) -> Request:
+        self.asked.set()
+        assert self.sending.wait(10)
+        return super().ask(message)
+
+
+def open_scan(share: Share, root: str, pool: StorageThreads) -> tuple[FolderScan, Callable[[], object]]:
+    scan = FolderScan(share, root, pool)
+    return scan, lambda: scan.read_batch(share)
+
+
+def open_reader(share: Share, root: str, pool: StorageThreads) -> tuple[Reader, Callable[[], object]]:
+    reader = Reader(share, f"{root}\\f", pool, None)
+    return reader, lambda: reader.read(share, 0, 10)
+
+
+@pytest.mark.parametrize("start", [open_scan, open_reader])
+def test_what_is_closed_while_a_cancelled_call_uses_it_takes_the_connection_from_nobody(
+    samba: smb.Samba, root: Path, start: Callable[[Share, str, StorageThreads], tuple[FolderScan | Reader, Any]]
+) -> None:
+    (root / "f").write_bytes(b"written")
+    share = SlowShare(parse_target(SMBOptions(**samba.options(root.name))))
+    share.connect()
+    opened, call = start(share, root.name, StorageThreads("smb"))
+    share.asked.clear()
+    share.sending.clear()
+    with ThreadPoolExecutor() as pool:
+        calling = pool.submit(call)
+        assert share.asked.wait(10)
+        opened.close()
+        time.sleep(0.2)  # for a thread that would close it now
+        share.sending.set()
+        assert calling.result(10)
+    assert share.is_open
+    assert share.get_status(f"{root.name}\\f").size == 7
+    share.close()

@@ -89,7 +89,8 @@ def test_entries_that_must_not_be_unpacked_are_named_and_the_others_brought(owne
         row = owner.wait_for(KIND, made[name][0])
         assert row["state"] == 7
         assert row["error"].startswith(f"1 entry is not unpacked: {why}"), row
-    assert {row["state"] for row in owner.wait_for_all(UPLOAD)} == {2}
+    uploads = owner.wait_for_all(UPLOAD)
+    assert {row["state"] for row in uploads} == {2}, uploads
     assert {path.name for path in owner.root.rglob("*") if not path.is_dir()} == {"fine"}
     assert not any(path.is_symlink() for path in owner.root.rglob("*"))
 

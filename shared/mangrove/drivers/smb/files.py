@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from smbprotocol.connection import Request
 from smbprotocol.exceptions import NoMoreFiles, SMBException
@@ -34,44 +35,60 @@ def make_entry(name: str, status: Status) -> Entry:
 
 class RemoteFile:
     """An open file, closed with its last reference, in a thread of its storage: a generator that is never iterated
-    runs no `finally`."""
+    runs no `finally`.
+
+    It is closed when nobody uses it: a call that was cancelled still runs to its end, and a server that is asked about
+    a handle which was closed meanwhile seems to have lost them all.
+    """
 
     def __init__(self, share: Share, opened: Opened, threads: StorageThreads) -> None:
         self.share = share
         self.opened = opened
         self._threads = threads
+        self._turn = threading.Lock()
         self._is_closed = False
 
     @property
     def status(self) -> Status:
         return self.opened.status
 
-    def close(self) -> None:
+    @contextmanager
+    def use(self, share: Share) -> Iterator[Opened]:
+        """The handle, for one who uses it at a time. Unreachable when this is not the connection on which the file was
+        opened: what was written then may be lost, and where a listing stood is not known."""
+        with self._turn:
+            if share is not self.share or self._is_closed:
+                raise Unreachable("the connection to the SMB server was lost")
+            yield self.opened
+
+    def close(self, before: Callable[[], object] = bool) -> None:
+        """Close it later, after `before`, when who uses it has done so."""
         if not self._is_closed:
             self._is_closed = True
             if self.share.is_open:
                 try:
-                    self._threads.run_later(self.share.close_handle, self.opened)
+                    self._threads.run_later(_close, self._turn, before, self.share, self.opened)
                 except RuntimeError:
                     pass  # the process ends, and starts no thread any more
 
-    __del__ = close
+    def __del__(self) -> None:
+        self.close()
 
     def close_now(self) -> None:
-        """The same, in this thread."""
+        """Close it in this thread, which is the one that uses it."""
         if not self._is_closed:
             self._is_closed = True
             self.share.close_handle(self.opened)
 
     def write(self, share: Share, offset: int, content: bytes) -> None:
-        self.require(share)
-        share.write(self.opened, offset, content)
+        with self.use(share) as opened:
+            share.write(opened, offset, content)
 
-    def require(self, share: Share) -> None:
-        """Unreachable when this is not the connection on which the file was opened: what was written then may be
-        lost, and where a listing stood is not known."""
-        if share is not self.share:
-            raise Unreachable("the connection to the SMB server was lost")
+
+def _close(turn: threading.Lock, before: Callable[[], object], share: Share, opened: Opened) -> None:
+    with turn:
+        before()
+        share.close_handle(opened)
 
 
 class Reader:
@@ -91,7 +108,8 @@ class Reader:
         if share is not self._file.share:
             self._file = self._open(share)
             refuse_changed(make_entry("", self._file.status), self._entry)
-        return share.read(self._file.opened, offset, length)
+        with self._file.use(share) as opened:
+            return share.read(opened, offset, length)
 
     def close(self) -> None:
         self._file.close()
@@ -102,7 +120,6 @@ class FolderScan:
 
     def __init__(self, share: Share, name: str, threads: StorageThreads) -> None:
         self._file = RemoteFile(share, share.open(name, Access.READ, options=Options.DIRECTORY), threads)
-        self._threads = threads
         self._question = messages.query_directory(self._file.opened.handle, min(PAGE, share.transact))
         self._asked: Request | None = None
         self._page = b""
@@ -110,10 +127,10 @@ class FolderScan:
 
     def read_batch(self, share: Share) -> Sequence[tuple[str, Status]]:
         """Some entries; none at the end."""
-        self._file.require(share)
         found: Sequence[tuple[str, Status]] = ()
-        while not found and (self._at >= 0 or self._turn_page(share)):
-            found, self._at = messages.parse_entries(self._page, self._at, BATCH)
+        with self._file.use(share):
+            while not found and (self._at >= 0 or self._turn_page(share)):
+                found, self._at = messages.parse_entries(self._page, self._at, BATCH)
         return found
 
     def _turn_page(self, share: Share) -> bool:
@@ -127,14 +144,13 @@ class FolderScan:
         return True
 
     def close(self) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None and self._file.share.is_open:
-            self._threads.run_later(self._drop, asked)
-        self._file.close()
+        self._file.close(self._drop_page)
 
-    def _drop(self, asked: Request) -> None:
-        with suppress(SMBException, OSError):  # or the connection keeps the page
-            self._file.share.take(asked)
+    def _drop_page(self) -> None:
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            with suppress(SMBException, OSError):  # or the connection keeps the page
+                self._file.share.take(asked)
 
 
 def show(found: Sequence[tuple[str, Status]]) -> list[Entry]:

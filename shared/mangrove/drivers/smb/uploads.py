@@ -51,11 +51,11 @@ def sync_folder(share: Share, name: str) -> None:
 
 def publish_file(share: Share, file: RemoteFile, part: str, target: str, upload: Upload) -> Entry:
     """`publish`, and what is there then."""
-    file.require(share)
-    try:
-        publish(share, file.opened, part, target, upload)
-    finally:
-        file.close_now()
+    with file.use(share) as opened:
+        try:
+            publish(share, opened, part, target, upload)
+        finally:
+            file.close_now()
     return _finish(share, target, upload.durable)
 
 
@@ -98,6 +98,5 @@ def open_source(share: Share, name: str, threads: StorageThreads) -> RemoteFile:
 
 def copy_range(share: Share, source: RemoteFile, copied: RemoteFile, offset: int) -> int:
     """Copy some bytes; where the rest begins."""
-    source.require(share)
-    copied.require(share)
-    return changes.copy_range(share, source.opened, copied.opened, offset)
+    with source.use(share) as read, copied.use(share) as written:
+        return changes.copy_range(share, read, written, offset)
