@@ -4,6 +4,9 @@ CPU of the whole process, so that it depends little on what else the machine doe
 `make build` left, with nothing but their layers, or else those of the repository with all that is installed, which
 takes longer. Records are on the engine; S3 and Secrets Manager are moto's. A worker's task is done already.
 
+What no function can be below are the packages that all are built on: `floors` are functions that do nothing but read
+one record with them.
+
 A machine is not equally fast at all hours. So in turn with the function a bare Python imports some of its own library,
 and what that takes is printed in the last column: figures of two hours compare as their ratios to it do.
 """
@@ -14,7 +17,9 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.environment import Environment
@@ -23,7 +28,7 @@ from mangrove.tasks.indexing import make_task_id
 from tests import built, lambdas
 from tests.contract import test_events as samples
 from tests.policies import FUNCTIONS, get_folder
-from tests.runtime_api import Launcher, launch_sources
+from tests.runtime_api import ROOT, Launcher, launch_sources
 
 ROUNDS = 10
 REQUEST = """
@@ -111,6 +116,13 @@ class Deployment:
 
     def start(self, name: str) -> float:
         """CPU milliseconds of a new process of a function until it has answered its first request."""
+        return self._start(name, self.cloud.get_function(name).handler, self.make_event(get_folder(name)))
+
+    def start_floor(self, kind: str) -> float:
+        """The same of the floor of a kind of function, with the layers of one of them."""
+        return self._start("SiteFunction", f"bench.floors.{kind}.handler", self.make_event("functions/api/site"), ROOT)
+
+    def _start(self, name: str, handler: str, about: dict[str, Any], *more: Path) -> float:
         function = self.cloud.get_function(name)
         records, services = self.cloud.aws
         environment = {
@@ -118,11 +130,10 @@ class Deployment:
             "AWS_ENDPOINT_URL": services,
             "AWS_ENDPOINT_URL_DYNAMODB": records,
             "AWS_LAMBDA_FUNCTION_NAME": name,
-            "PYTHONPATH": ":".join(map(str, function.launch.path)),
+            "PYTHONPATH": ":".join(map(str, [*function.launch.path, *more])),
         }
-        event = json.dumps(self.make_event(get_folder(name)))
         ran = subprocess.run(
-            [*self._python, "-c", REQUEST, function.handler, event],
+            [*self._python, "-c", REQUEST, handler, json.dumps(about)],
             cwd=function.launch.folder, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         if ran.returncode:
@@ -139,12 +150,12 @@ def time_yardstick() -> float:
     return float(ran.stdout)
 
 
-def _measure(name: str, place: Environment) -> Figure:
+def _measure(start: Callable[[Deployment, str], float], name: str, place: Environment) -> Figure:
     """The mean of ROUNDS; one before them has what is compiled, compiled."""
     if place.deployment is None:
         place.deployment = Deployment(place)
-    place.deployment.start(name)
-    rounds = [(place.deployment.start(name), time_yardstick()) for _ in range(ROUNDS)]
+    start(place.deployment, name)
+    rounds = [(start(place.deployment, name), time_yardstick()) for _ in range(ROUNDS)]
     spent, yardstick = map(statistics.mean, zip(*rounds, strict=True))
     return Figure(spent, f"yardstick {yardstick:.0f} ms")
 
@@ -154,7 +165,9 @@ def _find_budget(folder: str) -> int:
     return BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"]
 
 
+for _name in ("worker", "api"):
+    work(f"cold start of the floor of a function: {_name}, CPU", "ms")(partial(_measure, Deployment.start_floor, _name))
 for _name in FUNCTIONS:
     _folder = get_folder(_name)
     _title = f"cold start of {_folder.removeprefix('functions/')}, CPU"
-    work(_title, "ms", most=_find_budget(_folder))(partial(_measure, _name))
+    work(_title, "ms", most=_find_budget(_folder))(partial(_measure, Deployment.start, _name))

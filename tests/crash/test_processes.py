@@ -222,3 +222,19 @@ def test_a_process_that_stood_still_shows_what_changed_meanwhile(family: Family)
             os.kill(still, signal.SIGCONT)
         assert "new.txt" in callers[still].list_names("/files")
         assert callers[still].ask("/api/public/settings")["announcement"] == "new"
+
+
+def test_tasks_pause_in_every_process_as_soon_as_that_is_answered(family: Family, tmp_path: Path) -> None:
+    with family.connect_each() as callers:
+        assert len(callers) == PROCESSES
+        for pid, caller in callers.items():
+            for other in callers.values():
+                caller.save(copy_task_threads_num="0")
+                name = uuid4().hex
+                (family.service.data / "files" / name).write_text(name)
+                other.ask("/api/fs/copy", src_dir="/files", dst_dir="/second", names=[name])
+                (row,) = other.ask("/api/task/copy/undone")
+                assert row["state"] == "pending", f"{pid} paused it, {other.pid} was asked"
+                caller.save(copy_task_threads_num="5")
+                settle(family.service.client())
+                assert (tmp_path / "second" / name).read_text() == name

@@ -45,6 +45,22 @@ def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_star
             process.kill()
 
 
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_an_interrupt_ends_a_service_that_was_started_in_the_background_of_a_shell(
+    tmp_path: Path, processes: str
+) -> None:
+    """There a shell has interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        service = start_service(tmp_path / "data", MANGROVE_PROCESSES=processes)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    engine = find_engine(service)
+    status, _ = end_with(service, signal.SIGINT)
+    assert status == 0
+    assert is_gone(engine)
+
+
 @pytest.mark.long
 def test_a_termination_ends_the_service_when_the_engine_hangs(tmp_path: Path) -> None:
     service = start_service(tmp_path / "data")

@@ -139,6 +139,7 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     directory.lock()
     directory.prepare()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what runs in the background
     signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads everything anew
     with _listen(host, options.port) as listener:
         url_host = f"[{host}]" if ":" in host else host

@@ -79,6 +79,7 @@ class Runner(MachineStarter):
         self._postponed: dict[Queued, _Postponed] = {}
         self._is_over = False
         self._reading = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
         use_loop(self._loop)
         runtime.put(MachineStarter, self)
 
@@ -117,16 +118,14 @@ class Runner(MachineStarter):
                     log_exception("the runner of tasks met an error and goes on")
         finally:
             self._is_over = True
-            for execution in [self._taking_up, *(one.task for one in self._running.values())]:
+            following = [] if self._following is None else [self._following]
+            for execution in [self._taking_up, *following, *(one.task for one in self._running.values())]:
                 execution.cancel()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _look(self) -> None:
         """Start what the settings allow and what was postponed until now."""
-        try:
-            await snapshot.fresh()
-        except RecordsUnavailable:
-            pass  # the settings stay as they are until the next look
+        await self._follow_settings()
         if self._unsent != generations.read(Topic.UNSENT_TASKS) and self._taking_up.done():
             self._unsent = generations.read(Topic.UNSENT_TASKS)
             self._taking_up = asyncio.create_task(self._take_up_unfinished())
@@ -134,8 +133,15 @@ class Runner(MachineStarter):
         for one, postponed in list(self._postponed.items()):
             if postponed.time <= now:
                 self._enqueue(one)
+
+    async def _follow_settings(self) -> None:
+        """Run the tasks that wait, by the settings as they are now."""
+        try:
+            await snapshot.fresh()
+        except RecordsUnavailable:
+            pass  # they stay as they are until the next look
         for kind in KINDS:
-            self._run_waiting(kind)
+            self._run_allowed(kind)
 
     async def _take_up_unfinished(self) -> None:
         for kind in KINDS:
@@ -189,7 +195,14 @@ class Runner(MachineStarter):
         self._postponed.pop(one, None)
 
     def _run_waiting(self, kind: str) -> None:
-        """Run the tasks of a kind that wait, as long as the settings allow one more."""
+        """Run the tasks of a kind that wait, as long as the settings allow one more: what another process has changed
+        of them was answered for already, so it is read first."""
+        if snapshot.is_fresh():
+            self._run_allowed(kind)
+        elif self._following is None or self._following.done():
+            self._following = self._loop.create_task(self._follow_settings())
+
+    def _run_allowed(self, kind: str) -> None:
         workers = KINDS[kind].workers
         if isinstance(workers, str):
             workers = snapshot.current().settings.task_workers(workers)

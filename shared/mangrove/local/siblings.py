@@ -58,16 +58,16 @@ class Siblings:
     async def wait_for_charge(self, data: Path) -> None:
         """Until this process is the one that runs the tasks, which it then is as long as it lives."""
         loop = asyncio.get_running_loop()
-        is_in_charge = loop.create_future()
+        is_in_charge = asyncio.Event()
 
         def wait() -> None:
             self._lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
             with suppress(RuntimeError):  # the process ends
-                loop.call_soon_threadsafe(is_in_charge.set_result, None)
+                loop.call_soon_threadsafe(is_in_charge.set)
 
         threading.Thread(target=wait, name="charge", daemon=True).start()
-        await is_in_charge
+        await is_in_charge.wait()
 
 
 class TaskSender(MachineStarter):

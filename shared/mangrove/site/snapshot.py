@@ -164,6 +164,11 @@ def is_loaded() -> bool:
     return runtime.get(SnapshotStore).snapshot is not None
 
 
+def is_fresh() -> bool:
+    """Whether the snapshot that `current` answers has all that was written on this machine."""
+    return runtime.get(SnapshotStore).find_fresh() is not None
+
+
 def current() -> Snapshot:
     """The snapshot as it was last loaded, without asking whether it is old; Problem before the first."""
     snapshot = runtime.get(SnapshotStore).snapshot

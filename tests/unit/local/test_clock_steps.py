@@ -10,7 +10,7 @@ import pytest
 
 from tests.service import PART, run_service
 from tests.unit.local.test_runner import wait
-from tests.unit.local.test_runner_outage import MANY, expect_all, prepare, set_workers
+from tests.unit.local.test_runner_outage import MANY, expect_all, open_copies, prepare, set_workers
 
 pytestmark = pytest.mark.long
 
@@ -61,7 +61,7 @@ def test_tasks_end_while_the_clock_steps_also_those_a_killed_process_held(
 ) -> None:
     with run_service(tmp_path / "data", **preload(clock)) as service:
         client, names, root = prepare(service)
-        client.ok("/api/fs/copy", src_dir="/files/many", dst_dir="/second", names=names)
+        open_copies(client, names)
         set_workers(client, 2)
         wait(lambda: len(list(root.iterdir())) > MANY // 10)
         clock.write_text(str(seconds))
