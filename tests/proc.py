@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +42,21 @@ def is_gone(pid: int) -> bool:
     """Whether it ended with all of its threads, which have its files open until then; its status read or not."""
     fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
     return not fields or (fields[0] == "Z" and int(fields[17]) <= 1)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has it stand still, or it is gone."""
+    fields = read_if_there(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()
+    return not fields or fields[0] in "TZ"
+
+
+def stop_group(pid: int) -> None:
+    """Have a process that leads its group stand still with all it has started, also what it was just starting."""
+    while True:
+        os.killpg(pid, signal.SIGSTOP)
+        if all(map(is_stopped, [pid, *list_descendants(pid)])):
+            return
+        time.sleep(0.005)
 
 
 @dataclass(frozen=True, slots=True)

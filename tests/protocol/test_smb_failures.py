@@ -215,7 +215,7 @@ def test_a_hung_server_fails_its_own_storage_only_and_is_used_again(
         hung = await start_driver("SMB", server.options())
         other = await start_driver("SMB", samba.options())
         await put(hung, "/f")
-        server.signal(signal.SIGSTOP)
+        server.freeze()
         try:
             stop = asyncio.Event()
             watching = asyncio.create_task(measure_stalls(stop))

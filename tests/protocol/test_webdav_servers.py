@@ -97,7 +97,7 @@ def test_a_server_that_hangs_is_said_to_in_time(apache: DavServer, monkeypatch: 
     async def used() -> None:
         driver: Any = await start_driver("WebDav", apache.make_options(folder))
         await put(driver, "/f", b"kept")
-        apache.child.signal(signal.SIGSTOP)
+        apache.child.freeze()
         try:
             await refuse_all(driver, Unreachable)
         finally:

@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from tests.proc import stop_group
 from tests.servers import free_port, wait_for
 
 USER, PASSWORD = "me", "hush hush"
@@ -60,6 +61,10 @@ class _Child:
     def signal(self, number: signal.Signals) -> None:
         """To the process and those that it started."""
         os.killpg(self.process.pid, number)
+
+    def freeze(self) -> None:
+        """Have all of them stand still until they are signalled to go on."""
+        stop_group(self.process.pid)
 
     def restart(self) -> None:
         self.stop()

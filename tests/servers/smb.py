@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.proc import stop_group
 from tests.servers import free_port, wait_for
 
 PASSWORD = "hush hush"
@@ -78,6 +79,11 @@ class Samba:
         """Send all its processes a signal."""
         assert self._child is not None
         os.killpg(self._child.pid, number)
+
+    def freeze(self) -> None:
+        """Have all its processes stand still."""
+        assert self._child is not None
+        stop_group(self._child.pid)
 
     def kill(self) -> None:
         """End all its processes at once, as a crash would."""
