@@ -30,10 +30,10 @@ class Policy:
         """Whether a call may be made that needs all of this."""
         return all(any(covers(right, need) for right in self._rights) for need in needs)
 
-    def tells_absence(self, needs: set[Right]) -> bool:
-        """Whether S3 says that an object is not there: it does to who may list the bucket."""
-        buckets = {place.partition("/")[0] for action, place in needs if action == "s3:GetObject"}
-        return self.grants({("s3:ListBucket", bucket) for bucket in buckets})
+
+def find_listing(needs: set[Right]) -> set[Right]:
+    """What S3 wants of those whom it is to tell that an object is not there."""
+    return {("s3:ListBucket", place.partition("/")[0]) for action, place in needs if action == "s3:GetObject"}
 
 
 def covers(right: Right, need: Right) -> bool:

@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any
 
 from tests import recorder
-from tests.policies import FUNCTIONS, Policy
+from tests.policies import FUNCTIONS, Policy, find_listing
 
 ROOT = Path(__file__).resolve().parent.parent
 DEADLINE_SECONDS = 75  # that a function is given
@@ -168,7 +168,11 @@ class Function:
 
     def hides_absence(self, needs: set[recorder.Right]) -> bool:
         """Whether it is not told that an object is not there, as it may not list the bucket."""
-        return self.policy is not None and not self.policy.tells_absence(needs)
+        listing = find_listing(needs)
+        if self.policy is not None and not self.policy.grants(listing):
+            return True
+        self.used |= listing
+        return False
 
     def note_call(self, call: recorder.Call, needs: set[recorder.Right]) -> None:
         """A call was made."""

@@ -9,6 +9,7 @@ import pytest
 from mangrove.tasks import index_parts, indexing
 from tests import lambdas
 from tests.contract.scenarios import Person
+from tests.contract.worker_faults import empty_staging
 
 STORAGE = 1  # the one that a deployment begins with
 MANIFEST = f"{STORAGE}/manifest.json"
@@ -20,6 +21,7 @@ def run_all(admin: Person) -> None:
     switch(admin, "database")
     assert find(admin, "letters") > 0
     lose_index(admin)
+    lose_lists(admin)
     build_a_large_one(admin)
     look_regularly(admin)
     change_storages(admin)
@@ -60,6 +62,18 @@ def lose_index(admin: Person) -> None:
     assert "the index to be updated is gone" in admin.gets("search/progress")["error"]
     admin.gets("search/build")
     cloud.run_executions()
+    assert admin.gets("search/progress")["error"] == ""
+
+
+def lose_lists(admin: Person) -> None:
+    """What was planned is gone when its folders are to be read."""
+    admin.gets("search/build")
+    admin.cloud.get_function("IndexPlan")({"tid": TASK})
+    empty_staging(admin)
+    admin.cloud.run_executions()
+    assert admin.gets("search/progress")["error"]
+    admin.gets("search/build")
+    admin.cloud.run_executions()
     assert admin.gets("search/progress")["error"] == ""
 
 

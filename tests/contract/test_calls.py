@@ -16,6 +16,11 @@ import pytest
 
 from mangrove import runtime
 from mangrove.config import Config
+from mangrove.drivers.base import DriverContext, Upload
+from mangrove.drivers.s3.driver import S3
+from mangrove.streams import stream
+from mangrove.tasks import staging
+from mangrove.tasks.staging import Staging
 from tests import servers
 from tests.contract.test_warm import PASSWORD, data, in_process
 from tests.recorder import Call, Recorder, Right
@@ -95,3 +100,20 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
     assert found["list"] == (0, ["s3:LIST"]), "and one every two seconds, for the version and the session"
     assert found["get"] == (0, ["s3:LIST"]), "of the names that begin alike: the file and what goes with it"
     assert found["put"][0] == 0 and len(found["put"][1]) <= 2, found["put"]
+
+
+def test_what_a_function_keeps_in_staging_is_one_call(bucket: tuple[Observer, dict[str, Any]]) -> None:
+    observer, options = bucket
+    runtime.put(Config, replace(Config(), data=None))
+
+    async def work() -> None:
+        driver = S3(S3.Options.parse(json.dumps(options)), DriverContext())
+        await driver.start()
+        runtime.put(Staging, Staging(driver))
+        observer.calls.clear()
+        await staging.store("id", "folder/rows-000000", stream(b"rows"), Upload(4, 0.0))
+        assert observer.calls == ["s3:PUT"]
+        assert b"".join([block async for block in await driver.read(staging.get_path("id", "folder/rows-000000"))])
+        await driver.stop()
+
+    asyncio.run(work())

@@ -18,6 +18,7 @@ from tests.contract.worker_faults import (
     SUCCEEDED,
     change,
     check_no_parts,
+    empty_staging,
     interrupt,
     kill_worker,
     names,
@@ -34,6 +35,7 @@ def run_all(admin: Person) -> None:
     run_lists(admin, outside)
     run_removals(admin)
     break_transfers(admin, outside)
+    lose_lists(admin, outside)
     leave_parts(admin, outside)
     share_transfers(admin, outside)
 
@@ -159,6 +161,20 @@ def break_transfers(admin: Person, outside: Outside) -> None:
     admin.cloud.run_executions()
     assert admin.read_outcome("copy", changed) == SUCCEEDED
     assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
+
+
+def lose_lists(admin: Person, outside: Outside) -> None:
+    """What was planned is gone when it is to be carried: the next run plans anew."""
+    outside["listed/a"], outside["listed/b"] = b"a", b"b"
+    (id,) = admin.transfer("copy", "/outside", "/files", "listed")
+    admin.cloud.get_function("TransferPlan")({"tid": id})
+    empty_staging(admin)
+    admin.cloud.run_executions()
+    assert admin.read_outcome("copy", id)[0] == "failed"
+    admin.tasks("copy", "retry", tid=id)
+    admin.cloud.run_executions()
+    assert admin.read_outcome("copy", id) == SUCCEEDED
+    assert names(admin, "/files/listed") == ["a", "b"]
 
 
 def leave_parts(admin: Person, outside: Outside) -> None:

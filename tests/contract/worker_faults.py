@@ -92,3 +92,10 @@ def interrupt(admin: Person, state: str, name: str, kind: str, begin: Callable[[
 
 def names(admin: Person, path: str) -> list[str]:
     return sorted(entry["name"] for entry in admin.gets("files/list", path=path, refresh=True)["content"] or [])
+
+
+def empty_staging(admin: Person) -> None:
+    """Lose all that tasks keep there."""
+    store, bucket = admin.cloud.client("s3"), admin.cloud.refs["Staging"]
+    for one in store.list_objects_v2(Bucket=bucket).get("Contents", ()):
+        store.delete_object(Bucket=bucket, Key=one["Key"])

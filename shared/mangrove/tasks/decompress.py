@@ -92,7 +92,7 @@ async def _find_source(run: DecompressRun) -> tuple[Endpoint, Entry]:
 async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
     """Copy the whole archive into staging."""
     storage, path = await staging.driver(), _get_path(run, CACHED)
-    await staging.make_folder(path.parent)
+    await staging.make_parent(path)
     await file_copy.copy_file(
         run,
         source,

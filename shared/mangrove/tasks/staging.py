@@ -62,8 +62,14 @@ async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upl
     storage = await driver()
     assert isinstance(storage, Writes)
     path = TreePath(f"/{task_id}/{name}")
-    await make_folder(path.parent)
+    await make_parent(path)
     return (await storage.write(path, body, upload)).size or 0
+
+
+async def make_parent(path: TreePath) -> None:
+    """Make the folder of a file that is to be kept; in a bucket its name is enough."""
+    if config().on_one_machine:
+        await make_folder(path.parent)
 
 
 async def make_folder(path: TreePath) -> None:

@@ -157,7 +157,7 @@ class Session:
             raise NotSupported
         partial = self.facts.partial
         if self.facts.stage:
-            await staging.make_folder(path.parent)
+            await staging.make_parent(path)
         await driver.abort_by_key(path, partial.key)
         partial.boot = staging.find_boot()
         partial.token = await driver.begin(path, self.make_upload(), partial.key)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mangrove import runtime
+from mangrove.config import Config
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.problems import BadRequest, Problem
@@ -23,6 +24,7 @@ from tests.task_env import TaskEnv
 def folder(tmp_path: Path) -> Iterator[Path]:
     """The folder that staging is in."""
     with runtime.use(runtime.Runtime()):
+        runtime.put(Config, Config(data=tmp_path))
         runtime.put(Staging, Staging(Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())))
         yield tmp_path
 
