@@ -63,7 +63,8 @@ class StreamingUpload:
 
     async def _put_object(self, content: bytearray) -> str:
         described = {"ContentType": self._announced.mime}
-        return await self._objects.put(self._key, content, self._announced.overwrite, **described)
+        putting = self._objects.put(self._key, content, self._announced.overwrite, **described)
+        return await finish_despite_cancel(putting)  # else it arrives later, over what somebody else has stored
 
     async def _send_part(self, part: bytearray) -> None:
         if not self._upload_id:
