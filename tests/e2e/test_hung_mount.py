@@ -108,7 +108,7 @@ def test_what_is_done_in_a_hung_mount_fails_and_works_again_when_it_answers(
                 "put": lambda: admin.put("/hung/new.txt", b"x" * (3 << 20)),
                 "mkdir": lambda: admin.post("/api/fs/mkdir", path="/hung/folder"),
                 "remove": lambda: admin.post("/api/fs/remove", dir="/hung", names=["a.txt"]),
-                "get": lambda: admin.post("/api/fs/get", path="/hung/a.txt"),
+                "list": lambda: list_hung(admin),
             }
             with ThreadPoolExecutor(len(calls)) as pool:
                 answers = dict(zip(calls, pool.map(measure, calls.values()), strict=True))
