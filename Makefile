@@ -16,12 +16,12 @@ serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
 
 QUICK = -m "not long"
-# Tests share two processors with each other: what fails beside others is said, and has to pass by itself.
-ONCE_MORE = echo "what failed, once more by itself:" && .venv/bin/python -m pytest -v $(QUICK) --last-failed --last-failed-no-failures none --maxfail 3
+# Tests share two processors with each other: what fails beside others is said, and has to pass by itself, each of them.
+ONCE_MORE = echo "what failed, once more by itself:" && .venv/bin/python -m pytest -v $(QUICK) --last-failed --last-failed-no-failures none --maxfail 3 && ! grep true .pytest_cache/v/cache/lastfailed
 
 # Says what it installs, and at the end what it skipped and why. All tests but the long ones, by three workers, since many wait; ARGS: some of them, without workers (or with: ARGS="-n 2 --dist loadgroup tests/unit").
 test: .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
-	.venv/bin/python -m pytest -rs $(or $(ARGS),$(QUICK) -n 3 --dist loadgroup) || { test "$$? $(ARGS)" = "1 " && $(ONCE_MORE); }
+	.venv/bin/python -m pytest -rs $(or $(ARGS),$(QUICK) --cache-clear -n 3 --dist loadgroup) || { test "$$? $(ARGS)" = "1 " && $(ONCE_MORE); }
 
 check: .venv/test page/node_modules/ready
 	.venv/bin/ruff check .
