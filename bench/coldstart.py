@@ -4,8 +4,8 @@ CPU of the whole process, so that it depends little on what else the machine doe
 `make build` left, with nothing but their layers, or else those of the repository with all that is installed, which
 takes longer. Records are on the engine; S3 and Secrets Manager are moto's. A worker's task is done already.
 
-What no function can be below are the packages that all are built on: `floors` are functions that do nothing but read
-one record with them.
+What no function can be below is the time of the packages that all are built on: the `floors` are functions that do
+nothing but read one record with them.
 
 A machine is not equally fast at all hours. So in turn with the function a bare Python imports some of its own library,
 and what that takes is printed in the last column: figures of two hours compare as their ratios to it do.

@@ -21,7 +21,7 @@ from mangrove.generations import Topic
 from mangrove.local.fair_queue import FairQueue, Queued
 from mangrove.local.machines import LoadedMachine, load_machines
 from mangrove.local.siblings import Message
-from mangrove.problems import RecordsUnavailable
+from mangrove.problems import Problem, RecordsUnavailable
 from mangrove.records import task_batches, task_lists
 from mangrove.records.task_lists import Following, UnfinishedPage
 from mangrove.records.tasks import Task
@@ -138,8 +138,8 @@ class Runner(MachineStarter):
         """Run the tasks that wait, by the settings as they are now."""
         try:
             await snapshot.fresh()
-        except RecordsUnavailable:
-            pass  # they stay as they are until the next look
+        except Problem:
+            pass  # whatever it is, the tasks go on: by the settings that were read last, until the next look
         for kind in KINDS:
             self._run_allowed(kind)
 
