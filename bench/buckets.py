@@ -11,12 +11,12 @@ from typing import Any
 from bench.environment import Environment
 from bench.memory import Growth
 from bench.table import work
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import EntriesPage, PagedPlace
-from mangrove.paths import TreePath
 from mangrove.records.storages import Storage
+from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.mounts import Mount
-from mangrove.tree.paged_folder import PagedFolder
 
 OBJECTS, LISTED, PAGE = 1_000_000, 1000, 100
 LIST_SECONDS = 0.025

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.environment import Environment
 from bench.table import Figure, work
-from mangrove.tasks.indexing import make_task_id
+from mangrove.tasks.index.indexing import make_task_id
 from tests import built, lambdas
 from tests.contract import test_events as samples
 from tests.policies import FUNCTIONS, get_folder

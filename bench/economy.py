@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests import built, lambdas
 from tests.contract.scenarios import Person
 from tests.policies import FUNCTIONS

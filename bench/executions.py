@@ -10,19 +10,20 @@ from uuid import uuid4
 from bench.environment import Environment
 from bench.memory import Growth
 from bench.table import work
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.runtime import Runtime
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.paging import EntriesPage
-from mangrove.paths import TreePath
-from mangrove.records.tasks import Lease, Task, TaskView
-from mangrove.runtime import Runtime
-from mangrove.tasks import specs, transfer
-from mangrove.tasks.endpoints import Endpoint
-from mangrove.tasks.routes import TransferRoute
-from mangrove.tasks.specs import TransferSpec
-from mangrove.tasks.staging import Staging
-from mangrove.tasks.steps import Run
+from mangrove.records.tasks.model import Lease, Task, TaskView
+from mangrove.tasks.core import specs
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.routes import TransferRoute
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.core.staging import Staging
+from mangrove.tasks.core.steps import Run
+from mangrove.tasks.transfer import worker as transfer
 from tests.simulation import Account
 
 TASKS = 2000

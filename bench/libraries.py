@@ -66,23 +66,23 @@ class Mangrove(Library):
         await self.driver.stop()
 
     async def list(self, path: str) -> int:
-        from mangrove.paths import TreePath
+        from mangrove.core.paths import TreePath
 
         return sum([len(batch) async for batch in self.driver.list(TreePath(path))])
 
     async def stat(self, path: str) -> object:
-        from mangrove.paths import TreePath
+        from mangrove.core.paths import TreePath
 
         return await self.driver.stat(TreePath(path))
 
     async def read(self, path: str) -> int:
-        from mangrove.paths import TreePath
+        from mangrove.core.paths import TreePath
 
         return sum([len(block) async for block in await self.driver.read(TreePath(path))])
 
     async def write(self, path: str, blocks: int) -> None:
+        from mangrove.core.paths import TreePath
         from mangrove.drivers.base import Upload
-        from mangrove.paths import TreePath
 
         await self.driver.write(TreePath(path), make_body(blocks), Upload(blocks * BLOCK, 0.0))
 

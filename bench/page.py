@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.environment import Environment
 from bench.table import work
-from mangrove.local.page import BUILT
+from mangrove.standalone.page import BUILT
 from tests.service import ADMIN_PASSWORD
 
 ENTRIES, MANY = 1000, 100_000

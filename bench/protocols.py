@@ -14,9 +14,9 @@ from typing import Any
 
 from bench import libraries
 from bench.libraries import Library
+from mangrove.core.paths import TreePath
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext, Upload
-from mangrove.paths import TreePath
 from tests.servers import dav, ftp, smb, ssh
 
 Options = dict[str, Any]

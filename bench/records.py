@@ -12,16 +12,19 @@ from uuid import uuid4
 
 from bench.environment import Environment
 from bench.table import work
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.configuration import users as known
+from mangrove.configuration.users import KnownUsers
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
 from mangrove.identity import accounts, passwords
-from mangrove.records import settings, task_lists, unique, users
-from mangrove.records.task_keys import Status, make_done_order, make_owner_key, make_spread_key
-from mangrove.records.tasks import NewTask, TaskRecord, TaskView, make_record
-from mangrove.records.users import UserRecord
-from mangrove.runtime import Runtime
-from mangrove.site import snapshot
-from mangrove.site import users as known
-from mangrove.site.users import KnownUsers
+from mangrove.records import settings
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import UserRecord
+from mangrove.records.store import unique
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks.keys import Status, make_done_order, make_owner_key, make_spread_key
+from mangrove.records.tasks.model import NewTask, TaskRecord, TaskView, make_record
 from tests import engine as engines
 
 OWNERS = 1000  # of the tasks

@@ -13,14 +13,14 @@ from bench.environment import Environment
 from bench.memory import Growth
 from bench.raw import Connection
 from bench.table import work
-from mangrove import runtime
+from mangrove.configuration.snapshot import Snapshot, SnapshotStore
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local.driver import Local
 from mangrove.search.database import Database, Statement
 from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.writing import make_copy
-from mangrove.site.snapshot import Snapshot, SnapshotStore
-from mangrove.site.values import Settings
 from tests.service import Client
 
 FOLDERS, FILES = 1100, 109  # on the disk: 121,000 names

@@ -33,7 +33,7 @@ def choose_roots(bundle: str) -> str:
 
 
 def write_roots(folder: Path) -> None:
-    """Put the roots where `mangrove.aws` looks for them in a layer's folder, if that is the one with the package."""
+    """Put the roots where `mangrove.core.aws` reads them, if this layer has the package."""
     if (folder / "mangrove").is_dir():
         text = choose_roots((folder / "certifi" / "cacert.pem").read_text())
         (folder / "mangrove" / "aws-roots.pem").write_text(text)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from deployment.bundle import find_layers
-from mangrove.local import template
+from mangrove.standalone import template
 from tests.runtime_api import ROOT, Launch
 
 BUILD = Path(os.environ.get("MANGROVE_TEST_BUILD", ROOT / ".aws-sam" / "build"))

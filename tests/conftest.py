@@ -16,11 +16,11 @@ from uuid import uuid4
 import pytest
 from _pytest.nodeid import NodeId
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
 from mangrove.identity.passwords import Hasher
-from mangrove.records.base import Connections
-from mangrove.records.crypto import Keyring
-from mangrove.runtime import Runtime
+from mangrove.records.store.base import Connections
+from mangrove.records.store.crypto import Keyring
 from tests import driver_table, servers
 from tests import engine as engines
 from tests.service import Client, Service, run_service
@@ -81,22 +81,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def records(engine: str) -> None:
     """Empty tables."""
-    from mangrove.records import (
-        app_passwords,
-        counters,
-        index_marks,
-        locks,
-        metas,
-        properties,
-        sessions,
-        settings,
-        sshkeys,
-        storages,
-        tasks,
-        unique,
-        uploads,
-        users,
-    )  # fmt: skip
+    from mangrove.records import metas, settings, storages
+    from mangrove.records.accounts import app_passwords, sessions, sshkeys, users
+    from mangrove.records.files import index_marks, locks, properties
+    from mangrove.records.store import counters, unique
+    from mangrove.records.tasks import model as tasks  # fmt: skip
+    from mangrove.records.tasks import uploads
 
     models = (
         users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mangrove.local import docs
+from mangrove.standalone import docs
 
 
 @cache

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.records.endpoints import Endpoint, use_socket
+from mangrove.records.store.endpoints import Endpoint, use_socket
 from tests import servers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,8 +129,8 @@ def create_tables() -> None:
     """Make every table of the template; the environment must be set before the first import of `mangrove.records`."""
     import boto3
 
-    from mangrove.config import config
-    from mangrove.local.template import read_tables
+    from mangrove.core.config import config
+    from mangrove.standalone.template import read_tables
 
     with closing(boto3.client("dynamodb")) as client:
         for arguments in read_tables(config().tables):
@@ -154,8 +154,8 @@ def empty_table(name: str, *keys: str) -> None:
 
 def enter(folder: Path, endpoint: str) -> None:
     """Put this process into the environment of `endpoint`."""
-    from mangrove import runtime
-    from mangrove.config import Config
+    from mangrove.core import runtime
+    from mangrove.core.config import Config
 
     os.environ.update(environment(folder, endpoint))
     runtime.put(Config, Config())  # a test module's imports may have asked before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.search.database import Database
 from mangrove.search.names import decode_name
 from mangrove.search.segments import SegmentStore

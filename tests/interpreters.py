@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.local.machines import ExecutionFailed, Machine
+from mangrove.standalone.machines import ExecutionFailed, Machine
 from tests.task_env import Work
 
 SECONDS = 120.0  # that an execution may take

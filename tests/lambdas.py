@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests import engine as engines
 from tests import interpreters, servers
 from tests.policies import FUNCTIONS, get_folder

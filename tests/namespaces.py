@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.local.namespace import Namespace, NamespaceRefused
+from mangrove.standalone.namespace import Namespace, NamespaceRefused
 
 # a user namespace in which no further network namespace can be made, by the kernel's own limit
 WITHOUT = ["unshare", "--user", "--map-root-user", "sh", "-c"]

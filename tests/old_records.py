@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mangrove.records.endpoints import Endpoint, use_socket
+from mangrove.records.store.endpoints import Endpoint, use_socket
 
 SEALED = {"users": ("password_hash", "otp_secret"), "metas": ("password",), "settings": ("value",)}
 SEALED |= {"storages": ("addition",), "tasks": ("facts",), "sshkeys": ()}
@@ -20,7 +20,9 @@ NEW = ("mac", "sealed_path")
 
 def make_old(endpoint: Endpoint, master: bytes, only: tuple[str, ...] = tuple(SEALED)) -> None:
     """Rewrite the records of an engine as version 1 had them; they are those of this program, open."""
-    from mangrove.records import metas, settings, sshkeys, storages, tasks, users
+    from mangrove.records import metas, settings, storages
+    from mangrove.records.accounts import sshkeys, users
+    from mangrove.records.tasks import model as tasks
 
     models = {
         "users": users.UserRecord, "metas": metas.MetaRecord, "settings": settings.SettingRecord,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests.recorder import Right
 
 FUNCTIONS: dict[str, dict[str, Any]] = {

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mangrove.local.data_directory import DataDirectory
-from mangrove.records.endpoints import Endpoint
+from mangrove.records.store.endpoints import Endpoint
+from mangrove.standalone.data_directory import DataDirectory
 from tests.proc import list_servers, read_links
 
 ADMIN_PASSWORD = "correct horse battery"
@@ -146,10 +146,10 @@ class Service:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mangrove.local", *arguments]
+    return [sys.executable, "-m", "mangrove.standalone", *arguments]
 
 
-def start_service(data: Path, module: str = "mangrove.local", **environment: str) -> Service:
+def start_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Service:
     """Start the service on a data directory and wait for its address."""
     log, printed = data.parent / f"{data.name}.log", data.parent / f"{data.name}.out"
     with log.open("a") as stderr, printed.open("w") as stdout:
@@ -182,7 +182,7 @@ def wait_until_ready(address: str) -> None:
 
 
 @contextmanager
-def run_service(data: Path, module: str = "mangrove.local", **environment: str) -> Iterator[Service]:
+def run_service(data: Path, module: str = "mangrove.standalone", **environment: str) -> Iterator[Service]:
     """A service that ends with the context."""
     service = start_service(data, module, **environment)
     try:

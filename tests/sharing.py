@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mmap
 
-from mangrove.runtime import Runtime
-from mangrove.shared_memory import SharedMemory, measure
+from mangrove.core.runtime import Runtime
+from mangrove.core.shared_memory import SharedMemory, measure
 
 
 def share_memory(processes: int) -> list[SharedMemory]:

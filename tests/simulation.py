@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from mangrove.local.machines import ExecutionFailed, load_machine
-from mangrove.tasks.slots import NoSlot
+from mangrove.standalone.machines import ExecutionFailed, load_machine
+from mangrove.tasks.core.slots import NoSlot
 
 THROTTLE = type("Lambda.TooManyRequestsException", (Exception,), {})
 SECONDS = {"Plan": 2.0, "Move": 20.0, "Settle": 1.0}  # that a call takes

@@ -16,10 +16,10 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove.core.problems import Missing
 from mangrove.identity.rights import Caller, Right
-from mangrove.problems import Missing
-from mangrove.records.tasks import Task
-from mangrove.tasks.machines import MachineStarter
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core.machines import MachineStarter
 from tests import servers
 
 ALL_RIGHTS = 0xFFFF
@@ -87,7 +87,7 @@ class TaskEnv:
     """`user` may do everything; `started`: the tasks whose machines are to be run, in their order."""
 
     def __init__(self, folder: Path, endpoint: Callable[[], str]) -> None:
-        from mangrove.records import users
+        from mangrove.records.accounts import users
 
         self.folder = folder
         self.started: list[Task] = []
@@ -108,7 +108,7 @@ class TaskEnv:
 
     def may(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         """Change the user."""
-        from mangrove.records import users
+        from mangrove.records.accounts import users
 
         self.user = users.change(self.user.id, permission=permission, **fields)
 
@@ -143,7 +143,7 @@ class TaskEnv:
 
     def driver(self, mount: str) -> Any:
         """The running driver of a storage."""
-        from mangrove.paths import TreePath
+        from mangrove.core.paths import TreePath
         from mangrove.tree import mounts
 
         async def find() -> Any:
@@ -162,8 +162,8 @@ class TaskEnv:
 
     def transfer(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
-        from mangrove.tasks import submit
-        from mangrove.tree.transfers import OnConflict
+        from mangrove.tasks.core import submit
+        from mangrove.tree.operations.transfers import OnConflict
 
         right = Right.COPY if verb == "copy" else Right.MOVE
         ends = self.access(source, right), self.access(target, right)
@@ -178,33 +178,33 @@ class TaskEnv:
         return task
 
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
-        from mangrove.tasks import submit
+        from mangrove.tasks.core import submit
 
         (task,) = self.do(submit.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
-        from mangrove.tasks import submit
-        from mangrove.tasks.submit import DecompressOptions
+        from mangrove.tasks.core import submit
+        from mangrove.tasks.core.submit import DecompressOptions
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
         (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
         return task
 
     def read(self, task: Task) -> Task:
-        from mangrove.records import tasks
+        from mangrove.records.tasks import model as tasks
 
         return tasks.get(task.id)
 
     def view(self, task: Task) -> tuple[int, str]:
         """State and error of a task as its owner sees them."""
-        from mangrove.tasks import queue
+        from mangrove.tasks.core import queue
 
         found = queue.view(queue.get(task.kind, task.id, self.caller()))
         return found.state, found.error
 
     def is_queued(self, task: Task) -> bool:
-        from mangrove.tasks import queue
+        from mangrove.tasks.core import queue
 
         try:
             queue.get(task.kind, task.id, self.caller())
@@ -215,9 +215,9 @@ class TaskEnv:
     def run(self, task: Task, before: Before | None = None) -> list[str]:
         """Run a task's machine to its end; the states visited. `before` is called before each call of a worker, with
         its name and how many calls of it there were; what the last one did is in the records then."""
-        from mangrove.local.machines import load_machine
-        from mangrove.tasks import steps
-        from mangrove.tasks.kinds import KINDS
+        from mangrove.standalone.machines import load_machine
+        from mangrove.tasks.core import steps
+        from mangrove.tasks.core.kinds import KINDS
 
         machine, handlers = load_machine(KINDS[task.kind].machine)
         work, visited = calls(handlers, before), list[str]()
@@ -242,8 +242,8 @@ class TaskEnv:
 
     def restart_process(self) -> None:
         """As if the process had died and begun anew: it holds no task, and none is kept for the next slice."""
-        from mangrove import runtime
-        from mangrove.tasks.leases import HeldTasks
+        from mangrove.core import runtime
+        from mangrove.tasks.core.leases import HeldTasks
 
         runtime.put(HeldTasks, HeldTasks())
 
@@ -307,7 +307,7 @@ def calls(handlers: dict[str, Callable[..., Any]], before: Before | None = None)
 @contextmanager
 def at_once() -> Iterator[list[float]]:
     """The runner of this machine waits for nothing; the seconds that it would have waited."""
-    from mangrove.local import machines
+    from mangrove.standalone import machines
 
     waits: list[float] = []
 
@@ -322,10 +322,10 @@ def at_once() -> Iterator[list[float]]:
 @contextmanager
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A task environment of its own; `endpoint` starts or names an S3 server when it is first needed."""
-    from mangrove import runtime
-    from mangrove.records.base import Connections
-    from mangrove.records.crypto import Keyring
-    from mangrove.tasks.worker_loop import use_loop
+    from mangrove.core import runtime
+    from mangrove.records.store.base import Connections
+    from mangrove.records.store.crypto import Keyring
+    from mangrove.tasks.core.worker_loop import use_loop
 
     kept = runtime.current().keep(Connections, Keyring)
     with pytest.MonkeyPatch.context() as patch, runtime.use(kept):

@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 
-from mangrove.local.__main__ import main
+from mangrove.standalone.__main__ import main
 
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 _FILTER = 2  # SECCOMP_MODE_FILTER

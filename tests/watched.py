@@ -19,7 +19,7 @@ from typing import Any
 
 import uvicorn
 
-from mangrove.local.__main__ import main
+from mangrove.standalone.__main__ import main
 
 WATCH = "MANGROVE_TEST_WATCH"
 LIMIT = 0.05  # seconds

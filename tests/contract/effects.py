@@ -34,7 +34,7 @@ SETTINGS = Effects(
         "contract/api/test_settings_tools.py": {
             "test_a_tool_is_offered_while_its_last_setting_up_went_well": "offline_download_ready",
         },
-        "unit/site/test_settings.py": {
+        "unit/configuration/test_settings.py": {
             "test_what_is_not_there_cannot_be_switched_on": (
                 "webauthn_login_enabled share_preview share_archive_preview sso_login_enabled sso_auto_register "
                 "sso_compatibility_mode ldap_login_enabled s3_access_key_id s3_secret_access_key s3_buckets "
@@ -134,7 +134,7 @@ SETTINGS = Effects(
         "contract/api/dav/test_dav_propfind.py": {
             "test_all_that_is_below_is_listed_where_the_setting_says_so": "webdav_infinite_depth",
         },
-        "protocol/doors/test_sftp_sign_in.py": {
+        "protocol/protocols/test_sftp_sign_in.py": {
             "test_keys_alone_let_in_where_the_setting_says_so": "sftp_disable_password_login",
             "test_what_is_said_in_public_and_what_is_no_address": "sftp_listen",
         },

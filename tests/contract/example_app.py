@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from mangrove.problems import Denied, NotFound, TooMany
+from mangrove.core.problems import Denied, NotFound, TooMany
 from mangrove.web.api import Api
 from mangrove.web.binding import Body, Id, RequiredText
 from mangrove.web.envelope import Reply, ok

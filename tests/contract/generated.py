@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mangrove.local import docs, gateway, template
+from mangrove.standalone import docs, gateway, template
 from mangrove.web.api import GatedRoute
 from mangrove.web.plain import PlainRoute
 

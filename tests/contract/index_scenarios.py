@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from mangrove.tasks import index_parts, indexing
+from mangrove.tasks.index import indexing
+from mangrove.tasks.index import parts as index_parts
 from tests import lambdas
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import empty_staging

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message
 
-from mangrove import runtime
-from mangrove.config import Config
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.runtime import Runtime
 from tests.contract import example_app, generated
 from tests.service import Service, run_service
 from tests.unit.web.configs import LOCAL

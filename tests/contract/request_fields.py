@@ -90,7 +90,7 @@ UPLOAD = {"Password", "X-File-Md5", "X-File-Sha1", "X-File-Sha256"}
 SEARCHED = {"keywords", "password", "ext", "since", "until"}
 NOT_PATHS: dict[str, set[str]] = (
     {
-        "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/local/test_page.py
+        "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/standalone/test_page.py
         "HEAD /@assets/{path}": {"path"},
         "GET /api/admin/driver/info": {"driver"},
         "POST /api/admin/meta/create": META,

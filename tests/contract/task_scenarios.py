@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from moto.s3.models import s3_backends
 
-from mangrove.local import template
-from mangrove.tasks import file_copy
+from mangrove.standalone import template
+from mangrove.tasks.core import file_copy
 from tests import lambdas
 from tests.contract import index_scenarios, transfer_scenarios
 from tests.contract.scenarios import Person, lose_uploads

@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.streams import stream
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.s3.driver import S3
-from mangrove.streams import stream
-from mangrove.tasks import staging
-from mangrove.tasks.staging import Staging
+from mangrove.tasks.core import staging
+from mangrove.tasks.core.staging import Staging
 from tests import servers
 from tests.contract.test_warm import PASSWORD, data, in_process
 from tests.recorder import Call, Recorder, Right
@@ -64,7 +64,7 @@ def serve(recorder: Recorder) -> Iterator[str]:
 def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
     records: None, tmp_path: Path, bucket: tuple[Observer, dict[str, Any]]
 ) -> None:
-    from mangrove.records.base import count_calls
+    from mangrove.records.store.base import count_calls
 
     observer, options = bucket
     found: dict[str, tuple[int, list[str]]] = {}

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.configuration.table import TABLE
 from mangrove.drivers import registry
 from mangrove.drivers.options import list_common_items
 from mangrove.identity.rights import Right
+from mangrove.records.accounts.users import User
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
-from mangrove.records.users import User
-from mangrove.site.table import TABLE
 from tests.contract import driver_effects, effects
 from tests.contract.effects import Effects
 
@@ -86,5 +86,7 @@ def test_what_a_form_shows_is_a_field_of_the_storage_or_an_option_of_the_driver(
 
 
 def test_what_cannot_be_switched_on_is_what_the_table_of_settings_calls_absent() -> None:
-    refusing = effects.SETTINGS.shown["unit/site/test_settings.py"]["test_what_is_not_there_cannot_be_switched_on"]
+    refusing = effects.SETTINGS.shown["unit/configuration/test_settings.py"][
+        "test_what_is_not_there_cannot_be_switched_on"
+    ]
     assert {*refusing.split()} == {setting.key for setting in TABLE if setting.absent}

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.local import template
-from mangrove.tasks import indexing
+from mangrove.standalone import template
+from mangrove.tasks.index import indexing
 from tests import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples

@@ -10,13 +10,13 @@ import sys
 import pytest
 
 from mangrove.drivers import registry
-from mangrove.local import template
+from mangrove.standalone import template
 from tests.policies import FUNCTIONS, get_folder
 
 HEAVY = (
     "PIL", "aioftp", "argon2", "asyncssh", "bcrypt", "boto3", "cryptography.hazmat.primitives.serialization",
     "cryptography.x509", "duckdb", "fastapi", "httpx", "jwt", "mangrove.archives.readers", "mangrove.drivers.options",
-    "mangrove.local", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient", "smbprotocol", "yaml",
+    "mangrove.standalone", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient", "smbprotocol", "yaml",
     *(f"mangrove.drivers.{module}" for module in registry.MODULES.values()),
 )  # fmt: skip
 PLAIN = ("functions/api/site", "functions/api/downloads")

@@ -17,25 +17,25 @@ CHANGING = {
 """The verbs of a driver after which a folder holds something else."""
 
 NOTED_ABOVE = {
-    "mangrove.tree.transfers._move": "_execute",
-    "mangrove.tree.transfers._copy": "_execute",
-    "mangrove.tasks.batches._copy_directly": "tasks.transfer.copy_on, around each batch",
-    "mangrove.tasks.completion._finish": "_complete_direct; elsewhere the file is in staging",
-    "mangrove.tasks.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",
-    "mangrove.tasks.endpoints.remove_unchanged": "tasks.transfer.copy_on",
-    "mangrove.tasks.file_copy._copy_within": "tasks.transfer.copy_on",
-    "mangrove.tasks.file_copy._copy_directly": "tasks.transfer.copy_on",
-    "mangrove.tasks.file_copy._store_whole": "tasks.transfer.copy_on",
-    "mangrove.tasks.file_copy._finish_parts": "tasks.transfer.copy_on",
-    "mangrove.tasks.small_files._store": "tasks.transfer.copy_on",
-    "mangrove.tasks.removals._remove_empty": "tasks.removals.remove_folders",
+    "mangrove.tree.operations.transfers._move": "_execute",
+    "mangrove.tree.operations.transfers._copy": "_execute",
+    "mangrove.tasks.transfer.batches._copy_directly": "tasks.transfer.copy_on, around each batch",
+    "mangrove.tasks.upload.completion._finish": "_complete_direct; elsewhere the file is in staging",
+    "mangrove.tasks.core.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",
+    "mangrove.tasks.core.endpoints.remove_unchanged": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._copy_within": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._copy_directly": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._store_whole": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._finish_parts": "tasks.transfer.copy_on",
+    "mangrove.tasks.transfer.small_files._store": "tasks.transfer.copy_on",
+    "mangrove.tasks.remove.removals._remove_empty": "tasks.removals.remove_folders",
 }
 """Functions that change a storage within a change that one of their callers notes."""
 
 DROPPING = {"forget", "forget_below", "clear"}
 DROPPERS = {
-    "mangrove.tree.journal": "what is changed",
-    "mangrove.tree.downloads": "a file that is to be looked at anew",
+    "mangrove.tree.operations.journal": "what is changed",
+    "mangrove.tree.operations.downloads": "a file that is to be looked at anew",
     "mangrove.tree.administration": "a storage that is another one, or gone",
 }
 """Modules that drop listings, and of what."""

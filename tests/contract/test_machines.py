@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from mangrove.local.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
-from mangrove.local.template import ROOT, iter_resources
-from mangrove.problems import Denied, StorageProblem, Unreachable
-from mangrove.tasks.leases import Busy, Superseded
-from mangrove.tasks.steps import Cancelled
+from mangrove.core.problems import Denied, StorageProblem, Unreachable
+from mangrove.standalone.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
+from mangrove.standalone.template import ROOT, iter_resources
+from mangrove.tasks.core.leases import Busy, Superseded
+from mangrove.tasks.core.steps import Cancelled
 from tests.interpreters import Execution, Interpreter, run_here, start_moto
 
 GIVEN = {"tid": "t"}
@@ -188,7 +188,7 @@ def test_a_machine_runs_here_as_it_does_in_step_functions(there: Interpreter, ki
 
 
 def test_a_worker_that_died_is_waited_for_until_its_lease_is_over() -> None:
-    from mangrove.tasks.leases import LEASE_SECONDS
+    from mangrove.tasks.core.leases import LEASE_SECONDS
 
     for definition in DEFINITIONS.values():
         for state in definition["States"].values():
@@ -399,7 +399,7 @@ def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() ->
 
 
 def test_every_machine_on_disk_is_in_the_template_and_every_kind_of_task_has_its_machine() -> None:
-    from mangrove.tasks.kinds import KINDS
+    from mangrove.tasks.core.kinds import KINDS
 
     disk = {path.name.removesuffix(".asl.json") for path in (ROOT / "state_machines").iterdir()}
     named = {

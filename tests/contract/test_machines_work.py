@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
-from mangrove import deadlines
+from mangrove.core import deadlines
 from mangrove.identity.rights import Right
-from mangrove.local.machines import load_machine
-from mangrove.records.tasks import Task
-from mangrove.tasks import batches, decompress, download, file_copy, queue, removals, steps, submit, transfer
-from mangrove.tasks.kinds import KINDS, State
+from mangrove.records.tasks.model import Task
+from mangrove.standalone.machines import load_machine
+from mangrove.tasks.core import file_copy, queue, steps, submit
+from mangrove.tasks.core.kinds import KINDS, State
+from mangrove.tasks.decompress import worker as decompress
+from mangrove.tasks.download import worker as download
+from mangrove.tasks.remove import removals
+from mangrove.tasks.transfer import batches
+from mangrove.tasks.transfer import worker as transfer
 from tests import origin
 from tests.contract.test_machines import DEFINITIONS
 from tests.interpreters import Interpreter, run_here, start_moto
@@ -351,7 +356,7 @@ Death.__name__ = "Sandbox.Timedout"
 def test_a_worker_that_dies_between_two_saves_is_followed_by_one_that_goes_on(
     both: Callable[..., tuple[Job, Ended]], verb: str, saves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mangrove.records import tasks
+    from mangrove.records.tasks import model as tasks
 
     keep, left = tasks.save, [10**9]
 

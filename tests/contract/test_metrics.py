@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mangrove.local import template
-from mangrove.telemetry import METRICS, NAMESPACE
+from mangrove.core.telemetry import METRICS, NAMESPACE
+from mangrove.standalone import template
 
 Series = tuple[str, frozenset[str]]
 """A metric's name and the names of its dimensions."""

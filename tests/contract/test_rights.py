@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mangrove.drivers.s3 import upload as s3upload
-from mangrove.local import template
-from mangrove.records import schema
+from mangrove.records.store import schema
+from mangrove.standalone import template
 from tests import lambdas, old_records, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests import lambdas, sam_local
 from tests.policies import FUNCTIONS
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from functions.workers.setup import app
-from mangrove.local import template
+from mangrove.standalone import template
 from tests import lambdas, servers
 
 ROLE = {"AWS_ACCESS_KEY_ID": "role", "AWS_SECRET_ACCESS_KEY": "role", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.local import template
+from mangrove.standalone import template
 
 SAM = template.ROOT / ".venv-build" / "bin" / "python"
 pytestmark = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests.contract import generated
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
@@ -74,7 +74,7 @@ def test_every_route_is_reached_under_the_peer_prefix_too() -> None:
 
 def test_tables_are_those_of_the_models(engine: str) -> None:
     from mangrove import records
-    from mangrove.records.base import Record
+    from mangrove.records.store.base import Record
 
     for module in pkgutil.iter_modules(records.__path__):
         importlib.import_module(f"mangrove.records.{module.name}")

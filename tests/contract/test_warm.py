@@ -16,10 +16,10 @@ PASSWORD = "only for this test"
 
 def in_process(folder: Path, work: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
     """Run `work` with a client of the gateway, signed in as the administrator of a first start with `folder`."""
+    from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
-    from mangrove.local.gateway import Gateway
-    from mangrove.site import first_start
+    from mangrove.standalone.gateway import Gateway
     from mangrove.tree import mounts
 
     first_start.run(folder, PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
@@ -44,7 +44,7 @@ async def data(answer: Awaitable[httpx.Response]) -> Any:
 
 
 def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
-    from mangrove.records.base import count_calls
+    from mangrove.records.store.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
         headers = {"file-path": "/files/d/a.txt"}
@@ -72,7 +72,7 @@ def test_warm_requests_make_no_call_to_the_records_engine(records: None, tmp_pat
 
 def test_a_warm_upload_and_removal_make_no_call_to_the_records_engine(records: None, tmp_path: Path) -> None:
     """Without a search index: what marks cost is a matter of `tests/unit/tree/test_journal.py`."""
-    from mangrove.records.base import count_calls
+    from mangrove.records.store.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
         switched = [{"key": "search_index", "value": "none"}]
@@ -91,7 +91,7 @@ def test_a_warm_upload_and_removal_make_no_call_to_the_records_engine(records: N
 
 
 def test_calls_are_counted(records: None, tmp_path: Path) -> None:
-    from mangrove.records.base import count_calls
+    from mangrove.records.store.base import count_calls
 
     async def work(client: httpx.AsyncClient) -> None:
         before = count_calls()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from mangrove import deadlines
-from mangrove.tasks import openings
+from mangrove.core import deadlines
+from mangrove.tasks.core import openings
 from tests import lambdas, servers
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import (

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from mangrove.local import template
-from mangrove.tasks import file_copy
-from mangrove.tasks.leases import HEARTBEAT_SECONDS
+from mangrove.standalone import template
+from mangrove.tasks.core import file_copy
+from mangrove.tasks.core.leases import HEARTBEAT_SECONDS
 from tests import lambdas
 from tests.contract.scenarios import Person
 from tests.recorder import Right

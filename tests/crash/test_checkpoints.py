@@ -1,4 +1,4 @@
-"""Kill the service at every place that `mangrove.checkpoints` names; the work ends whole all the same."""
+"""Kill the service at every place that `mangrove.core.checkpoints` names; the work ends whole all the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from mangrove import checkpoints
+from mangrove.core import checkpoints
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World

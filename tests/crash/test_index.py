@@ -16,8 +16,8 @@ from subprocess import TimeoutExpired
 import httpx
 import pytest
 
-from mangrove import checkpoints, runtime
-from mangrove.runtime import Runtime
+from mangrove.core import checkpoints, runtime
+from mangrove.core.runtime import Runtime
 from tests.indexes import Names, read_disk, read_index
 from tests.service import Client, Service, start_service
 

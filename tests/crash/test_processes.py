@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.local.processes import LEAST_MEMORY, find_free_memory
+from mangrove.standalone.processes import LEAST_MEMORY, find_free_memory
 from tests.crash.processes import PROCESSES, Caller, Family, Lost, Work, wait_until_gone
 from tests.proc import list_descendants
 from tests.service import Client, run_service, start_service

@@ -12,7 +12,7 @@ import pytest
 from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 
-from mangrove.tasks.file_copy import PART
+from mangrove.tasks.core.file_copy import PART
 from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World

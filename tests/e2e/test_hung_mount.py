@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.local.__main__ import END_SECONDS, GRACE_SECONDS
-from mangrove.problems import Unreachable
+from mangrove.core.problems import Unreachable
+from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import holds_within
 from tests.hanging_mount import MISSING, HangingMount, hanging_mount
 from tests.service import Client, Service, run_service, start_service

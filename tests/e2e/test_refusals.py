@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.local.__main__ import main
+from mangrove.standalone.__main__ import main
 from tests.e2e.processes import refuse_to_run
 from tests.service import Client, Service
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove.local.__main__ import END_SECONDS, GRACE_SECONDS
+from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
 from tests.proc import is_gone
 from tests.service import Client, Service, command, start_service

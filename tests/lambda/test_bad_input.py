@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mangrove.local import template
+from mangrove.standalone import template
 from tests import lambdas
 from tests.contract.scenarios import Person
 from tests.contract.task_scenarios import call_for_missing_tasks

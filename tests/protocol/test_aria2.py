@@ -16,10 +16,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem, Unreachable
-from mangrove.runtime import Runtime
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.base import Status
 from tests import origin, servers, torrents

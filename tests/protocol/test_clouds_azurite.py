@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, Forbidden, NotFound, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.clouds import adapter, writing
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, Forbidden, NotFound, StorageProblem, Unreachable
 from tests import servers
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.cases import Server

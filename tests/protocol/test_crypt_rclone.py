@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers import base
-from mangrove.paths import TreePath
 from tests.contract.drivers.actions import content, put
 from tests.contract.drivers.trees import Tree
 from tests.servers.rclone_crypt import RcloneCrypt, configure

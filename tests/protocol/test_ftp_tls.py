@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Forbidden, StorageProblem
 from mangrove.drivers.base import Driver
-from mangrove.problems import Forbidden, StorageProblem
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import ftp

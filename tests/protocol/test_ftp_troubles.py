@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.ftp import connection
 from mangrove.drivers.ftp.driver import FTP, READS, WRITES
 from mangrove.drivers.ftp.options import FTPOptions
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, StorageProblem, Unreachable
 from tests import servers
 from tests.contract.drivers import actions
 from tests.servers import ftp

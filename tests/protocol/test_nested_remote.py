@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
-from mangrove.paths import TreePath
 from tests.contract.drivers import suite
 from tests.contract.drivers.trees import Tree
 from tests.servers import dav, ftp, smb, ssh

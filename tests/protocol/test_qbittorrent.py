@@ -15,9 +15,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem, Unreachable
 from mangrove.tools import urls
 from mangrove.tools.base import Status
 from mangrove.tools.qbittorrent import QBittorrent, QBittorrentSessions

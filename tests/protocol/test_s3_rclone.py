@@ -11,11 +11,11 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, Forbidden, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.s3.driver import S3
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, Forbidden, Unreachable
 from tests import servers
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.test_suite import NOT_ON_S3, start_driver

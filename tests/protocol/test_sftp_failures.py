@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem, Unreachable
 from mangrove.drivers import connections
 from mangrove.drivers.base import BLOCK, Driver, DriverContext, Upload, list_all
 from mangrove.drivers.sftp import session
 from mangrove.drivers.sftp.driver import SFTP
 from mangrove.drivers.sftp.options import SFTPOptions
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem, Unreachable
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import free_port, ssh

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, NotFound, StorageProblem
 from mangrove.drivers.base import BLOCK, list_all, make_parts_key
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, StorageProblem
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.test_suite import start_driver
 from tests.proc import read_links

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver
-from mangrove.paths import TreePath
 from tests.contract.drivers import suite
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import free_port, restartable, ssh

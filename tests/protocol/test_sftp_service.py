@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.tasks.file_copy import WHOLE
+from mangrove.tasks.core.file_copy import WHOLE
 from tests.servers import ssh
 from tests.service import Client
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.options import Options
 from mangrove.drivers.sftp.driver import SFTP
 from mangrove.drivers.sftp.options import SFTPOptions
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, StorageProblem, Unreachable
 from tests.contract.drivers.actions import names
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import ssh

@@ -18,6 +18,8 @@ import pytest
 from smbprotocol.connection import Request
 from smbprotocol.exceptions import SharingViolation
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, NotFound, StorageProblem, Unreachable
 from mangrove.drivers import connections, threads
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.drivers.smb.driver import SMB
@@ -26,8 +28,6 @@ from mangrove.drivers.smb.messages import Access, Message, Sharing
 from mangrove.drivers.smb.options import SMBOptions, Target, parse_target
 from mangrove.drivers.smb.share import Share
 from mangrove.drivers.threads import StorageThreads
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotFound, StorageProblem, Unreachable
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import free_port, smb

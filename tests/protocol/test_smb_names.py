@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.smb import messages
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, NotFound, StorageProblem
 from tests.contract.drivers.actions import body, content, fails, names, put
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import smb

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, NotAFile, Unreachable
 from mangrove.drivers.base import ROOT, Upload, list_all
 from mangrove.drivers.webdav import server as requests
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotAFile, Unreachable
 from tests.contract.drivers.actions import body, content, fails, names, put
 from tests.contract.drivers.test_suite import start_driver
 from tests.servers import dav

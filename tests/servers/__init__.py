@@ -23,7 +23,7 @@ from urllib.parse import quote
 from uuid import uuid4
 from weakref import finalize
 
-from mangrove import runtime
+from mangrove.core import runtime
 
 KEYS = {"access_key_id": "AKIDTEST", "secret_access_key": "SECRETTEST"}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mangrove import access_log, telemetry
-from mangrove.access_log import AccessLog
+from mangrove.core import access_log, telemetry
+from mangrove.core.access_log import AccessLog
 from tests.waiting import wait_until
 
 FACTS = {"method": "GET", "path": "/é\n\x1b[2J", "status": 200, "ms": 0.1}

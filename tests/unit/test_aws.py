@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mangrove import aws
+from mangrove.core import aws
 
 
 @pytest.fixture

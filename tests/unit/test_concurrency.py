@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
 
 
 def test_a_result_and_a_failure_come_through() -> None:

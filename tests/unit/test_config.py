@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.runtime import Runtime
 
 DEFAULTS = Config(
     tables="mangrove", key_file=None, key_secret="", data=None, site_url="", snapshot_seconds=2.0, token_hours=48,

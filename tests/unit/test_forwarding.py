@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mangrove.forwarding import forward_headers, get_forwarded_headers, select_headers
+from mangrove.core.forwarding import forward_headers, get_forwarded_headers, select_headers
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mangrove.generations import Generations, Topic
+from mangrove.core.generations import Generations, Topic
 from tests.sharing import share_memory
 
 

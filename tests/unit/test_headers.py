@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from mangrove.headers import LATEST, MOST_KNOWN, MimeGuesser, format_http_date, guess_mime
+from mangrove.core.headers import LATEST, MOST_KNOWN, MimeGuesser, format_http_date, guess_mime
 
 
 @pytest.mark.parametrize("seconds", [0, 1.9, 951_782_400, 1_709_164_800.5, 1_700_000_000, LATEST])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.integers import parse_integer
+from mangrove.core.integers import parse_integer
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1)])

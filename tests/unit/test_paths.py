@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.paths import TreePath, check_existing_name, check_name
-from mangrove.problems import BadRequest, RelativePath
+from mangrove.core.paths import TreePath, check_existing_name, check_name
+from mangrove.core.problems import BadRequest, RelativePath
 
 
 @pytest.mark.parametrize(

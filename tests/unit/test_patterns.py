@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mangrove.patterns import InvalidPattern, compile_pattern
+from mangrove.core.patterns import InvalidPattern, compile_pattern
 
 
 def test_a_pattern_matches_as_re2_does() -> None:

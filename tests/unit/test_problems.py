@@ -1,4 +1,4 @@
-"""The tree of failures in the docstring of `mangrove.problems` is that of the code."""
+"""The tree of failures in the docstring of `mangrove.core.problems` is that of the code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pkgutil import walk_packages
 import pytest
 
 import mangrove
-from mangrove import problems
-from mangrove.problems import NotFound, Problem, StorageProblem
+from mangrove.core import problems
+from mangrove.core.problems import NotFound, Problem, StorageProblem
 
 LINE = re.compile(r"(?P<lines>[│├└─ ]*)(?P<name>\w+) +(?P<code>\d{3})  (?P<meaning>.+?)( \[(?P<module>[\w.]+)\])?")
 INDENT = 4  # characters of a level

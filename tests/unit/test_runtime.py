@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from mangrove import runtime
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
 
 
 class Slow:

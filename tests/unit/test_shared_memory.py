@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mangrove import runtime, shared_memory
-from mangrove.shared_memory import Activity, ActivityTimes, Counts, Region
+from mangrove.core import runtime, shared_memory
+from mangrove.core.shared_memory import Activity, ActivityTimes, Counts, Region
 from tests.sharing import share_memory, share_runtimes
 
 

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from mangrove.problems import TooMany
-from mangrove.shares import Shares
+from mangrove.core.problems import TooMany
+from mangrove.core.shares import Shares
 
 
 def test_a_caller_gets_its_share_and_others_theirs() -> None:

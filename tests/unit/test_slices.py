@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.slices import SLICE, in_slices, run_in_slices, sort_in_slices
+from mangrove.core.slices import SLICE, in_slices, run_in_slices, sort_in_slices
 
 
 def choose_numbers(count: int, values: int) -> list[int]:

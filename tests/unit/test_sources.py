@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.sources import MAX_LENGTH, find_source
+from mangrove.core.sources import MAX_LENGTH, find_source
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mangrove.streams import split_chunks, stream
+from mangrove.core.streams import split_chunks, stream
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 100])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import pytest
 
-from mangrove.structure import Misfit, dump, parse, structure, unstructure
+from mangrove.core.structure import Misfit, dump, parse, structure, unstructure
 
 
 class Place(NamedTuple):

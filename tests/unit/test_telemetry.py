@@ -20,9 +20,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from mangrove import runtime, telemetry
-from mangrove.config import Config, config
-from mangrove.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, Readable, emit, log, name_invocation
+from mangrove.core import runtime, telemetry
+from mangrove.core.config import Config, config
+from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, Readable, emit, log, name_invocation
 from tests.servers import make_client
 
 

@@ -6,14 +6,14 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from mangrove import runtime
+from mangrove.configuration import snapshot, users
+from mangrove.core import runtime
+from mangrove.core.problems import BadRequest, Denied, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import Caller
-from mangrove.problems import BadRequest, Denied, Unauthorized
-from mangrove.records import app_passwords as app_password_records
-from mangrove.records import sshkeys
-from mangrove.site import snapshot, users
+from mangrove.records.accounts import app_passwords as app_password_records
+from mangrove.records.accounts import sshkeys
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import RequiredNumber, parse_id, require_fields

@@ -11,25 +11,25 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from mangrove.config import config
-from mangrove.doors.dav import bodies, headers, locking, multistatus, verbs
-from mangrove.doors.dav.conditions import parse_if
-from mangrove.doors.dav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed, find_status, render_problem
-from mangrove.doors.dav.locking import Conditions
-from mangrove.doors.dav.proofs import sign_in
-from mangrove.doors.dav.properties import FOLDER_TYPE, Renderer, Resource, count_names, format_lock
-from mangrove.doors.dav.verbs import Outcome, Transfer, Visit
+from mangrove.configuration import snapshot
+from mangrove.configuration.values import Settings
+from mangrove.core.config import config
+from mangrove.core.headers import LATEST, guess_mime, make_retry_after
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import BadRequest, Denied, NotAvailable, Problem, TooLarge
 from mangrove.drivers.base import Entry, Upload
-from mangrove.headers import LATEST, guess_mime, make_retry_after
 from mangrove.identity.rights import Caller, Right
-from mangrove.integers import parse_integer
-from mangrove.problems import BadRequest, Denied, NotAvailable, Problem, TooLarge
-from mangrove.records.locks import Lock
-from mangrove.site import snapshot
-from mangrove.site.values import Settings
-from mangrove.tree import entries
+from mangrove.protocols.webdav import bodies, headers, locking, multistatus, verbs
+from mangrove.protocols.webdav.conditions import parse_if
+from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed, find_status, render_problem
+from mangrove.protocols.webdav.locking import Conditions
+from mangrove.protocols.webdav.proofs import sign_in
+from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, count_names, format_lock
+from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
+from mangrove.records.files.locks import Lock
 from mangrove.tree.access import PathAccess, locate
-from mangrove.tree.downloads import Download
+from mangrove.tree.listing import entries
+from mangrove.tree.operations.downloads import Download
 from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import LARGEST_FUNCTION_ANSWER

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import NotSupported
+from mangrove.core.shares import Shares
+from mangrove.core.sources import find_source
 from mangrove.drivers.base import MakesThumbnails
-from mangrove.problems import NotSupported
-from mangrove.shares import Shares
-from mangrove.sources import find_source
-from mangrove.tree.downloads import Download, authorize_download
-from mangrove.tree.links import Purpose
+from mangrove.tree.operations.downloads import Download, authorize_download
+from mangrove.tree.operations.links import Purpose
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.application import make_lambda_handler
 from mangrove.web.dialects import find_dialect

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 import orjson
 from starlette.responses import Response
 
+from mangrove.core.problems import Denied, NotSupported
 from mangrove.identity.rights import Caller
-from mangrove.problems import Denied, NotSupported
-from mangrove.records.tasks import Task
-from mangrove.tasks import submit
-from mangrove.tree import access, archives, browse, changes, transfers
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import submit
+from mangrove.tree import access
+from mangrove.tree.listing import browse
+from mangrove.tree.operations import archives, changes, transfers
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
 from mangrove.web.api import Api, make_lambda_handler

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from mangrove.configuration import metas
 from mangrove.records import metas as records
 from mangrove.records.metas import Meta
-from mangrove.site import metas
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, require_fields

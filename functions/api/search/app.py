@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.shares import Shares
 from mangrove.search import find
-from mangrove.shares import Shares
-from mangrove.tasks import indexing
+from mangrove.tasks.index import indexing
 from mangrove.tree import access
 from mangrove.web import models, search_models
 from mangrove.web.api import Api, make_lambda_handler

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mangrove.problems import BadRequest
-from mangrove.site import settings, snapshot, values
-from mangrove.tasks import indexing
+from mangrove.configuration import settings, snapshot, values
+from mangrove.core.problems import BadRequest
+from mangrove.tasks.index import indexing
 from mangrove.tools import registry
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from mangrove import archives
-from mangrove.problems import Missing
-from mangrove.site import health, snapshot
+from mangrove.configuration import health, snapshot
+from mangrove.core.problems import Missing
 from mangrove.tools import registry
 from mangrove.web.application import make_lambda_handler
 from mangrove.web.envelope import Reply, ok

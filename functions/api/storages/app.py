@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from mangrove.core.problems import Missing
 from mangrove.drivers import registry
-from mangrove.problems import Missing
-from mangrove.tasks import indexing
+from mangrove.tasks.index import indexing
 from mangrove.tree import administration
 from mangrove.web import models
 from mangrove.web.api import Api, make_lambda_handler

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, FailFast, Field
 
+from mangrove.core.problems import BadRequest, Missing, Problem
 from mangrove.identity.rights import Caller
-from mangrove.problems import BadRequest, Missing, Problem
-from mangrove.tasks import queue
-from mangrove.tasks.kinds import KINDS, State
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.kinds import KINDS, State
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import EmptyBody, UnreadableBody

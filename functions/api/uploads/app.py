@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator, Set
 from typing import Any
 from urllib.parse import unquote
 
+from mangrove.core.headers import guess_mime
+from mangrove.core.paths import check_name
+from mangrove.core.problems import BadRequest, Missing
 from mangrove.drivers.base import Upload
-from mangrove.headers import guess_mime
-from mangrove.paths import check_name
-from mangrove.problems import BadRequest, Missing
-from mangrove.tasks import completion, multipart, submit, upload_sessions
-from mangrove.tree import access, uploads
+from mangrove.tasks.core import submit
+from mangrove.tasks.upload import completion, multipart
+from mangrove.tasks.upload import sessions as upload_sessions
+from mangrove.tree import access
 from mangrove.tree.access import PathAccess
+from mangrove.tree.operations import uploads
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
 from mangrove.web import multipart as wire

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from mangrove.configuration import snapshot
+from mangrove.core.problems import Missing, Problem
 from mangrove.identity import accounts, app_passwords, keys, tokens
-from mangrove.problems import Missing, Problem
-from mangrove.records import app_passwords as app_password_records
-from mangrove.records import sshkeys, users
-from mangrove.site import snapshot
+from mangrove.records.accounts import app_passwords as app_password_records
+from mangrove.records.accounts import sshkeys, users
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Id, RequiredNumber, RequiredText, parse_id, require_fields

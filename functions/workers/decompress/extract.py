@@ -1,6 +1,7 @@
 """The state Extract of the machine decompress."""
 
-from mangrove.tasks import decompress, specs
-from mangrove.tasks.steps import make_worker
+from mangrove.tasks.core import specs
+from mangrove.tasks.core.steps import make_worker
+from mangrove.tasks.decompress import worker as decompress
 
 handler = make_worker(specs.DECOMPRESS, decompress.extract, slice=decompress.SLICE_SECONDS)

@@ -1,5 +1,5 @@
 """The state Part of the machine index."""
 
-from mangrove.tasks import index_part
+from mangrove.tasks.index import part as index_part
 
 handler = index_part.handle

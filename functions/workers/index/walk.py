@@ -1,6 +1,8 @@
 """The state Walk of the machine index."""
 
-from mangrove.tasks import index, index_parts, specs
-from mangrove.tasks.steps import make_worker
+from mangrove.tasks.core import specs
+from mangrove.tasks.core.steps import make_worker
+from mangrove.tasks.index import parts as index_parts
+from mangrove.tasks.index import worker as index
 
 handler = make_worker(specs.INDEX, index.walk, slice=index.SLICE_SECONDS, describe=index_parts.describe_parts)

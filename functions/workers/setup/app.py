@@ -10,9 +10,9 @@ from typing import Any
 import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from mangrove import aws
-from mangrove.problems import Problem
-from mangrove.telemetry import log_exception
+from mangrove.core import aws
+from mangrove.core.problems import Problem
+from mangrove.core.telemetry import log_exception
 
 SPARE_SECONDS = 20.0  # of the function's time, that are left to tell how it went
 ANSWER_TIMEOUT = 5.0  # seconds, of a connection and of a read
@@ -65,10 +65,10 @@ def _run(event: dict[str, Any]) -> None:
     What is imported reads the environment, which is the parameters that somebody gave: here, so that CloudFormation is
     told what is wrong with them.
     """
+    from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
-    from mangrove.records import schema
-    from mangrove.site import first_start
+    from mangrove.records.store import schema
 
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST))

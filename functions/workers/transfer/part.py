@@ -1,5 +1,5 @@
 """The state Part of the machine transfer."""
 
-from mangrove.tasks import transfer_part
+from mangrove.tasks.transfer import part as transfer_part
 
 handler = transfer_part.handle

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mangrove.doors.transfer_family import identify
-from mangrove.tasks.worker_loop import run_in_loop
+from mangrove.protocols.transfer_family import identify
+from mangrove.tasks.core.worker_loop import run_in_loop
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from mangrove.archives.base import MAX_MEMORY
-from mangrove.problems import BrokenArchive, NotSupported
+from mangrove.core.problems import BrokenArchive, NotSupported
 
 TOO_MUCH_MEMORY = f"the archive needs more than {MAX_MEMORY >> 20} MiB of memory to be unpacked"
 _INPUT_SLICE = 1 << 12  # bytes of input at once where the output cannot be bounded

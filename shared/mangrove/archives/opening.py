@@ -9,7 +9,7 @@ from typing import Protocol
 from mangrove.archives import codecs
 from mangrove.archives.base import DEFAULT_ENCODING, Archive, Limits, Source
 from mangrove.archives.codecs import Decompressor
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 
 _TAR_CODECS: dict[str, Callable[[], Decompressor] | None] = {
     ".tar": None,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mangrove.archives.base import BLOCK_SIZE, RATIO_EXEMPT, Limits, Source
 from mangrove.archives.codecs import Decompressor
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, Problem
 
 CHUNK_SIZE = 1 << 16  # bytes of packed data that are unpacked at once
 INLINE_SIZE = 1 << 14  # bytes: what is smaller is processed faster than a thread is started

@@ -27,7 +27,7 @@ from mangrove.archives.readers import (
 from mangrove.archives.seven_zip_crypto import AesReader, derive_key, parse_aes_properties
 from mangrove.archives.seven_zip_header import File, Folder, HeaderReader
 from mangrove.archives.validation import EntryValidator
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 NOT_A_7Z = "it is not a 7z archive"

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 
 from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, Reader, RecordReader
 from mangrove.archives.seven_zip_header import DAMAGED
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 
 MAX_ROUNDS_POWER = 22  # rounds of key derivation, as a power of two: 7-Zip itself writes 19
 MAX_HASHED = 1 << 31  # bytes of key derivation, which grow with the password: some seconds

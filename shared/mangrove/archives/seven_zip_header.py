@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 
 MAX_CODERS = 10  # of a folder (7-Zip writes 8 at most), and streams into or out of one of them
 DICTIONARY_METHODS = (b"\x21", b"\x03\x01\x01", b"\x04\xf7\x11\x01")  # LZMA2, LZMA, zstd: up to MAX_MEMORY each

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mangrove.archives.readers import TRUNCATED, RecordReader
 from mangrove.archives.validation import decode_name
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 
 BLOCK = 512
 MAX_HEADER_SIZE = 1 << 20  # bytes of one pax header or GNU long name

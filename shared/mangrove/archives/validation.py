@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from mangrove.archives.base import DEFAULT_ENCODING, RATIO_EXEMPT, Limits, Member
-from mangrove.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH
-from mangrove.problems import ArchiveTooLarge
+from mangrove.core.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH
+from mangrove.core.problems import ArchiveTooLarge
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")

@@ -35,7 +35,7 @@ from mangrove.archives.zip_directory import (
     parse_record,
 )
 from mangrove.archives.zipcrypt import open_winzip_aes, open_zipcrypto
-from mangrove.problems import BrokenArchive, WrongArchivePassword
+from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 
 UNKNOWN_METHOD = "it is packed in a way that is not known here"
 UNKNOWN_ENCRYPTION = "it is encrypted in a way that is not known here"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mangrove.archives.readers import RangeReader, ReadAhead, RecordReader
 from mangrove.archives.validation import decode_name
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 
 MAX_END_SIZE = 22 + 65535  # bytes: the end record with the longest comment
 MAX_EXTRA_FIELDS = 100  # extra fields of an entry that are looked at

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-from mangrove import runtime
 from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, TRUNCATED, HeadReader, Reader, RecordReader
-from mangrove.problems import BrokenArchive, WrongArchivePassword
-from mangrove.slices import SliceThread
+from mangrove.core import runtime
+from mangrove.core.problems import BrokenArchive, WrongArchivePassword
+from mangrove.core.slices import SliceThread
 
 _HEADER_SIZE = 12  # bytes before the data of ZipCrypto
 _TAG_SIZE = 10  # bytes of the authentication code of AES

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import NamedTuple
 
-from mangrove.problems import StorageProblem
+from mangrove.core.problems import StorageProblem
 
 _ADDRESS = re.compile(r"(\[[\w:.%]+\]|[^\s:/\\@\[\]]+)(?::([0-9]{1,5}))?")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.power import Power
-from mangrove.paths import TreePath
 
 
 class Ahead(Protocol):

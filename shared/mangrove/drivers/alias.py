@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.core.slices import in_batches
 from mangrove.drivers import base, concurrent_reads, tee
 from mangrove.drivers.alias_sources import AliasRedirects, find_folders, find_sources, index_folders, parse
 from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload, Writes
@@ -15,9 +18,6 @@ from mangrove.drivers.free_space import choose_by_free_space
 from mangrove.drivers.options import Options, option
 from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.drivers.redirects import limit_depth
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
-from mangrove.slices import in_batches
 
 WritePolicy = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
 PutPolicy = Literal[

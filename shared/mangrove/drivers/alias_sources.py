@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound, Problem
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, Problem
 
 
 def parse(text: str) -> dict[str, list[TreePath]]:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.driver_config import DriverConfig as DriverConfig
 from mangrove.drivers.power import Power
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 if TYPE_CHECKING:  # who only looks at files needs no models of options, which take long to import
     from mangrove.drivers.options import Options

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import BLOCK, Driver, Entry
-from mangrove.paths import TreePath
 
 PART = 10 << 20  # bytes of a range where its size is not given
 SMALLEST = 64 << 10

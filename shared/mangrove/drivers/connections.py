@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Generic, TypeVar
 
-from mangrove.problems import StorageProblem, Unreachable
+from mangrove.core.problems import StorageProblem, Unreachable
 
 Connection = TypeVar("Connection")
 OPEN_SECONDS = 10.0  # that opening one may take, with the sign-in

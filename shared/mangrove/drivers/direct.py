@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload
 from mangrove.drivers.power import Power
-from mangrove.paths import TreePath
 
 
 class SignedRequest(NamedTuple):

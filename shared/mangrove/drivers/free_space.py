@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from mangrove.core.problems import Problem, StorageProblem
 from mangrove.drivers.base import Driver, Space
-from mangrove.problems import Problem, StorageProblem
 
 
 async def choose_by_free_space(drivers: Sequence[Driver], strict: bool) -> int:

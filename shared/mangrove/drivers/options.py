@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, Self, dataclass_transform, get_args
 
 import orjson
 
+from mangrove.core.problems import BadRequest
+from mangrove.core.structure import Misfit, dump, find_hints, structure
 from mangrove.drivers.driver_config import DriverConfig
-from mangrove.problems import BadRequest
-from mangrove.structure import Misfit, dump, find_hints, structure
 
 Default = bool | int | str | None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from mangrove.config import config
+from mangrove.core.config import config
+from mangrove.core.problems import Problem
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext
-from mangrove.problems import Problem
 
 
 async def start_own_storage(folder: str, bucket_variable: str) -> Driver:

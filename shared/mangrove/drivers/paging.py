@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.power import Power
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 
 class EntriesPage(NamedTuple):

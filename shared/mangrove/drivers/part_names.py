@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from secrets import token_hex
 
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden
 
 PART = ".mangrove-"  # names of files that are not whole, or not to be seen, begin so
 

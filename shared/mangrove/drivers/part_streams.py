@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol, runtime_checkable
 
-from mangrove.paths import TreePath
+from mangrove.core.paths import TreePath
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DEEPEST_REDIRECT
-from mangrove.problems import StorageProblem
 
 _depth: ContextVar[int] = ContextVar("depth", default=0)
 

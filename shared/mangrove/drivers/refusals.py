@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Changed, Exists, NotFound, StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Changed, Exists, NotFound, StorageProblem
 
 Stat = Callable[[TreePath], Awaitable[Entry]]
 

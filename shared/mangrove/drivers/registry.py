@@ -6,8 +6,8 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
+from mangrove.core.problems import Missing, Problem
 from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
-from mangrove.problems import Missing, Problem
 
 MODULES = {
     "Alias": "alias",

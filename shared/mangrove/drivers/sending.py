@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
 from mangrove.drivers.power import Power
-from mangrove.paths import TreePath
 
 
 class SendableFile(Protocol):

@@ -7,11 +7,11 @@ from functools import partial
 from os.path import commonprefix
 from typing import Protocol
 
-from mangrove.concurrency import gather_bounded
+from mangrove.core.concurrency import gather_bounded
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder, NotFound
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import ListsPages
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder, NotFound
 
 MOST_PAGES = 3  # of a folder, that are read to know what is in it
 AT_ONCE = 8  # folders, or names

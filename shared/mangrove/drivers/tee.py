@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry, Upload, Writes
-from mangrove.paths import TreePath
 
 WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
 

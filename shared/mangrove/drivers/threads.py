@@ -24,9 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-from mangrove.concurrency import finish_despite_cancel
-from mangrove.problems import Unreachable
-from mangrove.telemetry import log_event
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.problems import Unreachable
+from mangrove.core.telemetry import log_event
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")

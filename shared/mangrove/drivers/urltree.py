@@ -11,15 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link
-from mangrove.drivers.options import Options, option
-from mangrove.drivers.refusals import refuse_inside_itself
-from mangrove.forwarding import get_forwarded_headers
-from mangrove.integers import parse_integer
-from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
-from mangrove.net.client import make_client, open_response, translate_errors
-from mangrove.paths import TreePath, map_characters
-from mangrove.problems import (
+from mangrove.core.forwarding import get_forwarded_headers
+from mangrove.core.integers import parse_integer
+from mangrove.core.paths import TreePath, map_characters
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     NotAFile,
@@ -30,7 +25,12 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.slices import in_batches
+from mangrove.core.slices import in_batches
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link
+from mangrove.drivers.options import Options, option
+from mangrove.drivers.refusals import refuse_inside_itself
+from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
+from mangrove.net.client import make_client, open_response, translate_errors
 
 STEP = "  "  # one level of indentation
 HEADS = 8  # sizes requested at once

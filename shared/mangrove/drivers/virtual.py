@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound
+from mangrove.core.slices import in_batches
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound
-from mangrove.slices import in_batches
 
 KEPT = 256  # folders whose random content is kept
 MOST = 10_000  # files and folders in one

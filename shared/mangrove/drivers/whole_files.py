@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_other_size
-from mangrove.paths import TreePath
-from mangrove.problems import Problem
 
 
 class CountedBody:

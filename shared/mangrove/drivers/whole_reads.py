@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 
 class WholeFile(NamedTuple):

@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass
 from secrets import token_urlsafe
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Denied, PresentCodeRequired, Problem, SecondFactorRequired, Unauthorized
+from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Denied, PresentCodeRequired, Problem, SecondFactorRequired, Unauthorized
-from mangrove.records import settings, users
-from mangrove.records.base import RecordMissing
-from mangrove.records.users import SHORT_PASSWORD, User
-from mangrove.telemetry import log_event, log_warning
+from mangrove.records import settings
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import SHORT_PASSWORD, User
+from mangrove.records.store.base import RecordMissing
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hmac import compare_digest
 
-from mangrove.problems import BadRequest, Missing
-from mangrove.records import app_passwords
-from mangrove.records.app_passwords import AppPassword
-from mangrove.records.base import NameTaken, RecordMissing
+from mangrove.core.problems import BadRequest, Missing
+from mangrove.records.accounts import app_passwords
+from mangrove.records.accounts.app_passwords import AppPassword
+from mangrove.records.store.base import NameTaken, RecordMissing
 
 RANDOM_BYTES = 20
 PREFIX = "mgv-"  # so that a person, and whoever looks for secrets in files, knows what it is

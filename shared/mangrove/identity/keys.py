@@ -6,10 +6,10 @@ import base64
 import hashlib
 from datetime import UTC, datetime
 
-from mangrove.problems import BadRequest, Missing
-from mangrove.records import sshkeys
-from mangrove.records.base import NameTaken, RecordMissing
-from mangrove.records.sshkeys import SshKey
+from mangrove.core.problems import BadRequest, Missing
+from mangrove.records.accounts import sshkeys
+from mangrove.records.accounts.sshkeys import SshKey
+from mangrove.records.store.base import NameTaken, RecordMissing
 
 MAX_LENGTH = 16_384  # characters of a key
 MAX_TITLE_LENGTH = 255

@@ -7,9 +7,9 @@ that has signed in to the account before is judged by its own pair, so that nobo
 
 from __future__ import annotations
 
-from mangrove.problems import TooMany
-from mangrove.records import counters
-from mangrove.sources import find_source
+from mangrove.core.problems import TooMany
+from mangrove.core.sources import find_source
+from mangrove.records.store import counters
 
 SECONDS = 300
 MAX_OF_PAIR = 5

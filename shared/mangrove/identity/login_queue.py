@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from mangrove.core.problems import TooMany
+from mangrove.core.sources import find_source
 from mangrove.identity.passwords import MAX_CONCURRENT
-from mangrove.problems import TooMany
-from mangrove.sources import find_source
 
 Result = TypeVar("Result")
 MAX_WAITING = 256  # requests, in all; at some 30 ms each the last one waits a few seconds

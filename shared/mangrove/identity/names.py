@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from mangrove.problems import BadRequest
+from mangrove.core.problems import BadRequest
 
 MAX_LENGTH = 255  # characters
 SCRIPTS = frozenset(

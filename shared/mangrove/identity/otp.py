@@ -11,9 +11,9 @@ from binascii import Error as Base32Error
 import pyotp
 import segno
 
-from mangrove.problems import BadRequest
-from mangrove.records import counters
-from mangrove.records.users import User
+from mangrove.core.problems import BadRequest
+from mangrove.records.accounts.users import User
+from mangrove.records.store import counters
 
 ISSUER = "Mangrove"
 PERIOD = 30  # seconds

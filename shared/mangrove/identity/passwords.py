@@ -9,8 +9,8 @@ import threading
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from mangrove import runtime
-from mangrove.problems import BadRequest
+from mangrove.core import runtime
+from mangrove.core.problems import BadRequest
 
 HASH_SUFFIX = "https://github.com/alist-org/alist"  # part of the wire format, fixed by existing clients
 MAX_LENGTH = 1024  # characters

@@ -13,13 +13,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mangrove import generations, runtime
-from mangrove.config import config
-from mangrove.generations import Topic
-from mangrove.problems import Unauthorized
-from mangrove.records import configuration, sessions
-from mangrove.records.crypto import derive
-from mangrove.records.users import User
+from mangrove.core import generations, runtime
+from mangrove.core.config import config
+from mangrove.core.generations import Topic
+from mangrove.core.problems import Unauthorized
+from mangrove.records import configuration
+from mangrove.records.accounts import sessions
+from mangrove.records.accounts.users import User
+from mangrove.records.store.crypto import derive
 
 ALGORITHM = "HS256"
 PUBLIC_KEYS = "cryptography.x509"

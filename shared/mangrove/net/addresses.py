@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mangrove.problems import Denied, Unreachable
+from mangrove.core.problems import Denied, Unreachable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -17,9 +17,9 @@ import httpcore
 import httpx
 import idna
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, resolve_host
-from mangrove.problems import Problem, Unreachable
 
 CONNECT_TIMEOUT = 10.0  # seconds, with the resolving of the name
 READ_TIMEOUT = 60.0  # seconds between two pieces of a response

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import httpcore
 
+from mangrove.core.problems import Unreachable
+from mangrove.core.telemetry import log_event
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.net.client import CONNECT_TIMEOUT, NETWORK_ERRORS, GuardedBackend
-from mangrove.problems import Unreachable
-from mangrove.telemetry import log_event
 
 HOST = "127.0.0.1"
 HEAD_TIMEOUT = 10.0  # seconds

@@ -18,10 +18,10 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from mangrove import generations, runtime
-from mangrove.generations import Topic
-from mangrove.records.base import Conflict, transaction, translate_errors
-from mangrove.records.counters import Counter
+from mangrove.core import generations, runtime
+from mangrove.core.generations import Topic
+from mangrove.records.store.base import Conflict, transaction, translate_errors
+from mangrove.records.store.counters import Counter
 
 KEY = "configuration"
 KEPT_HOURS = 1  # a process that asks later reads everything

@@ -7,10 +7,10 @@ from typing import Any
 
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute
 
-from mangrove.problems import Problem
-from mangrove.records.base import TableMeta, Versioned, table_name
-from mangrove.records.integrity import Sealed
-from mangrove.records.repository import ConfigurationRepository
+from mangrove.core.problems import Problem
+from mangrove.records.store.base import TableMeta, Versioned, table_name
+from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)

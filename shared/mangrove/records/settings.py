@@ -1,4 +1,4 @@
-"""Setting values; `mangrove.site.settings` knows what a key means. All values are sealed, since some are secret."""
+"""Setting values, all encrypted because some are secret; `mangrove.configuration.settings` knows what a key means."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
 from mangrove.records import configuration
-from mangrove.records.base import Protected, TableMeta, table_name, translate_errors
-from mangrove.records.integrity import Sealed, accept
+from mangrove.records.store.base import Protected, TableMeta, table_name, translate_errors
+from mangrove.records.store.integrity import Sealed, accept
 
 KIND = "settings"
 MAX_WRITES = 50  # in one transaction; DynamoDB allows 100

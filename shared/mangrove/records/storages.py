@@ -8,16 +8,9 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records.base import (
-    Conflict,
-    TableMeta,
-    Versioned,
-    retry_on_conflict,
-    table_name,
-    translate_errors,
-)
-from mangrove.records.integrity import Sealed
-from mangrove.records.repository import ConfigurationRepository
+from mangrove.records.store.base import Conflict, TableMeta, Versioned, retry_on_conflict, table_name, translate_errors
+from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.repository import ConfigurationRepository
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,5 +12,6 @@
     find.py        the verb: all of these together
     corrections.py a listing that was read anyway, compared with the index
 
-Walking a storage is long work: `mangrove.tasks.index`. What this service changes itself is marked by `tree.journal`.
+Walking a storage is long work: `mangrove.tasks.index.worker`. Changes through this service are marked by
+`mangrove.tree.operations.journal`.
 """

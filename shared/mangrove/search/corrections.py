@@ -13,24 +13,24 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem
+from mangrove.core.slices import run_in_slices
+from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.problems import Problem
-from mangrove.records.index_marks import Place
+from mangrove.records.files.index_marks import Place
 from mangrove.search.database import Database, Rows
 from mangrove.search.names import encode_name
 from mangrove.search.scope import IndexScope, find_child, is_indexed
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.search.writing import make_columns
-from mangrove.site import snapshot
-from mangrove.slices import run_in_slices
-from mangrove.telemetry import log_exception
-from mangrove.tree import journal
-from mangrove.tree.folder import CachedFolder
-from mangrove.tree.journal import Journal, Touched
-from mangrove.tree.listing import ListingObserver
+from mangrove.tree.listing.folder import CachedFolder
+from mangrove.tree.listing.listing import ListingObserver
 from mangrove.tree.mounts import Located
+from mangrove.tree.operations import journal
+from mangrove.tree.operations.journal import Journal, Touched
 
 MOST_WAITING = 16  # listings
 LARGEST = 10_000  # entries of a folder that is compared name by name; of a larger one the number is

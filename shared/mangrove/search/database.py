@@ -17,9 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mangrove.problems import Problem, SearchTooSlow
+from mangrove.core.problems import Problem, SearchTooSlow
+from mangrove.core.telemetry import log_warning
 from mangrove.search.places import get_index_folder, make_spill_folder
-from mangrove.telemetry import log_warning
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mangrove import runtime
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.drivers.base import ROOT, Entry
-from mangrove.paths import TreePath
-from mangrove.problems import Problem, SearchUnavailable
 from mangrove.search import query
 from mangrove.search.database import DamagedSegment
 from mangrove.search.overlay import Overlay, SearchedMount, VirtualRow
@@ -17,11 +18,10 @@ from mangrove.search.query import Filters, Hit, Place
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
 from mangrove.search.visibility import find_judge
-from mangrove.site.values import Settings
 from mangrove.tree.access import PathAccess
-from mangrove.tree.browse import check_folder
-from mangrove.tree.folder import CachedFolder
-from mangrove.tree.listing import listings
+from mangrove.tree.listing.browse import check_folder
+from mangrove.tree.listing.folder import CachedFolder
+from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import WORKING, Located, Mount
 
 START_SECONDS = 0.25  # that a storage which does not run yet is waited for

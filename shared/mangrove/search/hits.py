@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol
 
-from mangrove.paths import TreePath
+from mangrove.core.paths import TreePath
 
 
 class Hit(NamedTuple):

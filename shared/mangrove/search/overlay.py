@@ -13,20 +13,20 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mangrove import runtime
-from mangrove.config import config
+from mangrove.core import runtime
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder, NotFound, Problem
+from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder, NotFound, Problem
-from mangrove.records import index_marks
-from mangrove.records.index_marks import Mark
+from mangrove.records.files import index_marks
+from mangrove.records.files.index_marks import Mark
 from mangrove.search.database import Database, Statement
 from mangrove.search.names import encode_name
 from mangrove.search.scope import IndexScope, find_child
 from mangrove.search.writing import make_columns
-from mangrove.slices import run_in_slices
-from mangrove.tree.folder import CachedFolder
-from mangrove.tree.listing import listings
+from mangrove.tree.listing.folder import CachedFolder
+from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import Located, Mount
 
 MOST_MARKS = 2000  # that are looked at

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from mangrove.config import config
+from mangrove.core.config import config
 
 SPILL = "spill-"  # and the process id
 

@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mangrove import runtime
-from mangrove.paths import TreePath
-from mangrove.problems import SearchTooSlow
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import SearchTooSlow
+from mangrove.core.slices import run_in_slices
 from mangrove.search.database import Database
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
@@ -29,7 +30,6 @@ from mangrove.search.statements import ALL, ORDER, Part, Share, Unseen, find_dou
 from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import Place as Place
 from mangrove.search.words import Condition, join_conditions
-from mangrove.slices import run_in_slices
 
 FEW = 2000  # hits that are fetched at once
 FOLDERS = 25_000  # whose hits are counted at once: rows are made into objects while nothing else runs

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mangrove.configuration.values import Settings
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, RelativePath
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, RelativePath
 from mangrove.records.storages import Storage
-from mangrove.site.values import Settings
 
 
 @dataclass(frozen=True, slots=True)

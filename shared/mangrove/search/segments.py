@@ -19,18 +19,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from mangrove.checkpoints import pass_checkpoint
-from mangrove.config import config
+from mangrove.configuration import snapshot
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
+from mangrove.core.streams import stream
+from mangrove.core.structure import Misfit, dump, parse
+from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
 from mangrove.drivers.own_storage import start_own_storage
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
 from mangrove.search.database import DamagedSegment
 from mangrove.search.places import get_index_folder
-from mangrove.site import snapshot
-from mangrove.streams import stream
-from mangrove.structure import Misfit, dump, parse
-from mangrove.telemetry import log_warning
 
 MANIFEST = "manifest.json"
 WORK = "work-"  # what folders of files under way begin with

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mangrove.paths import TreePath
+from mangrove.core.paths import TreePath
 from mangrove.search.hits import Doubts
 from mangrove.search.names import MARK, encode_name
 from mangrove.search.segments import Segments

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import ROOT, Entry
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 from mangrove.search.hits import Doubts
 from mangrove.search.query import EVERYTHING, NOTHING, Hit, Verdict
 from mangrove.tree.access import PathAccess

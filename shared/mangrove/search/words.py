@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
-from mangrove.patterns import SMALL_MEMORY, compile_pattern
-from mangrove.problems import BadRequest
+from mangrove.core.patterns import SMALL_MEMORY, compile_pattern
+from mangrove.core.problems import BadRequest
 from mangrove.search.names import make_legible
 
 LONGEST_KEYWORDS = 1000  # characters

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.drivers.base import Entry
 from mangrove.search.database import Database, Statement
 from mangrove.search.names import encode_name, make_legible

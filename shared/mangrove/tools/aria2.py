@@ -8,11 +8,11 @@ import hashlib
 import json
 from typing import Any
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
 from mangrove.net.proxy import GuardedProxy
-from mangrove.problems import Problem, Unreachable
 from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 

@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator
 
-from mangrove.problems import Problem
+from mangrove.core.problems import Problem
 
 BLOCK_SIZE = 1 << 20  # bytes decompressed at once
 RATIO_EXEMPT = 64 << 20  # bytes that may be decompressed at any ratio

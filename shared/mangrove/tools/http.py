@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import httpx
 
-from mangrove.integers import parse_integer
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import MAX_REDIRECTS, make_client, translate_errors
-from mangrove.problems import Problem, Unreachable
 from mangrove.tools import content_encoding, names, urls
 
 BLOCK_SIZE = 1 << 20  # bytes

@@ -9,7 +9,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from mangrove.paths import LONGEST_NAME
+from mangrove.core.paths import LONGEST_NAME
 
 if TYPE_CHECKING:
     import httpx

@@ -14,10 +14,10 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
-from mangrove.problems import Problem, Unreachable
 from mangrove.tools import torrents, urls
 from mangrove.tools.base import Status, Tool
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mangrove.config import config
-from mangrove.problems import Problem
+from mangrove.core.config import config
+from mangrove.core.problems import Problem
 from mangrove.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ NAMES = (SIMPLE_HTTP, "aria2", "qBittorrent")  # as clients see them, the first 
 
 
 class DownloadToolSettings(Protocol):
-    """The settings of the download tools, as in `mangrove.site.values.Settings`."""
+    """The settings of the download tools, as in `mangrove.configuration.values.Settings`."""
 
     @property
     def aria2_uri(self) -> str: ...

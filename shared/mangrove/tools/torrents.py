@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy
-from mangrove.problems import Problem
 from mangrove.tools import http, urls
 
 MAX_SIZE = 16 << 20  # bytes

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 
 import httpx
 
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, check_host
-from mangrove.problems import Problem, Unreachable
 
 MAX_LENGTH = 8192  # bytes
 SCHEMES = {

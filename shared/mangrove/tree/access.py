@@ -1,7 +1,7 @@
 """A path of the tree as one caller may use it: path, caller and rules together.
 
 `at()` is the only constructor that routes use. It confines the path to the user's base path, finds the rules and the
-mount table, and answers a `PathAccess` whose methods read; the verbs that change things are in `mangrove.tree.changes`
+mount table, and answers a `PathAccess` whose methods read; changes are made by `tree.operations.changes`
 and require the right that the route declared through `PathAccess.require`.
 """
 
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from mangrove.configuration import snapshot
+from mangrove.configuration.values import Settings
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Denied, NotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
-from mangrove.paths import TreePath
-from mangrove.problems import Denied, NotFound, NotReadable, StorageProblem
-from mangrove.site import snapshot
-from mangrove.site.values import Settings
-from mangrove.tree import links, mounts
-from mangrove.tree.folder import CachedFolder
-from mangrove.tree.listing import listings
+from mangrove.tree import mounts
+from mangrove.tree.listing.folder import CachedFolder
+from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import Located, Mount, MountTable, select_mount
+from mangrove.tree.operations import links
 from mangrove.tree.rules import Judgement, Rule, Rules, get_rules
 
 

@@ -11,15 +11,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from mangrove.configuration import snapshot
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Missing, Problem
 from mangrove.drivers import registry
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Missing, Problem
 from mangrove.records import storages
-from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
-from mangrove.site import snapshot
-from mangrove.tree import mounts, objects
-from mangrove.tree.listing import listings
+from mangrove.records.store.base import RecordMissing
+from mangrove.tree import mounts
+from mangrove.tree.listing.listing import listings
+from mangrove.tree.operations import objects
 
 _CHOICES = {
     "order_by": ("", "name", "size", "modified"),

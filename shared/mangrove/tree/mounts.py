@@ -14,18 +14,18 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mangrove import generations, runtime
-from mangrove.config import config
+from mangrove.configuration import snapshot
+from mangrove.core import generations, runtime
+from mangrove.core.config import config
+from mangrove.core.generations import Generations, Topic
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
 from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Redirects, Space
-from mangrove.generations import Generations, Topic
-from mangrove.paths import TreePath
-from mangrove.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
-from mangrove.records.base import RecordMissing
 from mangrove.records.storages import Storage
-from mangrove.site import snapshot
-from mangrove.telemetry import log_event, log_exception
+from mangrove.records.store.base import RecordMissing
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem, StorageProblem
 from mangrove.drivers.base import DEEPEST_REDIRECT, Redirects, ShowsOthers
-from mangrove.paths import TreePath
-from mangrove.problems import Problem, StorageProblem
-from mangrove.records.index_marks import Place
-from mangrove.tree.folder_changes import Key
+from mangrove.records.files.index_marks import Place
+from mangrove.tree.listing.folder_changes import Key
 from mangrove.tree.mounts import MOST_PLACES, Mount, Mounts, MountTable
 
 

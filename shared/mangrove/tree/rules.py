@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.patterns import compile_pattern
+from mangrove.records.accounts.users import User
 from mangrove.records.metas import Meta
-from mangrove.records.users import User
-from mangrove.site import snapshot
 
 # who has no right that a rule could mean
 STRANGER = User(

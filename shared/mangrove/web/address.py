@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from starlette.requests import Request
 
-from mangrove.config import config
+from mangrove.core.config import config
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 
 _HOST = re.compile(r"[A-Za-z0-9.\-_\[\]:]{1,255}")

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field
 from starlette.responses import Response
 
-from mangrove import __version__, problems, runtime
-from mangrove.problems import BadRequest, Problem
-from mangrove.shares import Shares
+from mangrove import __version__
+from mangrove.core import problems, runtime
+from mangrove.core.problems import BadRequest, Problem
+from mangrove.core.shares import Shares
 from mangrove.web.address import find_client_address
 from mangrove.web.application import make_lambda_handler as make_lambda_handler
 from mangrove.web.binding import REQUIRED_MARK, Model, UnreadableBody, read_json

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from mangum import Mangum
 
-from mangrove import deadlines
-from mangrove.site import snapshot
-from mangrove.telemetry import log_exception, log_warning, name_invocation
+from mangrove.configuration import snapshot
+from mangrove.core import deadlines
+from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.events import REFUSED_EVENT, BadEvent, check_event
 from mangrove.web.front import Front
 

@@ -11,8 +11,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
-from mangrove.integers import parse_integer
-from mangrove.problems import BadRequest, Problem, TooLarge
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.web.framework import Depends, Query, Request
 
 LARGEST_JSON = 8 << 20  # bytes of a JSON body: 10,000 pairs of the longest names

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 
-from mangrove.records.app_passwords import AppPassword
-from mangrove.records.sshkeys import SshKey
-from mangrove.records.tasks import Task, TaskView
-from mangrove.records.users import User
-from mangrove.tasks.kinds import State
+from mangrove.records.accounts.app_passwords import AppPassword
+from mangrove.records.accounts.sshkeys import SshKey
+from mangrove.records.accounts.users import User
+from mangrove.records.tasks.model import Task, TaskView
+from mangrove.tasks.core.kinds import State
 
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered in the dialect of existing clients
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mangrove.forwarding import forward_headers
-from mangrove.headers import guess_mime
-from mangrove.problems import TooLarge
-from mangrove.tasks import staged_downloads
-from mangrove.tree import archives
-from mangrove.tree.downloads import Download
+from mangrove.core.forwarding import forward_headers
+from mangrove.core.headers import guess_mime
+from mangrove.core.problems import TooLarge
+from mangrove.tasks.download import staged_downloads
+from mangrove.tree.operations import archives
+from mangrove.tree.operations.downloads import Download
 from mangrove.web.serving import serve_file, serve_member
 
 NO_STORE = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}

@@ -1,8 +1,8 @@
 """The answer of every JSON endpoint: `{"code", "message", "data"}`, as bytes, always with HTTP status 200; compressed
 where it is worth it and the client takes that.
 
-A failure has `problem`, too, the word of its class (`mangrove.problems`), but not for existing clients, which never
-saw it.
+A failure also has `problem`, the name of its class (`mangrove.core.problems`), but not in the dialect of clients that
+existed before it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mangrove.config import config
-from mangrove.headers import make_retry_after
-from mangrove.problems import Problem, TooLarge
-from mangrove.tree.objects import Rows
+from mangrove.core.config import config
+from mangrove.core.headers import make_retry_after
+from mangrove.core.problems import Problem, TooLarge
+from mangrove.tree.operations.objects import Rows
 from mangrove.web import compression
 from mangrove.web.dialects import Dialect
 

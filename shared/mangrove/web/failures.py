@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mangrove.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, Problem
-from mangrove.site.masking import mask_private
+from mangrove.configuration.masking import mask_private
+from mangrove.core.problems import BadRequest, MethodNotAllowed, Missing, NotAvailable, Problem
 from mangrove.web.dialects import Dialect, find_dialect
 from mangrove.web.envelope import make_failure
 from mangrove.web.pages import make_failure_page

@@ -15,12 +15,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from mangrove import deadlines, runtime
-from mangrove.access_log import AccessLog
-from mangrove.config import config
-from mangrove.integers import parse_integer
-from mangrove.problems import OutOfTime, Problem
-from mangrove.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, emit, log_event, log_exception
+from mangrove.core import deadlines, runtime
+from mangrove.core.access_log import AccessLog
+from mangrove.core.config import config
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import OutOfTime, Problem
+from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, emit, log_event, log_exception
 from mangrove.web import cors
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected

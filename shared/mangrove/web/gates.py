@@ -12,13 +12,13 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
+from mangrove.configuration import snapshot, users
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import BadRequest, Denied, Unauthorized
+from mangrove.core.sources import find_source
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
-from mangrove.integers import parse_integer
-from mangrove.problems import BadRequest, Denied, Unauthorized
-from mangrove.records.users import User
-from mangrove.site import snapshot, users
-from mangrove.sources import find_source
+from mangrove.records.accounts.users import User
 from mangrove.web.framework import Depends, Header, Request
 
 MAX_ROWS = 1000  # of one answer

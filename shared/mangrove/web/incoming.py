@@ -11,12 +11,12 @@ from urllib.parse import unquote_to_bytes
 from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from mangrove.config import config
+from mangrove.configuration import throttle
+from mangrove.core.config import config
+from mangrove.core.headers import guess_mime
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.drivers.base import Upload
-from mangrove.headers import guess_mime
-from mangrove.integers import parse_integer
-from mangrove.problems import BadRequest, Problem, TooLarge
-from mangrove.site import throttle
 from mangrove.web.framework import Depends, Request
 from mangrove.web.serving import LARGEST_CLOUD_ANSWER
 

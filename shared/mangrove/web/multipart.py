@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import BadRequest
 from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest
-from mangrove.integers import parse_integer
-from mangrove.problems import BadRequest
-from mangrove.tasks.multipart import MOST_CHUNKS, NewUpload, Progress
-from mangrove.tasks.upload_sessions import SessionState
+from mangrove.tasks.upload.multipart import MOST_CHUNKS, NewUpload, Progress
+from mangrove.tasks.upload.sessions import SessionState
 from mangrove.web.binding import Body, Model
 from mangrove.web.framework import Depends, Request
 from mangrove.web.fs_models import CreatedTask, PathText, Text

@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.types import Scope
 
-from mangrove import runtime
-from mangrove.config import config
-from mangrove.site import snapshot
-from mangrove.site.values import Settings
+from mangrove.configuration import snapshot
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
+from mangrove.core.config import config
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 
 API_PREFIXES = ("/api/", "/d/", "/p/", "/ad/", "/ap/", "/ae/", "/dav/")

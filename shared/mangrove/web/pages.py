@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
-from mangrove.headers import make_retry_after
-from mangrove.problems import Missing, NotFound, Problem, WrongArchivePassword
-from mangrove.site.masking import mask_private
+from mangrove.configuration.masking import mask_private
+from mangrove.core.headers import make_retry_after
+from mangrove.core.problems import Missing, NotFound, Problem, WrongArchivePassword
 
 PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",

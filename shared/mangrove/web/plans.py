@@ -15,13 +15,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from mangrove.web.framework import (
-    Dependant,
-    Form,
-    RequestValidationError,
-    request_body_to_args,
-    request_params_to_args,
-)
+from mangrove.web.framework import Dependant, Form, RequestValidationError, request_body_to_args, request_params_to_args
 
 Call = Callable[..., Any]
 Arguments = dict[str, Any]

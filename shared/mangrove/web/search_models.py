@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from mangrove.problems import BadRequest
+from mangrove.configuration.values import Settings
+from mangrove.core.problems import BadRequest
 from mangrove.search.find import Found
 from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
-from mangrove.site.values import Settings
-from mangrove.tree.objects import format_time, get_type_code
+from mangrove.tree.operations.objects import format_time, get_type_code
 from mangrove.web.binding import Body, Model
 from mangrove.web.fs_models import Count, PathText, QueryModel, Text
 

@@ -7,9 +7,9 @@ from typing import Protocol
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mangrove.configuration import throttle
 from mangrove.drivers.base import Driver
 from mangrove.drivers.sending import OpensFiles, SendableFile
-from mangrove.site import throttle
 
 EXTENSION = "mangrove.sendfile"  # in a scope's `extensions`: {"sender": FileSender}, where the server has one
 LEAST = 256 << 10  # bytes; fewer are sent as quickly through the process

@@ -11,15 +11,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mangrove.config import config
+from mangrove.configuration import throttle
+from mangrove.core.config import config
+from mangrove.core.headers import format_content_disposition, format_http_date, guess_mime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, TooLarge
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.sending import OpensFiles, SendableFile
-from mangrove.headers import format_content_disposition, format_http_date, guess_mime
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, TooLarge
-from mangrove.site import throttle
-from mangrove.tree.archives import MemberStream
-from mangrove.tree.entries import format_etag
+from mangrove.tree.listing.entries import format_etag
+from mangrove.tree.operations.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
 from mangrove.web.sending import FileResponse, can_send_file
 

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from mangrove import archives
-from mangrove.paths import DEEPEST
-from mangrove.tree import archives as looked
+from mangrove.core.paths import DEEPEST
+from mangrove.tree.operations import archives as looked
 from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.records.base import Conflict
+from mangrove.records.store.base import Conflict
 from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import stranger

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.local import docs
+from mangrove.standalone import docs
 from tests.contract.attacks.scene import (
     BARE,
     EVERYTHING,

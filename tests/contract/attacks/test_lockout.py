@@ -19,13 +19,13 @@ import pytest
 from argon2 import PasswordHasher
 
 from functions.api.auth.app import app
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.identity import lockout, login_queue, passwords, tokens
 from mangrove.identity.login_queue import MAX_WAITING
 from mangrove.identity.passwords import MAX_CONCURRENT, Hasher
 from mangrove.identity.rights import ADMIN
-from mangrove.local.gateway import Gateway
-from mangrove.records import users
+from mangrove.records.accounts import users
+from mangrove.standalone.gateway import Gateway
 from tests.service import Client, Service
 
 SIGN_INS = 300  # at the same time, from one address

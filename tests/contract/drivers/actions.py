@@ -9,10 +9,10 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry, Upload
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
 
 P = TreePath
 SENT_AT = 1_700_000_000.0  # seconds since the epoch: the time that bodies are sent with

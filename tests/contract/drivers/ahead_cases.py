@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Exists, NotFound
 from mangrove.drivers import base
 from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Upload
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Exists, NotFound
 from tests.contract.drivers.actions import SENT_AT, content, fails, names, put
 from tests.contract.drivers.cases import Server, needs
 from tests.contract.drivers.write_cases import check_nothing_hidden

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
 from tests.contract.drivers.cases import FILES, needs
 

@@ -7,10 +7,10 @@ import hashlib
 import os
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound, StorageProblem
 from tests.contract.drivers.actions import (
     SENT_AT,
     body,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, NotSupported
 from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, Upload
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotSupported
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 

@@ -7,10 +7,10 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, NotFound, NotSupported
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotFound, NotSupported
 from tests.contract.drivers.actions import body, content, cut, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 from tests.contract.drivers.actions import content, exists, fails, names, put
 from tests.contract.drivers.cases import needs
 

@@ -6,11 +6,11 @@ import asyncio
 import time
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder, NotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.folder_batches import ListsFolders
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder, NotFound, NotSupported, StorageProblem
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
 from tests.contract.drivers.cases import FILES, Server, needs
 

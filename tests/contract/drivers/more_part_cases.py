@@ -7,10 +7,10 @@ import os
 from itertools import permutations
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 from tests.contract.drivers.actions import SENT_AT, content, exists, fails, make_tree, names, put, upload_of
 from tests.contract.drivers.cases import Server, needs
 from tests.contract.drivers.write_cases import check_nothing_hidden

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotFound, StorageProblem
 from tests.contract.drivers.actions import SENT_AT, check_file, exists, fails, make_tree, names, put
 from tests.contract.drivers.cases import FILES, Server, needs
 

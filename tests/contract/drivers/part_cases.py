@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_streams import StreamsParts
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound, StorageProblem
 from tests.contract.drivers.actions import content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotAFile, NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
 from mangrove.drivers.sending import OpensFiles
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotAFile, NotFound, StorageProblem
 from tests.contract.drivers.actions import SENT_AT, body, content, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 

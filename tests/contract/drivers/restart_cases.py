@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 from tests.contract.drivers.actions import SENT_AT, content, names, open_another, put, upload_of
 from tests.contract.drivers.cases import Server, needs
 from tests.contract.drivers.write_cases import HeldBody

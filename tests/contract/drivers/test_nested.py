@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
-from mangrove.paths import TreePath
 from tests import servers
 from tests.contract.drivers import suite
 from tests.contract.drivers.actions import put

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, NotFound, StorageProblem
 from mangrove.drivers.base import Removes
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotFound, StorageProblem
 from tests.contract.drivers.actions import content, exists, names, put
 from tests.contract.drivers.trees import Tree
 

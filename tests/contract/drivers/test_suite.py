@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers import base, registry
 from mangrove.drivers.base import Driver, DriverContext
-from mangrove.paths import TreePath
 from tests import servers
 from tests.contract.drivers import suite
 

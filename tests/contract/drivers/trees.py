@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotMounted
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.drivers.options import Options
-from mangrove.paths import TreePath
-from mangrove.problems import NotMounted
 
 
 class Tree:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotAFile, NotFound
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.whole_reads import ReadsWhole
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotAFile, NotFound
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import needs
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, NotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, NotFound, StorageProblem
 from tests.contract.drivers.actions import SENT_AT, body, content, cut, exists, fails, names, put, upload_of
 from tests.contract.drivers.cases import Server, needs
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.local.page import BUILT
+from mangrove.standalone.page import BUILT
 from tests.service import Service, run_service
 
 CHROMIUM = shutil.which("chromium")

@@ -17,7 +17,7 @@ import pytest
 
 from mangrove import archives
 from mangrove.archives import Limits
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import CPU, FILES, Held, list_members, read, tarred, zipped
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,7 @@ import pytest
 
 from mangrove.archives import codecs
 from mangrove.archives.base import MAX_MEMORY
-from mangrove.problems import BrokenArchive, NotSupported
+from mangrove.core.problems import BrokenArchive, NotSupported
 
 CONTENT = os.urandom(50_000) + bytes(500_000)
 

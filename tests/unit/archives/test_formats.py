@@ -19,7 +19,7 @@ import pytest
 import pyzipper
 
 from mangrove import archives
-from mangrove.problems import BrokenArchive, WrongArchivePassword
+from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 from tests.unit.archives.packing import FILES, Held, StandardZipCrypto, list_members, read, tarred, zipped
 
 ZSTD = shutil.which("zstd")

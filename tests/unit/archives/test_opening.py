@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove import archives
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 from tests.unit.archives.packing import FILES, read, tarred, zipped
 from tests.unit.archives.test_formats import ZSTD, by_zstd, seven
 

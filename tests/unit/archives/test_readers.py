@@ -24,7 +24,7 @@ from mangrove.archives.readers import (
     RecordReader,
     read_verified,
 )
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, WrongArchivePassword
 from tests.unit.archives.packing import Held
 
 T = TypeVar("T")

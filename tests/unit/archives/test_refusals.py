@@ -16,8 +16,8 @@ from typing import Any
 import py7zr
 import pytest
 
-from mangrove.paths import DEEPEST
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, Problem, WrongArchivePassword
+from mangrove.core.paths import DEEPEST
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, Problem, WrongArchivePassword
 from tests.unit.archives.packing import FILES, Found, list_members, read, tarred, zipped
 
 EVIL = {

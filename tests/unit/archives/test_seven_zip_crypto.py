@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from mangrove.archives.seven_zip_crypto import derive_key, parse_aes_properties
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 
 
 def test_a_password_and_its_rounds_together_are_bounded() -> None:

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from mangrove.archives.seven_zip_header import HeaderReader, parse_files, parse_streams
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import CPU, list_members
 
 

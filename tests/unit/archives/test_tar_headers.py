@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.archives.readers import RangeReader, ReadAhead, RecordReader
 from mangrove.archives.tar_headers import Header, iter_headers
-from mangrove.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive
 from tests.unit.archives.packing import CPU, Held, list_members, pax, tarred
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mangrove.archives.base import RATIO_EXEMPT, Limits, Member
 from mangrove.archives.validation import EntryValidator, decode_name, normalize_path
-from mangrove.problems import ArchiveTooLarge
+from mangrove.core.problems import ArchiveTooLarge
 
 
 @pytest.mark.parametrize(

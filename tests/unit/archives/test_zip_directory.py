@@ -20,7 +20,7 @@ from mangrove.archives.zip_directory import (
     iter_records,
     parse_record,
 )
-from mangrove.problems import ArchiveTooLarge, BrokenArchive
+from mangrove.core.problems import ArchiveTooLarge, BrokenArchive
 from tests.unit.archives.packing import Held, zipped
 
 CONTENT = zipped({"a": b"1", "d/": b""}, comment=b"PK\5\6 in a comment")

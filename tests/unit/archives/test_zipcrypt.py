@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.archives.readers import RangeReader, ReadAhead, Reader
 from mangrove.archives.zipcrypt import ZipCrypto, open_winzip_aes, open_zipcrypto
-from mangrove.problems import BrokenArchive, WrongArchivePassword
+from mangrove.core.problems import BrokenArchive, WrongArchivePassword
 from tests.unit.archives.packing import Held, StandardZipCrypto
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from deployment import bundle, descriptions
 from deployment.bundle import BOUND, LARGE, MB, Size
-from mangrove.local import template
+from mangrove.standalone import template
 
 LIBRARY = {
     "boto3/data/ec2/2016-11-15/resources-1.json": "{}",

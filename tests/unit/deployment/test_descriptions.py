@@ -15,7 +15,7 @@ from botocore.model import OperationModel, ServiceModel, Shape, StructureShape
 from botocore.regions import EndpointResolver
 
 from deployment.descriptions import DATA, OPERATIONS, PREFIXES, SERVICES, trim_descriptions
-from mangrove.local import template
+from mangrove.standalone import template
 
 INSTALLED = Path(botocore.__file__).parent / "data"
 

@@ -9,7 +9,7 @@ import certifi
 import pytest
 
 from deployment.roots import NAMES, choose_roots, write_roots
-from mangrove import aws
+from mangrove.core import aws
 
 BUNDLE = Path(certifi.where())
 

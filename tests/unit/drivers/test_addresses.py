@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.addresses import parse_address
-from mangrove.problems import StorageProblem
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.drivers import base
-from mangrove.drivers.alias import Alias, AliasOptions
-from mangrove.drivers.alias_sources import parse
-from mangrove.drivers.base import Driver, DriverContext, Upload
-from mangrove.drivers.local.driver import Local, LocalOptions
-from mangrove.paths import TreePath
-from mangrove.problems import (
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
     BadRequest,
     Exists,
     Forbidden,
@@ -26,6 +21,11 @@ from mangrove.problems import (
     RelativePath,
     StorageProblem,
 )
+from mangrove.drivers import base
+from mangrove.drivers.alias import Alias, AliasOptions
+from mangrove.drivers.alias_sources import parse
+from mangrove.drivers.base import Driver, DriverContext, Upload
+from mangrove.drivers.local.driver import Local, LocalOptions
 
 P = TreePath
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported
 from mangrove.drivers.alias import Alias, AliasOptions
 from mangrove.drivers.base import Capacity, DriverContext, list_all
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported
 from tests.unit.drivers.test_alias import MountResolver
 
 FILE = TreePath("/f")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.alias_sources import AliasRedirects
-from mangrove.paths import TreePath
 
 ONE = AliasRedirects("/a/b\nb:/c")
 MANY = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed
 from mangrove.drivers import concurrent_reads
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.concurrent_reads import HELD, PART, SMALLEST, RangePlan, make_plan
 from mangrove.drivers.options import Options
-from mangrove.paths import TreePath
-from mangrove.problems import Changed
 
 FILE = TreePath("/f")
 CONTENT = bytes(range(250)) * 4

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Forbidden, Unreachable
 from mangrove.drivers import connections
 from mangrove.drivers.connections import ConnectionPool
-from mangrove.problems import Forbidden, Unreachable
 
 
 class Link:

@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
+from mangrove.core.problems import BadRequest
 from mangrove.drivers import registry
 from mangrove.drivers.options import Options, option
-from mangrove.problems import BadRequest
 
 
 class Some(Options):

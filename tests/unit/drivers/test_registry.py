@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import Missing
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver
-from mangrove.problems import Missing
 
 NAMES = [
     "Alias", "AliyunDrive", "AzureBlob", "B2", "COS", "Crypt", "Dropbox", "FTP", "GCS", "GoogleDrive", "Local", "OBS",

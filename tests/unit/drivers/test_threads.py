@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Unreachable
 from mangrove.drivers import threads
 from mangrove.drivers.threads import StorageThreads, allow_long_wait, is_given_up
-from mangrove.problems import Unreachable
 
 DEADLINE = 30.0  # for what has to come true
 

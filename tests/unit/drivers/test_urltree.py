@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotFound, Problem, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Writes
 from mangrove.drivers.options import Options
 from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, format, parse
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotFound, Problem, StorageProblem
 
 P = TreePath
 URL = "https://example.org/file.bin"

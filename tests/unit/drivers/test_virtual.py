@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Exists, NotFound, NotSupported
 from mangrove.drivers import base, virtual
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.virtual import Virtual, VirtualOptions
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Exists, NotFound, NotSupported
 
 P = TreePath
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, Exists, Forbidden, Problem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.whole_files import write_whole
-from mangrove.paths import TreePath
-from mangrove.problems import BadRequest, Exists, Forbidden, Problem, Unreachable
 from tests.contract.drivers.actions import body, cut
 
 TARGET = TreePath("/d/f")

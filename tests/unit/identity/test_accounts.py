@@ -9,10 +9,7 @@ import pyotp
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from mangrove.identity import accounts, lockout, names, passwords
-from mangrove.identity.accounts import UserFields
-from mangrove.identity.rights import ADMIN, GUEST
-from mangrove.problems import (
+from mangrove.core.problems import (
     BadRequest,
     Denied,
     Problem,
@@ -21,9 +18,13 @@ from mangrove.problems import (
     TooMany,
     Unauthorized,
 )
-from mangrove.records import configuration, settings, users
-from mangrove.records.base import NameTaken
-from mangrove.records.users import User
+from mangrove.identity import accounts, lockout, names, passwords
+from mangrove.identity.accounts import UserFields
+from mangrove.identity.rights import ADMIN, GUEST
+from mangrove.records import configuration, settings
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import User
+from mangrove.records.store.base import NameTaken
 
 pytestmark = pytest.mark.usefixtures("records")
 

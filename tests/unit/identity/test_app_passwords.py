@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pyotp
 import pytest
 
+from mangrove.core.problems import BadRequest, Missing, Problem, SecondFactorRequired, TooMany, Unauthorized
 from mangrove.identity import accounts, app_passwords, lockout, passwords
 from mangrove.identity.accounts import UserFields
-from mangrove.problems import BadRequest, Missing, Problem, SecondFactorRequired, TooMany, Unauthorized
-from mangrove.records import app_passwords as records
-from mangrove.records import users
-from mangrove.records.base import count_calls
-from mangrove.records.users import User
+from mangrove.records.accounts import app_passwords as records
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import User
+from mangrove.records.store.base import count_calls
 
 pytestmark = pytest.mark.usefixtures("records")
 SOURCE = "1.2.3.4"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import BadRequest, Missing, Problem
 from mangrove.identity import keys
-from mangrove.problems import BadRequest, Missing, Problem
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"  # github.com's
 ECDSA = (
@@ -46,7 +46,7 @@ def test_a_title_is_taken_once_per_user(records: None) -> None:
 
 
 def test_only_the_owner_removes_a_key(records: None) -> None:
-    from mangrove.records import sshkeys
+    from mangrove.records.accounts import sshkeys
 
     key = keys.add(7, "mine", ED25519)
     with pytest.raises(Missing, match="failed to get public key"):

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from mangrove.core.problems import TooMany
 from mangrove.identity import lockout
-from mangrove.problems import TooMany
-from mangrove.records import counters
+from mangrove.records.store import counters
 
 pytestmark = pytest.mark.usefixtures("records")
 

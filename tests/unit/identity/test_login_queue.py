@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import TooMany
 from mangrove.identity import login_queue
 from mangrove.identity.login_queue import LoginQueue
-from mangrove.problems import TooMany
 
 
 class Work:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import BadRequest
 from mangrove.identity import names
-from mangrove.problems import BadRequest
-from mangrove.records.lookalikes import make_skeletons
+from mangrove.records.accounts.lookalikes import make_skeletons
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import time
 import pyotp
 import pytest
 
+from mangrove.core.problems import BadRequest
 from mangrove.identity import otp
-from mangrove.problems import BadRequest
 from tests.unit.tree import builders
 
 RFC_SECRET = base64.b32encode(b"12345678901234567890").decode()  # RFC 6238, appendix B
@@ -68,7 +68,7 @@ def test_a_generated_secret_comes_with_a_readable_picture() -> None:
 
 
 def test_a_code_is_good_once_and_for_its_user_only(records: None) -> None:
-    from mangrove.records import users
+    from mangrove.records.accounts import users
 
     first = users.create(username="a", password_hash="x", otp_secret=RFC_SECRET)
     second = users.create(username="b", password_hash="x", otp_secret=RFC_SECRET)

@@ -10,10 +10,10 @@ from typing import Literal
 import pytest
 from argon2 import PasswordHasher, Type, extract_parameters
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import BadRequest
 from mangrove.identity import passwords
 from mangrove.identity.passwords import Hasher
-from mangrove.problems import BadRequest
 
 
 @pytest.mark.parametrize(

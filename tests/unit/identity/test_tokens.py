@@ -14,15 +14,16 @@ from typing import Any
 import jwt
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.problems import Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.tokens import VerifiedToken, VerifiedTokens
-from mangrove.problems import Unauthorized
-from mangrove.records import sessions, settings
-from mangrove.records.base import count_calls
-from mangrove.records.crypto import derive
-from mangrove.records.users import User
+from mangrove.records import settings
+from mangrove.records.accounts import sessions
+from mangrove.records.accounts.users import User
+from mangrove.records.store.base import count_calls
+from mangrove.records.store.crypto import derive
 from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -7,8 +7,8 @@ import ipaddress
 
 import pytest
 
+from mangrove.core.problems import Unreachable
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy, ForbiddenAddress, check_host, is_public, resolve_host
-from mangrove.problems import Unreachable
 from tests.unit.net.conftest import Names
 
 PRIVATE = """

@@ -11,11 +11,11 @@ import httpcore
 import httpx
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.runtime import Runtime
 from mangrove.net import client
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem, Unreachable
-from mangrove.runtime import Runtime
 from mangrove.tools import http, urls
 from tests import origin
 from tests.origin import Origin

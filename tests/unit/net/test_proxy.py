@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.proxy import GuardedProxy, ProxyAccess
 from tests import origin

@@ -1,4 +1,4 @@
-"""One connection for all tables, calls that are counted, failures in the words of `mangrove.problems`."""
+"""One connection for all tables, calls that are counted, failures in the words of `mangrove.core.problems`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from unittest.mock import patch
 import pytest
 from pynamodb.exceptions import PutError
 
-from mangrove import runtime
-from mangrove.problems import RecordsUnavailable
-from mangrove.records import base, metas, users
-from mangrove.records.base import (
+from mangrove.core import runtime
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.core.runtime import Runtime
+from mangrove.records import metas
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import UserRecord
+from mangrove.records.metas import MetaRecord
+from mangrove.records.store import base
+from mangrove.records.store.base import (
     Conflict,
     Connections,
     count_calls,
@@ -20,9 +25,6 @@ from mangrove.records.base import (
     retry_on_conflict,
     translate_errors,
 )
-from mangrove.records.metas import MetaRecord
-from mangrove.records.users import UserRecord
-from mangrove.runtime import Runtime
 
 
 def test_all_tables_share_one_connection_from_any_thread(records: None) -> None:

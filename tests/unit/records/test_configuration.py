@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mangrove import generations, runtime
-from mangrove.generations import Topic
-from mangrove.records import configuration, counters, metas, settings, storages, users
-from mangrove.records.base import Conflict, Connections, NameTaken
+from mangrove.core import generations, runtime
+from mangrove.core.generations import Topic
+from mangrove.records import configuration, metas, settings, storages
+from mangrove.records.accounts import users
 from mangrove.records.configuration import MOST_NOTES, read_changes
-from mangrove.records.counters import Counter
-from mangrove.records.crypto import Keyring
+from mangrove.records.store import counters
+from mangrove.records.store.base import Conflict, Connections, NameTaken
+from mangrove.records.store.counters import Counter
+from mangrove.records.store.crypto import Keyring
 
 pytestmark = pytest.mark.usefixtures("records")
 

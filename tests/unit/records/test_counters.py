@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mangrove.records import counters, sessions
+from mangrove.records.accounts import sessions
+from mangrove.records.store import counters
 
 pytestmark = pytest.mark.usefixtures("records")
 

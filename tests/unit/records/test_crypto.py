@@ -8,12 +8,12 @@ from pathlib import Path
 import boto3
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config
-from mangrove.problems import Problem
-from mangrove.records import crypto
-from mangrove.records.crypto import Keyring, derive, seal, unseal
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.problems import Problem
+from mangrove.core.runtime import Runtime
+from mangrove.records.store import crypto
+from mangrove.records.store.crypto import Keyring, derive, seal, unseal
 
 HERE = b"where it is kept"
 
@@ -75,7 +75,8 @@ def test_without_a_master_key_nothing_is_sealed() -> None:
 
 
 def test_secrets_are_sealed_in_the_table(records: None, engine: str) -> None:
-    from mangrove.records import metas, settings, users
+    from mangrove.records import metas, settings
+    from mangrove.records.accounts import users
 
     users.create(username="u", password_hash="hash-in-clear", otp_secret="otp-in-clear")
     metas.create(path="/x", password="folder-in-clear")

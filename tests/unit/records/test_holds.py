@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.records import counters, holds
-from mangrove.records.base import Conflict
-from mangrove.records.holds import Beat
+from mangrove.records.files import holds
+from mangrove.records.files.holds import Beat
+from mangrove.records.store import counters
+from mangrove.records.store.base import Conflict
 
 pytestmark = pytest.mark.usefixtures("records")
 

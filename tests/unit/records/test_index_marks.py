@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from mangrove.records import index_marks
-from mangrove.records.base import count_calls
-from mangrove.records.index_marks import Mark, Place
+from mangrove.records.files import index_marks
+from mangrove.records.files.index_marks import Mark, Place
+from mangrove.records.store.base import count_calls
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -9,12 +9,15 @@ from typing import Any
 import boto3
 import pytest
 
-from mangrove import runtime
-from mangrove.problems import Problem
-from mangrove.records import app_passwords, integrity, metas, schema, settings, sshkeys, storages, tasks, users
-from mangrove.records.base import Protected, Record, RecordMissing
-from mangrove.records.integrity import Refusals
-from mangrove.records.tasks import NewTask, TaskView
+from mangrove.core import runtime
+from mangrove.core.problems import Problem
+from mangrove.records import metas, settings, storages
+from mangrove.records.accounts import app_passwords, sshkeys, users
+from mangrove.records.store import integrity, schema
+from mangrove.records.store.base import Protected, Record, RecordMissing
+from mangrove.records.store.integrity import Refusals
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import NewTask, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
 NOW = datetime.now(UTC)

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from mangrove.problems import BadRequest
-from mangrove.records import keying, schema, task_lists, tasks, users
-from mangrove.records.tasks import NewTask, Task, TaskView
+from mangrove.core.problems import BadRequest
+from mangrove.records.accounts import users
+from mangrove.records.store import keying, schema
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import NewTask, Task, TaskView
 from tests.old_records import make_version_2, read_items
 
 pytestmark = pytest.mark.usefixtures("records")

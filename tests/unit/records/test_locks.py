@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.records import locks
-from mangrove.records.locks import Lock, Locked
+from mangrove.core.paths import TreePath
+from mangrove.records.files import locks
+from mangrove.records.files.locks import Lock, Locked
 
 pytestmark = pytest.mark.usefixtures("records")
 LONG = "/" + "/".join(["n" * 200] * 12)  # longer than a key of DynamoDB

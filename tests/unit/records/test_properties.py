@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.records import properties
+from mangrove.core.paths import TreePath
+from mangrove.records.files import properties
 
 pytestmark = pytest.mark.usefixtures("records")
 RED, BLUE = {"{u}c": "<c>red</c>"}, {"{u}c": "<c>blue</c>"}

@@ -8,10 +8,13 @@ from typing import Any
 import boto3
 import pytest
 
-from mangrove.records import metas, protection, schema, settings, sshkeys, storages, tasks, users
-from mangrove.records.endpoints import Endpoint
-from mangrove.records.schema import UntrustedSchema
-from mangrove.records.tasks import NewTask, TaskView
+from mangrove.records import metas, settings, storages
+from mangrove.records.accounts import sshkeys, users
+from mangrove.records.store import protection, schema
+from mangrove.records.store.endpoints import Endpoint
+from mangrove.records.store.schema import UntrustedSchema
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import NewTask, TaskView
 from tests.old_records import make_old, read_items, read_master
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config
-from mangrove.problems import Problem, RecordsThrottled, RecordsUnavailable
-from mangrove.records import base, configuration, crypto, sessions, settings, task_batches, users
-from mangrove.records.base import TableMeta
-from mangrove.records.crypto import Keyring
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
+from mangrove.core.runtime import Runtime
+from mangrove.records import configuration, settings
+from mangrove.records.accounts import sessions, users
+from mangrove.records.store import base, crypto
+from mangrove.records.store.base import TableMeta
+from mangrove.records.store.crypto import Keyring
+from mangrove.records.tasks import batches as task_batches
 from tests.servers.refusing import refusing_server
 
 

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove import generations
-from mangrove.generations import Topic
-from mangrove.problems import Problem
-from mangrove.records import configuration, metas, sshkeys, users
-from mangrove.records.base import NameTaken, RecordMissing
+from mangrove.core import generations
+from mangrove.core.generations import Topic
+from mangrove.core.problems import Problem
+from mangrove.records import configuration, metas
+from mangrove.records.accounts import sshkeys, users
+from mangrove.records.store.base import NameTaken, RecordMissing
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.records import slots
+from mangrove.records.tasks import slots
 
 pytestmark = pytest.mark.usefixtures("records")
 

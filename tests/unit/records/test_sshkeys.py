@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mangrove.records import sshkeys
-from mangrove.records.base import NameTaken
-from mangrove.records.sshkeys import SshKey
+from mangrove.records.accounts import sshkeys
+from mangrove.records.accounts.sshkeys import SshKey
+from mangrove.records.store.base import NameTaken
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mangrove.records import configuration, storages
-from mangrove.records.base import Conflict, RecordMissing
 from mangrove.records.storages import Storage
+from mangrove.records.store.base import Conflict, RecordMissing
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.problems import RecordsUnavailable
-from mangrove.records import task_batches, tasks
-from mangrove.records.base import Conflict
-from mangrove.records.tasks import NewTask, Task
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.records.store.base import Conflict
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import NewTask, Task
 from tests.unit.records.test_tasks import ids, make_view
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import config
-from mangrove.records import base, task_batches, task_lists, task_marks, tasks
-from mangrove.records.task_keys import Status
-from mangrove.records.task_marks import ListName, Mark, TaskMarks
-from mangrove.records.tasks import NewTask, Task
+from mangrove.core import runtime
+from mangrove.core.config import config
+from mangrove.records.store import base
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import marks as task_marks
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.keys import Status
+from mangrove.records.tasks.marks import ListName, Mark, TaskMarks
+from mangrove.records.tasks.model import NewTask, Task
 from tests.unit.records.test_tasks import ids, make_view
 
 DONE = ListName("copy", Status.DONE, None)
@@ -167,7 +171,7 @@ def test_running_tasks_share_no_key_of_an_index() -> None:
 
 def test_marks_are_forgotten_with_the_trust_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other processes write, too."""
-    from mangrove.config import Config
+    from mangrove.core.config import Config
 
     marks = TaskMarks()
     marks.add(DONE, Mark("key", 5, 0))

@@ -8,9 +8,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from mangrove.records import task_batches, task_lists, tasks
-from mangrove.records.base import Conflict, RecordMissing
-from mangrove.records.tasks import Lease, NewTask, Task, TaskRecord, TaskView
+from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Lease, NewTask, Task, TaskRecord, TaskView
 
 pytestmark = pytest.mark.usefixtures("records")
 

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.problems import BadRequest, Problem
-from mangrove.records import metas, unique, users
-from mangrove.records.base import Conflict, transaction, translate_errors
+from mangrove.core.problems import BadRequest, Problem
+from mangrove.records import metas
+from mangrove.records.accounts import users
+from mangrove.records.store import unique
+from mangrove.records.store.base import Conflict, transaction, translate_errors
 
 pytestmark = pytest.mark.usefixtures("records")
 

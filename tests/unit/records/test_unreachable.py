@@ -13,12 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from mangrove import runtime
-from mangrove.problems import RecordsUnavailable
-from mangrove.records import configuration, counters, metas, sessions, settings, storages, users
-from mangrove.records.base import TableMeta
+from mangrove.core import runtime
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.core.runtime import Runtime
+from mangrove.records import configuration, metas, settings, storages
+from mangrove.records.accounts import sessions, users
 from mangrove.records.metas import MetaRecord
-from mangrove.runtime import Runtime
+from mangrove.records.store import counters
+from mangrove.records.store.base import TableMeta
 from tests import engine as engines
 
 CALLS: dict[str, Callable[[], object]] = {

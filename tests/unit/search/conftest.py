@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
 from mangrove.search import overlay
 from tests.unit.search.indexed import Index, Storage
 from tests.unit.search.search_env import SearchEnv

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mangrove import runtime
+from mangrove.configuration.snapshot import Snapshot, SnapshotStore
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
@@ -18,8 +20,6 @@ from mangrove.search.database import Database
 from mangrove.search.names import decode_name
 from mangrove.search.segments import Manifest, Segments, SegmentStore
 from mangrove.search.writing import Folded, FolderWriter, SegmentWriter, finish
-from mangrove.site.snapshot import Snapshot, SnapshotStore
-from mangrove.site.values import Settings
 
 Row = tuple[str, str, bool, int | None, float]  # path of the folder, name, is_dir, size, modified
 

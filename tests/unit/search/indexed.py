@@ -11,8 +11,8 @@ from typing import Any
 
 import duckdb
 
-from mangrove import runtime
-from mangrove.paths import TreePath
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
 from mangrove.search.database import Database
 from mangrove.search.names import encode_name, make_legible
 from mangrove.search.query import Filters, Hit, Place

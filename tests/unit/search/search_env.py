@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import list_all
-from mangrove.paths import TreePath
-from mangrove.records import index_marks
+from mangrove.records.files import index_marks
 from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import Found, find
@@ -17,8 +17,8 @@ from mangrove.search.query import Filters
 from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.writing import FolderWriter, SegmentWriter, finish
 from mangrove.tree import mounts
-from mangrove.tree.journal import Journal
 from mangrove.tree.mounts import Mount
+from mangrove.tree.operations.journal import Journal
 from tests.unit.tree.environment import TreeEnv
 
 _numbers = count()

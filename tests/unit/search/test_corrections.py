@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.identity.rights import Right
-from mangrove.records import index_marks, storages
+from mangrove.records import storages
+from mangrove.records.files import index_marks
 from mangrove.search import corrections
 from mangrove.search.corrections import Corrections
 from mangrove.search.segments import SegmentStore
-from mangrove.tree import changes
-from mangrove.tree.journal import Journal
-from mangrove.tree.listing import ListingObserver, listings
+from mangrove.tree.listing.listing import ListingObserver, listings
+from mangrove.tree.operations import changes
+from mangrove.tree.operations.journal import Journal
 from tests.unit.search.search_env import SearchEnv
 
 Marks = set[tuple[str, bool]]

@@ -14,8 +14,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from mangrove import runtime
-from mangrove.problems import SearchTooSlow
+from mangrove.core import runtime
+from mangrove.core.problems import SearchTooSlow
 from mangrove.search.database import DamagedSegment, Database
 from tests.unit.search.index_files import file, use_index, write_names
 

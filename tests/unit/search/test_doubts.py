@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.patterns import InvalidPattern, compile_pattern
+from mangrove.core.patterns import InvalidPattern, compile_pattern
 from mangrove.search.database import Database
 from mangrove.search.hits import Doubts
 from mangrove.search.statements import find_doubtful

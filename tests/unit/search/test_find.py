@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.identity.rights import Right
-from mangrove.problems import Problem, SearchUnavailable
 from mangrove.records import storages
 from mangrove.search.segments import SegmentStore
-from mangrove.site import snapshot
-from mangrove.tree import browse
-from mangrove.tree.browse import Slice
+from mangrove.tree.listing import browse
+from mangrove.tree.listing.browse import Slice
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.environment import ALL_RIGHTS
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.problems import Unreachable
-from mangrove.records import index_marks
+from mangrove.records.files import index_marks
 from mangrove.search import overlay, words
 from mangrove.search.database import Database
 from mangrove.search.find import find
 from mangrove.search.query import Filters
-from mangrove.tree import changes, transfers, uploads
-from mangrove.tree.listing import Listings
-from mangrove.tree.transfers import OnConflict
+from mangrove.tree.listing.listing import Listings
+from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.environment import stream
 

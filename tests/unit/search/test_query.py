@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.problems import SearchTooSlow
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import SearchTooSlow
 from mangrove.search import query
 from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Judge, Place, Verdict
 from mangrove.search.words import parse

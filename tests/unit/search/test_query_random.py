@@ -11,9 +11,9 @@ from zlib import crc32
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.patterns import compile_pattern
-from mangrove.problems import BadRequest
+from mangrove.core.paths import TreePath
+from mangrove.core.patterns import compile_pattern
+from mangrove.core.problems import BadRequest
 from mangrove.search import query
 from mangrove.search.hits import Doubts
 from mangrove.search.query import EVERYTHING, NOTHING, Filters, Hit, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.paths import DEEPEST, LONGEST_PATH, TreePath
+from mangrove.core.paths import DEEPEST, LONGEST_PATH, TreePath
 from mangrove.search.scope import find_child
 
 P = TreePath

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.problems import Problem
+from mangrove.core import runtime
+from mangrove.core.problems import Problem
 from mangrove.search.database import DamagedSegment
 from mangrove.search.segments import MANIFEST, SegmentStore
 from tests import servers

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
-from mangrove.paths import TreePath
-from mangrove.patterns import compile_pattern
 from mangrove.records.metas import Meta
 from mangrove.search.query import EVERYTHING, NOTHING, Hit
 from mangrove.search.visibility import MOST_JUDGES, FolderJudge, Judges, find_judge
-from mangrove.site import snapshot
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.rules import Rules

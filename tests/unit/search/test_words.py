@@ -9,7 +9,7 @@ import time
 import duckdb
 import pytest
 
-from mangrove.problems import BadRequest
+from mangrove.core.problems import BadRequest
 from mangrove.search import words
 from mangrove.search.words import PREFIX, REST, WHOLE, WORD_START, fold, parse, parse_extensions
 

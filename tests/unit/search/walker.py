@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from mangrove.problems import Problem
-from mangrove.tree import browse
+from mangrove.core.problems import Problem
 from mangrove.tree.access import PathAccess
-from mangrove.tree.browse import Slice
+from mangrove.tree.listing import browse
+from mangrove.tree.listing.browse import Slice
 
 
 @dataclass(frozen=True, slots=True, order=True)

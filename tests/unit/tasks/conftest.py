@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove import runtime
-from mangrove.tasks import endpoints, file_copy
-from mangrove.tasks.machines import MachineStarter
+from mangrove.core import runtime
+from mangrove.tasks.core import endpoints, file_copy
+from mangrove.tasks.core.machines import MachineStarter
 from tests.task_env import RecordingStarter, TaskEnv
 from tests.unit.tasks.copying import PART, Side
 

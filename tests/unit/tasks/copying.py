@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mangrove.records.tasks import Task
-from mangrove.tasks import file_copy, partials
-from mangrove.tasks.kinds import State
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import file_copy, partials
+from mangrove.tasks.core.kinds import State
 from tests.task_env import Before, Bucket, Disk, TaskEnv
 
 PART = 5 << 20  # bytes; what S3 takes as the least
@@ -25,7 +25,7 @@ Death.__name__ = "Sandbox.Timedout"
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, checkpoint: str, times: int = 1) -> None:
-    """Workers die when they come to a place of `mangrove.checkpoints`, the first so many times."""
+    """Workers die when they come to a place of `mangrove.core.checkpoints`, the first so many times."""
     left = [times]
 
     def pass_checkpoint(name: str) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.identity.rights import Caller
-from mangrove.records import tasks
-from mangrove.records.tasks import Task
-from mangrove.tasks import steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.leases import HeldTasks
-from mangrove.tasks.specs import Cursor, Schema, Spec
-from mangrove.tasks.steps import Run
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.leases import HeldTasks
+from mangrove.tasks.core.specs import Cursor, Schema, Spec
+from mangrove.tasks.core.steps import Run
 from tests.unit.tree import builders
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Denied
 from mangrove.identity.rights import Right
-from mangrove.problems import Denied
 from mangrove.records import storages
-from mangrove.tasks import authorization, batches, queue
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import authorization, queue
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.transfer import batches
 from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
@@ -62,7 +63,7 @@ def test_a_right_that_is_taken_within_a_slice_stops_the_next_one(
 ) -> None:
     monkeypatch.setattr(batches, "BATCH", 1)
     monkeypatch.setattr(batches, "DIRECT_BATCH", 1)
-    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     source = task_env.disk()
     files = {f"tree/f{number}": LARGE if large else b"%d" % number for number in range(3)}
     for name, content in files.items():

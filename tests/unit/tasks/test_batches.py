@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.tasks.batches import BATCH_BYTES, SMALL, split_batches
-from mangrove.tasks.manifest import ManifestEntry
+from mangrove.tasks.core.manifest import ManifestEntry
+from mangrove.tasks.transfer.batches import BATCH_BYTES, SMALL, split_batches
 
 
 def make_rows(*sizes: int | None) -> list[ManifestEntry]:

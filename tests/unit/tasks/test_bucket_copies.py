@@ -10,8 +10,8 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from mangrove.records.tasks import Task
-from mangrove.tasks.kinds import State
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core.kinds import State
 from tests import servers
 from tests.task_env import Bucket, TaskEnv
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

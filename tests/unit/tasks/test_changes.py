@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.records import index_marks, storages
-from mangrove.records.index_marks import Place
-from mangrove.tasks import submit
-from mangrove.tree import changes, transfers, uploads
-from mangrove.tree.journal import Journal
+from mangrove.records import storages
+from mangrove.records.files import index_marks
+from mangrove.records.files.index_marks import Place
+from mangrove.tasks.core import submit
+from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations.journal import Journal
 from tests import origin
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_decompress import pack

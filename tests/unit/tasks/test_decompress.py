@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.tasks import decompress, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import DecompressCursor
+from mangrove.tasks.core import queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import DecompressCursor
+from mangrove.tasks.decompress import worker as decompress
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove.records import task_lists
-from mangrove.tasks import download, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import DownloadCursor
+from mangrove.records.tasks import lists as task_lists
+from mangrove.tasks.core import queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import DownloadCursor
+from mangrove.tasks.download import worker as download
 from mangrove.tools import http
 from tests import origin
 from tests.origin import Origin

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotFound
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotFound
-from mangrove.tasks import endpoints
-from mangrove.tasks.endpoints import Endpoint
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import endpoints
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.kinds import State
 from tests import servers
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side

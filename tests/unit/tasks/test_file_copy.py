@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3 import copy as s3copy
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.driver import S3
-from mangrove.paths import TreePath
-from mangrove.problems import Unreachable
-from mangrove.tasks import file_copy, queue
-from mangrove.tasks.kinds import State
-from mangrove.tasks.worker_loop import run_in_loop
+from mangrove.tasks.core import file_copy, queue
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.worker_loop import run_in_loop
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload, make_parts_key
-from mangrove.paths import TreePath
-from mangrove.tasks import file_copy, queue, staging, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import TransferCursor
+from mangrove.tasks.core import file_copy, queue, staging, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import TransferCursor
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 

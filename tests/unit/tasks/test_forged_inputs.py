@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
-from mangrove.problems import Problem
-from mangrove.records import task_batches, task_lists
-from mangrove.records.crypto import SealBroken
-from mangrove.records.tasks import Task, TaskRecord
-from mangrove.tasks import leases, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.leases import Superseded
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import Spec
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.problems import Problem
+from mangrove.records.store.crypto import SealBroken
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks.model import Task, TaskRecord
+from mangrove.tasks.core import leases, queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.leases import Superseded
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import Spec
 from tests.task_env import RecordingStarter
 from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, settle
 

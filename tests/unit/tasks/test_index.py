@@ -6,16 +6,18 @@ from collections.abc import Collection
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import config
+from mangrove.core import runtime
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, Unreachable
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.scan import FolderScan
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, Unreachable
-from mangrove.records import index_marks, storages
+from mangrove.records import storages
+from mangrove.records.files import index_marks
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks import index, indexing
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.index import indexing
+from mangrove.tasks.index import worker as index
 from mangrove.tree import mounts
 from tests.indexes import Names, read_disk, read_index
 from tests.task_env import Bucket, Disk, TaskEnv
@@ -92,7 +94,7 @@ def test_slices_of_any_length_come_to_the_same(
     indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(index, "BATCH", batch)
-    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     build(indexed)
     build(indexed)
     assert read(indexed, disk) == read_disk(disk.root)

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from mangrove import runtime
-from mangrove.problems import Forbidden, Unreachable
-from mangrove.records import storages, tasks
-from mangrove.records.tasks import Task
+from mangrove.core import runtime
+from mangrove.core.problems import Forbidden, Unreachable
+from mangrove.records import storages
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task
 from mangrove.search.database import Database
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks import index, index_part, index_parts, indexing
-from mangrove.tasks.index_parts import PartResult
+from mangrove.tasks.index import indexing
+from mangrove.tasks.index import part as index_part
+from mangrove.tasks.index import parts as index_parts
+from mangrove.tasks.index import worker as index
+from mangrove.tasks.index.parts import PartResult
 from tests.indexes import read_disk, read_index
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_index import break_listing
@@ -61,7 +65,7 @@ def storage(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Storage:
     monkeypatch.setattr(index_parts, "is_shared", lambda: True)
     monkeypatch.setattr(index_parts, "LEAST_WAITING", 3)
     monkeypatch.setattr(index, "BATCH", 2)
-    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     for storage in storages.all():
         storages.delete(storage.id)
     disk = task_env.disk()

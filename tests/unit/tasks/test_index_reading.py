@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.folder_batches import FolderBatch, ListsFolders
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden
-from mangrove.tasks.index_reading import AT_ONCE, FolderReader
+from mangrove.tasks.index.reading import AT_ONCE, FolderReader
 
 PATHS = [TreePath(f"/{number}") for number in range(20)]
 

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from mangrove.problems import BadRequest, Problem, SearchUnavailable
-from mangrove.records import index_marks, storages
-from mangrove.records import tasks as records
-from mangrove.tasks import indexing
-from mangrove.tasks.index_progress import load_cursor
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import INDEX
+from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
+from mangrove.records import storages
+from mangrove.records.files import index_marks
+from mangrove.records.tasks import model as records
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import INDEX
+from mangrove.tasks.index import indexing
+from mangrove.tasks.index.progress import load_cursor
 from tests.task_env import Disk, TaskEnv
 
 

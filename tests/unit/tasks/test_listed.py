@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.problems import Problem
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.problems import Problem
-from mangrove.records.tasks import Task
-from mangrove.tasks import listed, name_lists, openings, queue, steps, submit
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import TransferSpec
-from mangrove.tree.changes import MOST_NAMES
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import name_lists, openings, queue, steps, submit
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.transfer import listed
+from mangrove.tree.operations.changes import MOST_NAMES
 from tests.task_env import ALL_RIGHTS, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mangrove.tasks import batches, manifest, queue, staging, steps
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import manifest, queue, staging, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.transfer import batches
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, Death
 

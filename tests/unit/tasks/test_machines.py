@@ -11,12 +11,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from mangrove import runtime
-from mangrove.problems import Problem
-from mangrove.records.tasks import Lease, Task, TaskView
-from mangrove.tasks import machines
-from mangrove.tasks.kinds import KINDS
-from mangrove.tasks.machines import MachineStarter
+from mangrove.core import runtime
+from mangrove.core.problems import Problem
+from mangrove.records.tasks.model import Lease, Task, TaskView
+from mangrove.tasks.core import machines
+from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.machines import MachineStarter
 from tests.servers.refusing import refusing_server
 from tests.task_env import RecordingStarter
 

@@ -10,12 +10,12 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local.driver import Local
-from mangrove.tasks import manifest, staging
-from mangrove.tasks.manifest import Manifest, ManifestEntry
-from mangrove.tasks.staging import Staging
+from mangrove.tasks.core import manifest, staging
+from mangrove.tasks.core.manifest import Manifest, ManifestEntry
+from mangrove.tasks.core.staging import Staging
 
 CHUNK = 10
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from mangrove.tasks.specs import TransferSpec
-from mangrove.tree import ranges
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tree.operations import ranges
 from tests import servers
 from tests import task_env as waiting
 from tests.servers.object_store import object_store

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.open_folders import OpenFolder, OpenFolders
-from mangrove.paths import TreePath
-from mangrove.problems import Changed
-from mangrove.tasks import batches, file_copy, queue
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import file_copy, queue
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.transfer import batches
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
@@ -24,7 +25,7 @@ COPIED = "1 of 1 items failed: f: the source changed while it was copied"
 
 
 def act_at(monkeypatch: pytest.MonkeyPatch, module: Any, checkpoint: str, act: Callable[[], None]) -> None:
-    """Once, when the work comes to a place of `mangrove.checkpoints`."""
+    """Once, when the work comes to a place of `mangrove.core.checkpoints`."""
     left = [act]
 
     def pass_checkpoint(name: str) -> None:

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import BadRequest, Collision, Missing, RelativePath, StorageProblem, TooLarge
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.problems import BadRequest, Collision, Missing, RelativePath, StorageProblem, TooLarge
-from mangrove.records import storages, users
-from mangrove.records import uploads as records
-from mangrove.records.base import RecordMissing
-from mangrove.tasks import completion, multipart, staging, sweep, upload_sessions
-from mangrove.tasks.multipart import LARGEST_CHUNK, MOST_CHUNKS, NewUpload
-from mangrove.tasks.upload_sessions import SESSION_SECONDS, Session, SessionState
+from mangrove.records import storages
+from mangrove.records.accounts import users
+from mangrove.records.store.base import RecordMissing
+from mangrove.records.tasks import uploads as records
+from mangrove.tasks.core import staging, sweep
+from mangrove.tasks.upload import completion, multipart
+from mangrove.tasks.upload import sessions as upload_sessions
+from mangrove.tasks.upload.multipart import LARGEST_CHUNK, MOST_CHUNKS, NewUpload
+from mangrove.tasks.upload.sessions import SESSION_SECONDS, Session, SessionState
 from tests.task_env import Bucket, Disk, TaskEnv
 
 MIB = 1 << 20

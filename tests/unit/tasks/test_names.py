@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.tasks import queue
-from mangrove.tasks.kinds import format_transfer_name, format_upload_name
+from mangrove.core.paths import TreePath
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.kinds import format_transfer_name, format_upload_name
 
 P = TreePath
 UPLOAD = re.compile(r"^upload (.+) to \[(/.*)\]\((/.*)\)$")

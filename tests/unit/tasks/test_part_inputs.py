@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from mangrove.problems import Problem
-from mangrove.tasks import index_part, transfer_part
+from mangrove.core.problems import Problem
+from mangrove.tasks.index import part as index_part
+from mangrove.tasks.transfer import part as transfer_part
 
 
 @pytest.mark.parametrize("handle", [index_part.handle, transfer_part.handle])

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from mangrove.problems import Unreachable
-from mangrove.records import storages, task_lists
-from mangrove.records import tasks as records
-from mangrove.records.tasks import Task
-from mangrove.tasks import partials, queue, sweep
-from mangrove.tasks.kinds import State
+from mangrove.core.problems import Unreachable
+from mangrove.records import storages
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import partials, queue, sweep
+from mangrove.tasks.core.kinds import State
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side, die_at, look_between
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed
 from mangrove.drivers.s3.api import Api
-from mangrove.paths import TreePath
-from mangrove.problems import Changed
-from mangrove.tasks import planning, steps
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.transfer import planning
 from tests.task_env import TaskEnv
 from tests.unit.tree.memory_folders import MemoryFolders
 

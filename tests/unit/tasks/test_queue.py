@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Missing, Problem
 from mangrove.identity.rights import Caller
-from mangrove.problems import Missing, Problem
-from mangrove.records import tasks
-from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task
-from mangrove.tasks import queue
-from mangrove.tasks.kinds import State
-from mangrove.tasks.machines import MachineStarter
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import TransferSpec
+from mangrove.records.store.base import RecordMissing
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import queue
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import TransferSpec
 from tests.task_env import RecordingStarter
 from tests.unit.tree import builders
 
@@ -79,7 +79,7 @@ def test_a_new_task_has_all_eleven_fields_and_is_started_once(started: list[Task
 
 
 def test_the_folder_password_lies_sealed_in_the_table() -> None:
-    from mangrove.records.tasks import TaskRecord
+    from mangrove.records.tasks.model import TaskRecord
 
     task = open_task()
     raw = str(TaskRecord._get_connection().get_item(task.id))

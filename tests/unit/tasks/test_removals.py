@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3 import driver as s3
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden
 from mangrove.records import metas
-from mangrove.records.tasks import Task
-from mangrove.tasks import planning, queue, steps, submit
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import TransferSpec
-from mangrove.tree import transfers
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import queue, steps, submit
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.transfer import planning
+from mangrove.tree.operations import transfers
 from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")

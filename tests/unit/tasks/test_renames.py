@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Collision, NotSupported
 from mangrove.drivers.s3 import driver
 from mangrove.identity.rights import Right
-from mangrove.problems import Collision, NotSupported
-from mangrove.records.tasks import Task
-from mangrove.tasks import queue, steps, submit
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import TransferSpec
-from mangrove.tree import changes
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import queue, steps, submit
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tree.operations import changes
 from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")

@@ -8,17 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
-from mangrove.records import settings, slots
-from mangrove.records import tasks as records
-from mangrove.records.tasks import Task
-from mangrove.tasks import queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.slots import NoSlot
-from mangrove.tasks.specs import Spec
-from mangrove.tasks.steps import Cancelled
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.records import settings
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks import slots
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.slots import NoSlot
+from mangrove.tasks.core.specs import Spec
+from mangrove.tasks.core.steps import Cancelled
 from tests.task_env import RecordingStarter
 from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, run_slice
 
@@ -33,7 +34,7 @@ def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
 
 async def make_fresh() -> object:
     """The configuration as it is now, and not as it was two seconds ago."""
-    from mangrove.site import snapshot
+    from mangrove.configuration import snapshot
 
     return await asyncio.to_thread(snapshot.latest)
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from mangrove.core.problems import InUse
 from mangrove.identity.rights import Right
-from mangrove.problems import InUse
-from mangrove.records import base
-from mangrove.records.tasks import Task
-from mangrove.tasks import small_files
-from mangrove.tasks.kinds import State
-from mangrove.tree import names
+from mangrove.records.store import base
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.transfer import small_files
+from mangrove.tree.operations import names
 from tests import servers
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

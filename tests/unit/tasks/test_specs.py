@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
+from mangrove.core.problems import UnreadableTask
 from mangrove.drivers.base import Entry
-from mangrove.problems import UnreadableTask
-from mangrove.records import task_lists
-from mangrove.records import tasks as records
-from mangrove.records.tasks import Task, TaskRecord
-from mangrove.tasks import batches, download, steps
-from mangrove.tasks.kinds import KINDS
-from mangrove.tasks.specs import (
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks.model import Task, TaskRecord
+from mangrove.tasks.core import steps
+from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.specs import (
     DecompressCursor,
     DecompressSpec,
     DownloadCursor,
@@ -25,6 +25,8 @@ from mangrove.tasks.specs import (
     TransferCursor,
     TransferSpec,
 )
+from mangrove.tasks.download import worker as download
+from mangrove.tasks.transfer import batches
 from tests import origin
 from tests.task_env import Before, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED

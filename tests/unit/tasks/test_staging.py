@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.problems import BadRequest, Problem
+from mangrove.core.streams import stream
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.problems import BadRequest, Problem
-from mangrove.streams import stream
-from mangrove.tasks import staging
-from mangrove.tasks.staging import Staging
+from mangrove.tasks.core import staging
+from mangrove.tasks.core.staging import Staging
 from tests.task_env import TaskEnv
 
 

@@ -10,19 +10,19 @@ from dataclasses import replace
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
-from mangrove.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
-from mangrove.records import tasks
-from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task, TaskRecord
-from mangrove.tasks import leases, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.leases import Busy
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import Spec
-from mangrove.tasks.steps import Cancelled
-from mangrove.tasks.worker_loop import WorkerLoop, run_in_loop
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
+from mangrove.records.store.base import RecordMissing
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task, TaskRecord
+from mangrove.tasks.core import leases, queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.leases import Busy
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import Spec
+from mangrove.tasks.core.steps import Cancelled
+from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
 from tests.task_env import RecordingStarter, TaskEnv
 from tests.unit.tasks.slices import (
     OWNER,

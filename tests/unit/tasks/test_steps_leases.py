@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
-from mangrove.records import tasks
-from mangrove.records.base import Conflict, RecordMissing
-from mangrove.records.tasks import Task
-from mangrove.tasks import leases, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.leases import Busy, Superseded
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import Spec
-from mangrove.tasks.steps import Run
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import leases, queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.leases import Busy, Superseded
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import Spec
+from mangrove.tasks.core.steps import Run
 from tests.task_env import RecordingStarter
 from tests.unit.tasks.slices import (
     OWNER,

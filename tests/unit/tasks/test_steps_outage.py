@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from mangrove.problems import RecordsUnavailable, StorageProblem
-from mangrove.records import tasks
-from mangrove.records.base import RecordMissing, RecordRefused
-from mangrove.records.tasks import Task
-from mangrove.tasks import leases, queue, steps
-from mangrove.tasks.kinds import State
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import PartialFile, Spec, TransferSpec
+from mangrove.core.problems import RecordsUnavailable, StorageProblem
+from mangrove.records.store.base import RecordMissing, RecordRefused
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import leases, queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import PartialFile, Spec, TransferSpec
 from tests.task_env import RecordingStarter
-from tests.unit.local.test_runner import wait
+from tests.unit.standalone.test_runner import wait
 from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_slice, settle
 
 BEAT = 0.02

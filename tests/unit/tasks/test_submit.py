@@ -10,19 +10,21 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
-from mangrove.records import storages, task_lists, users
-from mangrove.records.tasks import Task
-from mangrove.records.users import User
-from mangrove.tasks import queue, submit
-from mangrove.tasks.kinds import State
-from mangrove.tasks.machines import MachineStarter
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import DecompressSpec, DownloadSpec, TransferSpec
-from mangrove.tree.transfers import OnConflict
+from mangrove.records import storages
+from mangrove.records.accounts import users
+from mangrove.records.accounts.users import User
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import queue, submit
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
+from mangrove.tree.operations.transfers import OnConflict
 from tests.task_env import ALL_RIGHTS, SECONDS, TaskEnv
 
 

@@ -15,17 +15,20 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
 from mangrove.drivers.base import Upload
-from mangrove.records import configuration, counters, sessions, task_lists
-from mangrove.records import tasks as records
-from mangrove.records.base import RecordMissing
-from mangrove.records.tasks import Task, TaskRecord
-from mangrove.tasks import queue, staging, sweep
-from mangrove.tasks.kinds import DELETE_NEVER, KINDS, State
-from mangrove.tasks.queue import Opening
-from mangrove.tasks.specs import TransferSpec
+from mangrove.records import configuration
+from mangrove.records.accounts import sessions
+from mangrove.records.store import counters
+from mangrove.records.store.base import RecordMissing
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks.model import Task, TaskRecord
+from mangrove.tasks.core import queue, staging, sweep
+from mangrove.tasks.core.kinds import DELETE_NEVER, KINDS, State
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import TransferSpec
 from tests import origin
 from tests.task_env import TaskEnv
 

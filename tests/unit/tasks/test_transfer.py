@@ -11,23 +11,24 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import DriverContext, Entry, list_all
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.paging import EntriesPage
-from mangrove.paths import TreePath
-from mangrove.problems import Unreachable
-from mangrove.records.tasks import Lease, Task, TaskView
-from mangrove.tasks import kinds, manifest, queue, specs, steps, transfer
-from mangrove.tasks.authorization import Target
-from mangrove.tasks.endpoints import Endpoint
-from mangrove.tasks.kinds import State
-from mangrove.tasks.manifest import ManifestEntry
-from mangrove.tasks.routes import TransferRoute
-from mangrove.tasks.specs import TransferCursor, TransferSpec
-from mangrove.tasks.staging import Staging
-from mangrove.tasks.steps import Run
-from mangrove.tasks.transfer import TransferRun
+from mangrove.records.tasks.model import Lease, Task, TaskView
+from mangrove.tasks.core import kinds, manifest, queue, specs, steps
+from mangrove.tasks.core.authorization import Target
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.manifest import ManifestEntry
+from mangrove.tasks.core.routes import TransferRoute
+from mangrove.tasks.core.specs import TransferCursor, TransferSpec
+from mangrove.tasks.core.staging import Staging
+from mangrove.tasks.core.steps import Run
+from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.worker import TransferRun
 from tests.task_env import TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")

@@ -9,11 +9,14 @@ from unittest.mock import patch
 
 import pytest
 
-from mangrove.records import tasks
-from mangrove.records.tasks import Task, TaskView
-from mangrove.tasks import manifest, queue, transfer, transfer_part, transfer_parts
-from mangrove.tasks.kinds import State
-from mangrove.tasks.specs import TransferCursor
+from mangrove.records.tasks import model as tasks
+from mangrove.records.tasks.model import Task, TaskView
+from mangrove.tasks.core import manifest, queue
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.specs import TransferCursor
+from mangrove.tasks.transfer import part as transfer_part
+from mangrove.tasks.transfer import parts as transfer_parts
+from mangrove.tasks.transfer import worker as transfer
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
@@ -72,7 +75,7 @@ def test_what_a_dead_worker_leaves_another_does(task_env: TaskEnv, source: Disk)
 def test_a_slice_of_a_part_goes_on_where_the_one_before_came_to(
     task_env: TaskEnv, source: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mangrove.tasks.steps.Run.has_time", lambda run: False)
+    monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
     target, made = task_env.disk(), list[str]()
     task = task_env.copy(source.mount, target.mount, "d")
     task_env.run(task, die(0, made))

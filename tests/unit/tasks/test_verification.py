@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
-from mangrove.paths import TreePath
-from mangrove.tasks import steps
-from mangrove.tasks.kinds import State
+from mangrove.tasks.core import steps
+from mangrove.tasks.core.kinds import State
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED
 

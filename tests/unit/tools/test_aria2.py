@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem
 from mangrove.tools.aria2 import ERRORS, Aria2, Aria2Error
 from mangrove.tools.base import Status
 from tests import origin

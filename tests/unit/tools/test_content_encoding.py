@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mangrove.problems import Problem
+from mangrove.core.problems import Problem
 from mangrove.tools import content_encoding
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Problem, Unreachable
 from mangrove.net import client
 from mangrove.net.addresses import AddressPolicy
-from mangrove.problems import Problem, Unreachable
 from mangrove.tools import content_encoding, http, urls
 from tests import origin
 from tests.origin import Origin, file

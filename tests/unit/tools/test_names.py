@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from mangrove.paths import check_name
+from mangrove.core.paths import check_name
 from mangrove.tools import names
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import Problem
+from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy
-from mangrove.problems import Problem
-from mangrove.runtime import Runtime
 from mangrove.tools.base import Status
 from mangrove.tools.qbittorrent import QBittorrent, QBittorrentSessions
 from tests import origin

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.problems import Problem
-from mangrove.site.values import Settings
+from mangrove.configuration.values import Settings
+from mangrove.core.problems import Problem
 from mangrove.tools import registry
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.qbittorrent import QBittorrent

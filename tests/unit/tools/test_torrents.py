@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem
 from mangrove.tools import torrents, urls
 from mangrove.tools.torrents import BrokenTorrent, list_servers
 from tests import origin

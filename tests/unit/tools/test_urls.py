@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
-from mangrove.problems import Problem
 from mangrove.tools import registry, urls
 from tests.unit.net.conftest import Names
 from tests.unit.net.conftest import names as names  # a fixture

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from mangrove.configuration.values import Settings
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
 from mangrove.identity.rights import Caller, Right
-from mangrove.paths import TreePath
+from mangrove.records.accounts.users import User
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
-from mangrove.records.users import User
-from mangrove.site.values import Settings
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import WORKING, Mount, MountTable
 from mangrove.tree.rules import Rules

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, NotFound
 from mangrove.drivers.base import ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.options import Options
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotFound
 from tests.unit.tree.environment import stream
 
 STEP = 0.002  # seconds between a look and the change

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.runtime import Runtime
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
 from tests.unit.tree.environment import TreeEnv
 
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mangrove.configuration import snapshot
 from mangrove.identity.rights import NORMAL, Caller, Right
-from mangrove.records import metas, settings, storages, users
+from mangrove.records import metas, settings, storages
+from mangrove.records.accounts import users
 from mangrove.records.storages import Storage
-from mangrove.site import snapshot
 from mangrove.tree import access, mounts
 from mangrove.tree.access import PathAccess
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry
 from mangrove.drivers.options import Options
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
-from mangrove.tree.listing import Listings
+from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Located, Mount
 
 

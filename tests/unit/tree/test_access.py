@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import BadRequest, Denied, NotFound, RelativePath, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
-from mangrove.problems import BadRequest, Denied, NotFound, RelativePath, StorageProblem
 from mangrove.tree.access import VisibilityFilter, lookup
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv

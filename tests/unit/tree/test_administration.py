@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.problems import BadRequest, NotSupported, Problem, RelativePath
 from mangrove.drivers.local.driver import Local
-from mangrove.problems import BadRequest, NotSupported, Problem, RelativePath
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
 from tests.unit.tree.environment import TreeEnv

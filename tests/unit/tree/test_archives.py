@@ -11,20 +11,29 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mangrove import runtime
+from mangrove.configuration import snapshot
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    ArchiveTooLarge,
+    BrokenArchive,
+    Denied,
+    NotAFile,
+    NotFound,
+    NotSupported,
+    Problem,
+    TooMany,
+)
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import ArchiveTooLarge, BrokenArchive, Denied, NotAFile, NotFound, NotSupported, Problem, TooMany
-from mangrove.site import snapshot
-from mangrove.site.values import Settings
-from mangrove.tree import archives, links
-from mangrove.tree.archives import ArchiveConcurrency
-from mangrove.tree.browse import Slice
-from mangrove.tree.downloads import Download
-from mangrove.tree.links import Purpose
+from mangrove.tree.listing.browse import Slice
 from mangrove.tree.mounts import Located
+from mangrove.tree.operations import archives, links
+from mangrove.tree.operations.archives import ArchiveConcurrency
+from mangrove.tree.operations.downloads import Download
+from mangrove.tree.operations.links import Purpose
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.tree import builders
 from tests.unit.tree.builders import mount

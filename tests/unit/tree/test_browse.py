@@ -7,11 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
+from mangrove.configuration import snapshot
+from mangrove.core.problems import Denied, NotAFile, NotFound, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
-from mangrove.problems import Denied, NotAFile, NotFound, StorageProblem, StorageUnavailable
-from mangrove.site import snapshot
-from mangrove.tree import browse, links
-from mangrove.tree.browse import Slice
+from mangrove.tree.listing import browse
+from mangrove.tree.listing.browse import Slice
+from mangrove.tree.operations import links
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
 from tests.unit.tree.memory_folders import MemoryFolders

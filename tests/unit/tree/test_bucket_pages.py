@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.problems import TooLarge, Unreachable
-from mangrove.tree import entries, listing
-from mangrove.tree.browse import Slice
-from mangrove.tree.listing import listings
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import TooLarge, Unreachable
+from mangrove.tree.listing import entries, listing
+from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.listing import listings
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from mangrove import deadlines
-from mangrove.identity.rights import Right
-from mangrove.problems import (
+from mangrove.core import deadlines
+from mangrove.core.problems import (
     BadRequest,
     Collision,
     Denied,
@@ -23,8 +22,9 @@ from mangrove.problems import (
     RelativePath,
     StorageProblem,
 )
-from mangrove.tree import changes
+from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.operations import changes
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 from tests.unit.tree.memory_folders import MemoryFolders

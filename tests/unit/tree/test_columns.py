@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.drivers.base import Entry
-from mangrove.tree.columns import LARGEST_SIZE, Columns, Selection
+from mangrove.tree.listing.columns import LARGEST_SIZE, Columns, Selection
 
 PLAIN = [Entry("a", 1, 2.5, False), Entry("b", 0, 0.0, True)]
 RICH = [

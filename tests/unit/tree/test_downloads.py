@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.problems import Denied, NotAFile, NotFound, StorageProblem, Unauthorized
-from mangrove.site import snapshot
-from mangrove.tree import links
-from mangrove.tree.downloads import Download, authorize_download
-from mangrove.tree.links import Purpose
+from mangrove.configuration import snapshot
+from mangrove.core.problems import Denied, NotAFile, NotFound, StorageProblem, Unauthorized
+from mangrove.tree.operations import links
+from mangrove.tree.operations.downloads import Download, authorize_download
+from mangrove.tree.operations.links import Purpose
 from tests.unit.tree.environment import TreeEnv
 
 ADDRESS = "https://example.org/file"

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
-from mangrove.slices import run_in_slices
-from mangrove.tree import folder as folders
-from mangrove.tree.columns import make_columns
-from mangrove.tree.folder import ROWS, CachedFolder, View, make_folder
-from mangrove.tree.folder_changes import Stamp
-from mangrove.tree.orders import Order, make_natural_key, sort_entries
+from mangrove.tree.listing import folder as folders
+from mangrove.tree.listing.columns import make_columns
+from mangrove.tree.listing.folder import ROWS, CachedFolder, View, make_folder
+from mangrove.tree.listing.folder_changes import Stamp
+from mangrove.tree.listing.orders import Order, make_natural_key, sort_entries
 from tests.unit.tree.builders import mount, storage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.tree.folder_changes import Stamp, note_every_folder, note_folders, note_trees
+from mangrove.tree.listing.folder_changes import Stamp, note_every_folder, note_folders, note_trees
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b/c"])

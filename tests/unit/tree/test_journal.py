@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import RecordsUnavailable
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import RecordsUnavailable
-from mangrove.records import index_marks
-from mangrove.tree import changes, journal, mounts, names, transfers, uploads
-from mangrove.tree.journal import Journal, Touched
+from mangrove.records.files import index_marks
+from mangrove.tree import mounts
 from mangrove.tree.mounts import Located
-from mangrove.tree.transfers import OnConflict
+from mangrove.tree.operations import changes, journal, names, transfers, uploads
+from mangrove.tree.operations.journal import Journal, Touched
+from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree.environment import TreeEnv, stream
 from tests.waiting import wait_until
 

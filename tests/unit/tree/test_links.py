@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from mangrove.configuration.values import Settings
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import Unauthorized
-from mangrove.site.values import Settings
-from mangrove.tree import links
-from mangrove.tree.links import Purpose, Signer
+from mangrove.tree.operations import links
+from mangrove.tree.operations.links import Purpose, Signer
 from mangrove.tree.rules import Rules
 from tests.unit.tree import builders
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers.base import Entry
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
-from mangrove.tree.folder import FOLDER_BYTES, VIEWS, Encode
-from mangrove.tree.listing import Listings
+from mangrove.tree.listing.folder import FOLDER_BYTES, VIEWS, Encode
+from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Located, Mount
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
@@ -182,7 +182,7 @@ def test_how_long_a_folder_is_kept_is_the_storages_word(fields: dict[str, Any], 
 
 
 def test_a_folder_with_a_change_token_is_fresh_while_the_token_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
         cache, at, driver = Listings(), mount(), WithToken()
@@ -201,7 +201,7 @@ def test_a_folder_with_a_change_token_is_fresh_while_the_token_is_the_same(monke
 def test_a_folder_read_right_after_its_change_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
 
     async def go() -> None:
         cache, at, driver = Listings(), mount(), WithToken()

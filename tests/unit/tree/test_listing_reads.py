@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mangrove.paths import TreePath
-from mangrove.tree.folder import FOLDER_BYTES
-from mangrove.tree.listing import Listings
+from mangrove.core.paths import TreePath
+from mangrove.tree.listing.folder import FOLDER_BYTES
+from mangrove.tree.listing.listing import Listings
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, SlowFolders, WithToken, names
 
@@ -87,7 +87,7 @@ def test_a_refresh_is_never_served_by_what_began_before_it() -> None:
 
 
 def test_a_folder_forgotten_while_its_token_is_asked_for_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
     cache, at = Listings(), mount()
 
     class Forgetful(WithToken):
@@ -134,8 +134,8 @@ def test_a_reading_that_met_a_change_is_not_kept(change: str) -> None:
 
 
 def test_gets_survive_whatever_is_dropped_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mangrove.tree.listing.TOKEN_SECONDS", 0.0)
-    monkeypatch.setattr("mangrove.tree.listing.RACY_NS", -(10**18))  # every token is trusted
+    monkeypatch.setattr("mangrove.tree.listing.listing.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("mangrove.tree.listing.listing.RACY_NS", -(10**18))  # every token is trusted
     chance = random.Random(16)
 
     class Waiting(WithToken):

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers.base import DriverConfig, Entry
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
-from mangrove.tree import lookups
+from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import Located
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders

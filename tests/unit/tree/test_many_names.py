@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import DEEPEST, TreePath
+from mangrove.core.problems import BadRequest, NotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.identity.rights import Right
-from mangrove.paths import DEEPEST, TreePath
-from mangrove.problems import BadRequest, NotFound
-from mangrove.tree import changes, transfers
 from mangrove.tree.access import PathAccess
+from mangrove.tree.operations import changes, transfers
+from mangrove.tree.operations.transfers import OnConflict
 from mangrove.tree.rules import Rules
-from mangrove.tree.transfers import OnConflict
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from mangrove import runtime
-from mangrove.generations import Generations, Topic
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.generations import Generations, Topic
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.records import storages
-from mangrove.site import snapshot
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
 from tests.sharing import share_memory

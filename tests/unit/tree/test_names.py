@@ -10,14 +10,15 @@ from contextlib import contextmanager
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, InUse, NotFound, RecordsUnavailable
 from mangrove.drivers.base import Upload
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, InUse, NotFound, RecordsUnavailable
-from mangrove.records import base, holds
-from mangrove.records.counters import Counter
-from mangrove.tree import names
+from mangrove.records.files import holds
+from mangrove.records.store import base
+from mangrove.records.store.counters import Counter
 from mangrove.tree.mounts import Located
-from mangrove.tree.names import hold_name
+from mangrove.tree.operations import names
+from mangrove.tree.operations.names import hold_name
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import TreeEnv

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mangrove.drivers.base import Capacity, Entry
-from mangrove.tree import objects
+from mangrove.tree.operations import objects
 
 CODES = {"mp4": 2, "md": 4}
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
-from mangrove.slices import run_in_slices
-from mangrove.tree.columns import make_columns
-from mangrove.tree.folder import OTHER_ORDERS, CachedFolder, make_folder
-from mangrove.tree.folder_changes import Stamp
-from mangrove.tree.orders import Order, cut_page, find_folder_place, sort_entries
+from mangrove.tree.listing.columns import make_columns
+from mangrove.tree.listing.folder import OTHER_ORDERS, CachedFolder, make_folder
+from mangrove.tree.listing.folder_changes import Stamp
+from mangrove.tree.listing.orders import Order, cut_page, find_folder_place, sort_entries
 from tests.unit.tree.builders import mount
 
 ENTRIES = [

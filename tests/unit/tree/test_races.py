@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Collision, Problem
 from mangrove.drivers.base import Driver, DriverContext, Upload, Writes
 from mangrove.drivers.virtual import Virtual, VirtualOptions
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import Collision, Problem
-from mangrove.tree import changes, transfers, uploads
-from mangrove.tree.transfers import OnConflict
+from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import stream

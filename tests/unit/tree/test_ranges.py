@@ -8,12 +8,13 @@ from random import Random
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.paging import EntriesPage, ListsRanges, get_key
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
-from mangrove.tree import lookups, ranges
+from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import Located
+from mangrove.tree.operations import ranges
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
 

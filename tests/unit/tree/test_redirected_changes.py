@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from mangrove.configuration import snapshot
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 from mangrove.records import storages
-from mangrove.site import snapshot
-from mangrove.tree import administration, changes, listing, mounts, uploads
-from mangrove.tree.listing import Listings
+from mangrove.tree import administration, mounts
+from mangrove.tree.listing import listing
+from mangrove.tree.listing.listing import Listings
+from mangrove.tree.operations import changes, uploads
 from tests.unit.tree.environment import TreeEnv, stream
 
 CRYPT = {"remote_path": "/source", "password": "p", "encrypted_suffix": ".bin", "filename_encryption": "off"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.configuration import snapshot
+from mangrove.core.paths import TreePath
 from mangrove.identity.rights import Right
-from mangrove.paths import TreePath
-from mangrove.site import snapshot
 from mangrove.tree.rules import Rules, get_rules
 from tests.unit.tree.builders import meta, user
 from tests.unit.tree.environment import TreeEnv

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.problems import NotFound, Unreachable
-from mangrove.tree.shared_reads import SharedReads
+from mangrove.core.problems import NotFound, Unreachable
+from mangrove.tree.listing.shared_reads import SharedReads
 
 
 class Source:

@@ -8,8 +8,8 @@ import pytest
 
 from mangrove.drivers.base import Upload, Writes
 from mangrove.records import storages
-from mangrove.tree.browse import Slice
-from mangrove.tree.lookups import look_up
+from mangrove.tree.listing.browse import Slice
+from mangrove.tree.listing.lookups import look_up
 from tests import servers
 from tests.unit.drivers.s3.bucket import Bucket
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied

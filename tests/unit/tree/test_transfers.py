@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.identity.rights import Right
-from mangrove.problems import (
+from mangrove.core.problems import (
     BadRequest,
     Collision,
     Denied,
@@ -20,10 +19,11 @@ from mangrove.problems import (
     RelativePath,
     StorageProblem,
 )
-from mangrove.tree import transfers
-from mangrove.tree.items import Item
+from mangrove.identity.rights import Right
+from mangrove.tree.listing.items import Item
 from mangrove.tree.mounts import Located
-from mangrove.tree.transfers import OnConflict
+from mangrove.tree.operations import transfers
+from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
 FILES = {"from/a", "from/b", "from/d/x", "from/d/e/y", "to/other"}

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from mangrove.configuration.values import Settings
+from mangrove.core.problems import BadRequest, Collision, Denied, Exists, Problem, StorageProblem, UploadRefused
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.problems import BadRequest, Collision, Denied, Exists, Problem, StorageProblem, UploadRefused
-from mangrove.site.values import Settings
-from mangrove.tree import transfers, uploads
-from mangrove.tree.transfers import OnConflict
+from mangrove.tree.operations import transfers, uploads
+from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files, stream

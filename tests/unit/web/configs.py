@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.config import Config
+from mangrove.core.config import Config
 
 LOCAL = Config(
     tables="mangrove",

@@ -12,7 +12,7 @@ import pytest
 from fastapi import Depends, Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.problems import Denied, NotFound
+from mangrove.core.problems import Denied, NotFound
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Body
 from mangrove.web.envelope import Reply, ok

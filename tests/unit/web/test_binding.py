@@ -10,7 +10,7 @@ import pytest
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from mangrove.problems import BadRequest, Denied, Problem, TooLarge
+from mangrove.core.problems import BadRequest, Denied, Problem, TooLarge
 from mangrove.web.binding import (
     LARGEST_ID,
     LARGEST_JSON,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from mangrove import runtime
-from mangrove.problems import TooLarge
-from mangrove.runtime import Runtime
-from mangrove.tree.listing import LARGEST_SORTED
-from mangrove.tree.objects import Rows
+from mangrove.core import runtime
+from mangrove.core.problems import TooLarge
+from mangrove.core.runtime import Runtime
+from mangrove.tree.listing.listing import LARGEST_SORTED
+from mangrove.tree.operations.objects import Rows
 from mangrove.web import compression, envelope
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import CompressedAnswers, takes_gzip

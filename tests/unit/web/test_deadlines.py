@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.problems import OutOfTime
 from mangrove.drivers.base import Entry
-from mangrove.problems import OutOfTime
-from mangrove.tree.listing import collect_entries
+from mangrove.tree.listing.listing import collect_entries
 from mangrove.web import front
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.application import ANSWER_SECONDS

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from fastapi import Request
 
-from mangrove.records.sshkeys import SshKey
-from mangrove.records.tasks import Task, TaskView
-from mangrove.records.users import User
-from mangrove.tasks.kinds import State
+from mangrove.records.accounts.sshkeys import SshKey
+from mangrove.records.accounts.users import User
+from mangrove.records.tasks.model import Task, TaskView
+from mangrove.tasks.core.kinds import State
 from mangrove.web import dialects
 from mangrove.web.dialects import Dialect
 

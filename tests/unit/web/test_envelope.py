@@ -12,8 +12,8 @@ import orjson
 import pytest
 from starlette.responses import Response, StreamingResponse
 
-from mangrove.problems import Denied, TooMany
-from mangrove.tree.objects import Rows
+from mangrove.core.problems import Denied, TooMany
+from mangrove.tree.operations.objects import Rows
 from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import make_failure, ok, stream
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from functions.api.site.app import handler
-from mangrove import access_log, runtime
-from mangrove.config import Config, config
-from mangrove.telemetry import log
+from mangrove.core import access_log, runtime
+from mangrove.core.config import Config, config
+from mangrove.core.telemetry import log
 from mangrove.web import application
 from mangrove.web.events import BadEvent, check_event
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.problems import Denied, NotFound, Problem
+from mangrove.core.problems import Denied, NotFound, Problem
 from mangrove.web.front import Front
 from mangrove.web.plain import PlainRoute
 

@@ -10,7 +10,7 @@ from hashlib import md5
 import pytest
 from fastapi import Request
 
-from mangrove.problems import BadRequest, Problem, TooLarge
+from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.web import incoming
 from mangrove.web.incoming import LONGEST_PART_HEADERS, FilePart, IncomingUpload
 from tests.unit.web.configs import CLOUD, LOCAL, configure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.problems import Denied, Missing, NotFound, Problem, TooMany, WrongArchivePassword
+from mangrove.core.problems import Denied, Missing, NotFound, Problem, TooMany, WrongArchivePassword
 from mangrove.web.pages import make_failure_page
 
 

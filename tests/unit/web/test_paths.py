@@ -16,12 +16,13 @@ import pytest
 
 from functions.api.downloads.app import handler as download
 from functions.api.uploads.app import handler as upload
-from mangrove import runtime
-from mangrove.config import Config, config
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.runtime import Runtime
 from mangrove.identity import tokens
 from mangrove.identity.rights import Right
-from mangrove.runtime import Runtime
-from mangrove.tree import archives, browse
+from mangrove.tree.listing import browse
+from mangrove.tree.operations import archives
 from tests.awkward_names import NAMES, make_event
 from tests.unit.tree.environment import TreeEnv
 

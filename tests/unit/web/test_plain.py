@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.problems import Denied
+from mangrove.core.problems import Denied
 from mangrove.web.plain import PlainApi, Query
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -14,14 +14,14 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from mangrove import headers
 from mangrove.archives import Member
+from mangrove.core import headers
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import TooLarge
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
-from mangrove.paths import TreePath
-from mangrove.problems import TooLarge
-from mangrove.tree import entries
-from mangrove.tree.archives import MemberStream
+from mangrove.tree.listing import entries
+from mangrove.tree.operations.archives import MemberStream
 from mangrove.web import serving
 from tests.proc import read_links
 from tests.unit.web.configs import CLOUD, LOCAL, configure

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
-from mangrove.paths import TreePath
-from mangrove.problems import Changed
 from mangrove.web import serving
 from tests.unit.web.configs import LOCAL, configure
 

@@ -16,15 +16,15 @@ from opendal.exceptions import NotFound as Missing
 from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFile, NotAFolder, NotFound, StorageProblem
+from mangrove.core.streams import stream
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.clouds.arguments import build_arguments
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
 from mangrove.drivers.clouds.reading import open_ranges, pass_check
 from mangrove.drivers.options import Options
 from mangrove.drivers.refusals import refuse_changed
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFile, NotAFolder, NotFound, StorageProblem
-from mangrove.streams import stream
 
 BATCH = 1000  # entries of a listing
 SECONDS = 8.0  # within which an answer has begun, with all attempts

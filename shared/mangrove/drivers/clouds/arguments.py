@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.options import Options
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 OURS = {"root_folder_path", "sign_url_expire"}  # options that are not opendal's
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.clouds.powers import ObjectStore
 from mangrove.drivers.options import Options, option
-from mangrove.paths import TreePath
-from mangrove.problems import Changed
 
 
 class AzureBlobOptions(Options):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from mangrove.problems import Unreachable
+from mangrove.core.problems import Unreachable
 
 HELD = 128 << 20  # bytes, of all storages of this process
 WAIT_SECONDS = 60.0

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from opendal import exceptions
 
-from mangrove.problems import (
+from mangrove.core.problems import (
     Changed,
     Exists,
     Forbidden,

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from mangrove.concurrency import finish_despite_cancel, gather_bounded
+from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
+from mangrove.core.headers import format_content_disposition
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, Forbidden, InUse, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry, Link, Upload
 from mangrove.drivers.clouds.adapter import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.clouds.writing import store
 from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself
-from mangrove.headers import format_content_disposition
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, Forbidden, InUse, NotFound, NotSupported, StorageProblem
 
 MOST = 1000  # entries of a folder that are copied or moved without a task
 AT_ONCE = 8  # of them in flight

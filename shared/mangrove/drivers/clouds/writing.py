@@ -10,13 +10,13 @@ from opendal import AsyncOperator
 from opendal.capability import Capability
 from opendal.file import AsyncFile
 
-from mangrove import runtime
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core import runtime
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.problems import Changed, Exists, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.drivers.clouds.budget import UploadBudget
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.whole_files import CountedBody
-from mangrove.problems import Changed, Exists, StorageProblem
 
 PART = 8 << 20  # bytes; opendal makes it larger where the service wants that
 IN_FLIGHT = 2

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from nacl.bindings import crypto_secretbox_easy, crypto_secretbox_open_easy
 from nacl.utils import random
 
-from mangrove import runtime
-from mangrove.slices import SliceThread
-from mangrove.streams import split_chunks
+from mangrove.core import runtime
+from mangrove.core.slices import SliceThread
+from mangrove.core.streams import split_chunks
 
 MAGIC = b"RCLONE\0\0"
 NONCE = 24  # bytes

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, Forbidden, NotAFile, NotFound, NotSupported, Problem, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.crypt.data import encrypt_body, encrypt_size
@@ -20,17 +22,6 @@ from mangrove.drivers.crypt.remote import Found, Remote, decrypt_entry
 from mangrove.drivers.redirects import limit_depth
 from mangrove.drivers.refusals import refuse_changed, refuse_existing
 from mangrove.drivers.whole_files import CountedBody
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Changed,
-    Exists,
-    Forbidden,
-    NotAFile,
-    NotFound,
-    NotSupported,
-    Problem,
-    StorageProblem,
-)
 
 THUMBNAILS = ".thumbnails"
 LARGEST_THUMBNAIL = 4 << 20  # bytes

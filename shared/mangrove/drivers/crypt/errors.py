@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from nacl.exceptions import CryptoError
 
-from mangrove.problems import StorageProblem
+from mangrove.core.problems import StorageProblem
 
 
 @contextmanager

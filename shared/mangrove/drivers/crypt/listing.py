@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Any
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder, NotFound, NotMounted, Problem, StorageProblem
+from mangrove.core.slices import in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.crypt.remote import Remote, decrypt_entry
 from mangrove.drivers.redirects import limit_depth
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder, NotFound, NotMounted, Problem, StorageProblem
-from mangrove.slices import in_slices
 
 Report = Callable[[str], Awaitable[None]]
 

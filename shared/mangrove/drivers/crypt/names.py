@@ -6,14 +6,14 @@ import re
 from datetime import datetime
 from typing import Protocol
 
+from mangrove.core.paths import LONGEST_NAME, TreePath, check_existing_name
+from mangrove.core.problems import BadRequest, Problem, StorageProblem
 from mangrove.drivers.crypt.eme import BLOCK, LONGEST, Eme
 from mangrove.drivers.crypt.encodings import Encoding, make_encoding
 from mangrove.drivers.crypt.keys import Keys
 from mangrove.drivers.crypt.obfuscation import Obfuscation
 from mangrove.drivers.crypt.options import CryptOptions
 from mangrove.drivers.crypt.spelling import spell_symbols
-from mangrove.paths import LONGEST_NAME, TreePath, check_existing_name
-from mangrove.problems import BadRequest, Problem, StorageProblem
 
 _VERSION = re.compile(r"-v\d{4}-\d\d-\d\d-\d{6}-\d{3}")
 _TIME = "-v%Y-%m-%d-%H%M%S"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.options import Options, option
-from mangrove.problems import StorageProblem
 
 _SUFFIX = re.compile(r"[.][A-Za-z0-9_-]{2,}")
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, NotMounted, NotSupported, StorageProblem
 from mangrove.drivers.base import ROOT, Driver, Entry, Resolver
 from mangrove.drivers.crypt.data import decrypt_size
 from mangrove.drivers.crypt.names import Names
 from mangrove.drivers.crypt.spelling import list_spellings, spell_controls
 from mangrove.drivers.redirects import limit_depth
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound, NotMounted, NotSupported, StorageProblem
 
 
 class Place(NamedTuple):

@@ -6,8 +6,8 @@ control characters themselves are in the name, and a symbol there would be a nam
 
 from __future__ import annotations
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Driver
-from mangrove.paths import TreePath
 
 _TO_CONTROLS = {0x2400 + code: code for code in range(1, 32)}
 _TO_SYMBOLS = {code: symbol for symbol, code in _TO_CONTROLS.items()}

@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager, closing, suppress
 
 import aioftp
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
 from mangrove.drivers.ftp.connection import Connection
 from mangrove.drivers.ftp.folders import Listing, fetch_folder, look
 from mangrove.drivers.ftp.lines import Kind, Line, format_time
 from mangrove.drivers.ftp.names import is_sendable, join
-from mangrove.problems import NotAFolder, NotFound, StorageProblem
 
 Session = Callable[[], AbstractAsyncContextManager[Connection]]
 AT_ONCE = 100  # entries that are removed before others get their turn with the connection

@@ -12,10 +12,10 @@ from typing import IO, Any
 import aioftp
 from aioftp.common import SSLSessionBoundContext
 
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.addresses import Address
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.ftp.errors import make_sign_in_problem
-from mangrove.problems import StorageProblem, Unreachable
 
 REPLY_SECONDS = 15.0  # that the server may take to answer a command
 DATA_SECONDS = 20.0  # that it may take to send or take a block

@@ -16,7 +16,18 @@ from secrets import token_hex
 import aioftp
 import httpx
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotFound,
+    NotSupported,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers.base import BLOCK, ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.ftp import changes, folders
@@ -28,17 +39,6 @@ from mangrove.drivers.ftp.options import FTPOptions, parse_encoding, parse_serve
 from mangrove.drivers.part_names import is_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself
 from mangrove.drivers.whole_files import write_whole
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Exists,
-    Forbidden,
-    NotAFile,
-    NotFound,
-    NotSupported,
-    Problem,
-    StorageProblem,
-    Unreachable,
-)
 
 COMMANDS = 4  # connections for what is short
 READS, WRITES = 32, 16  # connections for bytes of files: apart, since a copy within the storage takes one of each

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import aioftp
 
-from mangrove.problems import Forbidden, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
 
 LONGEST_TEXT = 200  # characters of what the server says
 

@@ -12,9 +12,9 @@ from unicodedata import normalize
 
 import aioftp
 
+from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
 from mangrove.drivers.ftp.connection import Connection
 from mangrove.drivers.ftp.lines import Kind, Line, ParseLine, make_list_parser, parse_facts
-from mangrove.problems import NotAFolder, NotFound, StorageProblem
 
 PATTERN = frozenset("*?[]{}\\~")  # LIST takes a name with one of these for many
 LONGEST_LINE = 16 << 10  # bytes; more is no entry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 
+from mangrove.core.paths import LONGEST_NAME, TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.part_names import is_part
-from mangrove.paths import LONGEST_NAME, TreePath
-from mangrove.problems import StorageProblem
 
 UNSENDABLE = {
     "\r": "a carriage return",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.addresses import Address, parse_address
 from mangrove.drivers.options import Options, option
-from mangrove.problems import StorageProblem
 
 PORT = 21
 ASCII = bytes(range(0x20, 0x7F)).decode()

@@ -17,11 +17,11 @@ import os
 import time
 from contextlib import suppress
 
+from mangrove.core.problems import Changed
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace
 from mangrove.drivers.local.rooted import check_wanted
 from mangrove.drivers.local.versions import FileVersion
 from mangrove.drivers.part_names import PART
-from mangrove.problems import Changed
 
 PREFIX = f"{PART}aside-"
 ATTEMPTS = 50

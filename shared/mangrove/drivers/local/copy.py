@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import tmpfile
 from mangrove.drivers.local.durability import Durability
@@ -16,8 +18,6 @@ from mangrove.drivers.local.ranges import Devices, RangeCopier
 from mangrove.drivers.local.rooted import Root, check_wanted, make_problem, translate_errors
 from mangrove.drivers.local.versions import is_same
 from mangrove.drivers.part_names import make_part_name
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotSupported, StorageProblem
 
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task

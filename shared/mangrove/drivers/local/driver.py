@@ -8,6 +8,19 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
+from mangrove.core.streams import stream
 from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.folder_batches import FolderBatch
@@ -26,19 +39,6 @@ from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.sending import SendableFile
 from mangrove.drivers.threads import StorageThreads
 from mangrove.drivers.whole_reads import WholeFile
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Changed,
-    Exists,
-    Forbidden,
-    NotAFolder,
-    NotFound,
-    NotSupported,
-    Problem,
-    StorageProblem,
-    Unreachable,
-)
-from mangrove.streams import stream
 
 Body = AsyncIterator[bytes]
 OpenHandles = list[FileHandle]

@@ -11,11 +11,11 @@ import errno
 import os
 from collections.abc import Iterable, Mapping
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, Segments, translate_errors
 from mangrove.drivers.threads import allow_long_wait
-from mangrove.paths import TreePath
-from mangrove.problems import NotAFolder
 
 MANY = 16  # flushing the whole file system costs about as much as flushing so many files one by one
 MOST_FOLDERS = 10_000  # that are remembered

@@ -10,9 +10,9 @@ from contextlib import suppress
 from datetime import datetime
 from secrets import token_hex
 
+from mangrove.core.paths import LONGEST_NAME
 from mangrove.drivers.local import kernel
 from mangrove.drivers.part_names import PART
-from mangrove.paths import LONGEST_NAME
 
 _UNKNOWN_FLAG = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

@@ -8,9 +8,9 @@ import stat
 from contextlib import ExitStack
 from typing import NamedTuple, Self
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, NotAFile
 from mangrove.drivers.local.rooted import FILE, Root, make_problem
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, NotAFile
 
 
 class OpenFolder(NamedTuple):

@@ -9,6 +9,8 @@ import stat
 from functools import cached_property
 from pathlib import Path
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotAFile, NotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local import aside, tmpfile
 from mangrove.drivers.local.durability import sync_file
@@ -17,8 +19,6 @@ from mangrove.drivers.local.ranges import RangeCopier
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import make_part_name
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotAFile, NotFound, StorageProblem
 
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -14,11 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
-from mangrove.config import config
-from mangrove.drivers.local import kernel
-from mangrove.drivers.threads import is_given_up
-from mangrove.paths import TreePath
-from mangrove.problems import (
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     NotAFile,
@@ -28,6 +26,8 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.local import kernel
+from mangrove.drivers.threads import is_given_up
 
 Segments = tuple[str, ...]  # of a path below the root, links resolved
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

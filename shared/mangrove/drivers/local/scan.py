@@ -7,6 +7,9 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem, StorageProblem
+from mangrove.core.slices import sort_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.folder_batches import FolderBatch
 from mangrove.drivers.local import aside
@@ -14,9 +17,6 @@ from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.threads import StorageThreads
-from mangrove.paths import TreePath
-from mangrove.problems import Problem, StorageProblem
-from mangrove.slices import sort_in_slices
 
 BATCH = 2000  # entries; some milliseconds of work
 SECONDS = 0.02  # after which no further folder is begun in the same call

@@ -16,14 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
-from mangrove import runtime
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core import runtime
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported, StorageProblem
+from mangrove.core.telemetry import log_event
 from mangrove.drivers.local.decoder import HEAD, MOST_PIXELS, Outcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.threads import StorageThreads
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported, StorageProblem
-from mangrove.telemetry import log_event
 
 PROGRAM = Path(__file__).with_name("decoder.py")
 LARGE = 4_000_000  # pixels to be decoded from which on a picture waits for those of its kind

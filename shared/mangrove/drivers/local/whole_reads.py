@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root, translate_errors
 from mangrove.drivers.local.versions import FileVersion, is_same
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.whole_reads import WholeFile
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotFound, StorageProblem
 
 MakeEntry = Callable[[TreePath, os.stat_result], Entry]
 

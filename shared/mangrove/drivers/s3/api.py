@@ -8,13 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mangrove import deadlines, runtime
+from mangrove.core import deadlines, runtime
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.clients import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS, ClientKey, Clients
 from mangrove.drivers.s3.errors import is_conflict, translate_errors
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
-from mangrove.problems import StorageProblem, Unreachable
 
 if TYPE_CHECKING:
     import httpx

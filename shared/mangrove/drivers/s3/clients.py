@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from botocore.config import Config as ClientConfig
 
-from mangrove import runtime
-from mangrove.aws import AwsSession
-from mangrove.config import config
+from mangrove.core import runtime
+from mangrove.core.aws import AwsSession
+from mangrove.core.config import config
 from mangrove.drivers.s3.options import S3Options
 
 CONNECTIONS = 32  # of one client that are kept open

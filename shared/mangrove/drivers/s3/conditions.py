@@ -9,9 +9,9 @@ from secrets import token_hex
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from mangrove.core.problems import Changed, StorageProblem, Unreachable
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
-from mangrove.problems import Changed, StorageProblem, Unreachable
 
 ABSENT = {"IfNoneMatch": "*"}  # only where nothing has the key
 NO_ETAG = f'"{"0" * 32}"'  # that no object has

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from mangrove.concurrency import finish_despite_cancel, gather_bounded
+from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
+from mangrove.core.problems import Changed, Exists, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
 from mangrove.drivers.taken import ListsAndStats, Stats, find_taken
-from mangrove.problems import Changed, Exists, NotSupported, StorageProblem
 
 LARGEST_COPY = 5 << 30  # bytes that CopyObject takes; more is copied part by part
 PART = 512 << 20  # bytes in flight at once

@@ -8,9 +8,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mangrove import deadlines
-from mangrove.concurrency import gather_bounded
-from mangrove.config import config
+from mangrove.core import deadlines
+from mangrove.core.concurrency import gather_bounded
+from mangrove.core.config import config
+from mangrove.core.headers import format_content_disposition
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    Changed,
+    Exists,
+    Forbidden,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
+from mangrove.core.streams import stream
 from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.direct import SignedRequest, StoredPart
 from mangrove.drivers.paging import EntriesPage
@@ -25,19 +38,6 @@ from mangrove.drivers.s3.objects import Objects, Part, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object
 from mangrove.drivers.s3.upload import StreamingUpload
-from mangrove.headers import format_content_disposition
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Changed,
-    Exists,
-    Forbidden,
-    NotAFolder,
-    NotFound,
-    NotSupported,
-    StorageProblem,
-    Unreachable,
-)
-from mangrove.streams import stream
 
 DUMMY_KEY = "mangrovelocal"  # the access key of the records engine on one machine; no key of any S3 server
 PLACEHOLDER = ".mangrove"

@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as TransportError
 
-from mangrove.problems import Changed, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import Changed, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 
 _ABSENT = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 _DENIED = {

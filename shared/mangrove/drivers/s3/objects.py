@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.problems import Changed, Exists, NotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import Content, Integrity, Kind, Sums
 from mangrove.drivers.s3.conditions import ABSENT, Conditions
 from mangrove.drivers.s3.errors import DAMAGED, is_conflict, is_refusal, was_repeated
-from mangrove.problems import Changed, Exists, NotFound, StorageProblem, Unreachable
 
 INLINE = 64 << 10  # bytes whose checksums take less time than a thread
 FULL = {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}

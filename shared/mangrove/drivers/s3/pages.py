@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree  # a server's own answer; expat limits the growth of entities
 
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.s3.errors import make_no_answer, make_problem, make_unusable
-from mangrove.problems import StorageProblem, Unreachable
 
 if TYPE_CHECKING:
     import httpx

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from botocore.httpchecksum import StreamingChecksumBody
 
+from mangrove.core.problems import Changed, StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.errors import DAMAGED, translate_errors
 from mangrove.drivers.s3.objects import is_same, make_entry
-from mangrove.problems import Changed, StorageProblem, Unreachable
 
 SMALL_BLOCK = 64 << 10  # bytes: two of them are held for a reader that is slow
 SLOW_SECONDS = 0.05  # with one block

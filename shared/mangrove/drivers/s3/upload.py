@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Entry, Upload
 from mangrove.drivers.refusals import refuse_other_size
 from mangrove.drivers.s3.objects import Objects, Part
-from mangrove.problems import StorageProblem
 
 PART = 8 << 20  # bytes
 IN_FLIGHT = 3

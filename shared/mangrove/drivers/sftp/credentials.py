@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import asyncssh
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.sftp.options import SFTPOptions
-from mangrove.problems import StorageProblem
 
 _OPENSSH = "BEGIN OPENSSH PRIVATE KEY"
 

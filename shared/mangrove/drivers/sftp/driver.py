@@ -8,7 +8,10 @@ from contextlib import AsyncExitStack, aclosing, suppress
 
 import asyncssh
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, NotSupported, StorageProblem
+from mangrove.core.streams import stream
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
@@ -25,17 +28,6 @@ from mangrove.drivers.sftp.session import Session, open_session
 from mangrove.drivers.sftp.transfer import Body, write_blocks
 from mangrove.drivers.sftp.writing import can_sync, can_write_into, copy_bytes, settle, sync, sync_folders
 from mangrove.drivers.whole_files import write_whole
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Exists,
-    Forbidden,
-    NotAFile,
-    NotAFolder,
-    NotFound,
-    NotSupported,
-    StorageProblem,
-)
-from mangrove.streams import stream
 
 ASKING, QUESTIONS = 2, 100  # connections for what is answered at once, and how many requests share one
 MOVING, TRANSFERS = 4, 64  # connections for bytes, beside which nobody else has to wait; files that share one

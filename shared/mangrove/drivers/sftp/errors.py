@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import asyncssh
 
-from mangrove.problems import (
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     NotAFile,

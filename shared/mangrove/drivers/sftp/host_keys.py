@@ -8,12 +8,12 @@ from functools import partial
 
 import asyncssh
 
+from mangrove.core.problems import Problem, StorageProblem, Unreachable
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.sftp.errors import translate_errors
 from mangrove.drivers.sftp.once import Once
 from mangrove.drivers.sftp.options import PORT, SFTPOptions
-from mangrove.problems import Problem, StorageProblem, Unreachable
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 _ECDSA = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import asyncssh
 
+from mangrove.core.problems import NotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.sftp.session import Session
-from mangrove.problems import NotFound, StorageProblem, Unreachable
 
 BATCH = 1000  # entries
 LINKS_AT_ONCE = 32

@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import asyncssh
 
+from mangrove.core.problems import Exists, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.listing import find, is_folder
 from mangrove.drivers.sftp.session import Session
-from mangrove.problems import Exists, NotFound, NotSupported, StorageProblem
 
 CREATE = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
 

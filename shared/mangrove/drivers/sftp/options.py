@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.options import Options, option
-from mangrove.problems import StorageProblem
 
 PORT = 22
 

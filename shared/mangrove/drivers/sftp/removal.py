@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.problems import NotFound
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.listing import RawEntry, find, is_folder, scan
 from mangrove.drivers.sftp.names import remove_file
 from mangrove.drivers.sftp.session import Session
-from mangrove.problems import NotFound
 
 AT_ONCE = 64  # requests
 PASSES = 5  # over a folder that others fill meanwhile, or whose server skips names while others go

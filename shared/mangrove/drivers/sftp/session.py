@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import asyncssh
 
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.sftp.credentials import Client, Credentials
 from mangrove.drivers.sftp.errors import translate_errors
 from mangrove.drivers.sftp.host_keys import HostKey
 from mangrove.drivers.sftp.options import PORT, SFTPOptions
-from mangrove.problems import StorageProblem, Unreachable
 
 Answer = TypeVar("Answer")
 ANSWER_SECONDS = 15.0  # that a request may take

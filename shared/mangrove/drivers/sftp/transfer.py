@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from typing import Any
 
+from mangrove.core.problems import Changed, StorageProblem
+from mangrove.core.streams import split_chunks
 from mangrove.drivers.sftp.session import Session
-from mangrove.problems import Changed, StorageProblem
-from mangrove.streams import split_chunks
 
 AHEAD = 4 << 20  # bytes under way for one file
 FIRST_AHEAD = 256 << 10  # the same before it is known how fast they are taken

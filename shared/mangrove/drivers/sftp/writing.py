@@ -9,12 +9,12 @@ from typing import Any
 
 import asyncssh
 
+from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.names import CREATE, remove_file
 from mangrove.drivers.sftp.session import SLOW_ANSWER_SECONDS, Session
-from mangrove.problems import Forbidden, NotSupported, StorageProblem, Unreachable
 
 COPIED_AT_ONCE = 16 << 20  # bytes that the server copies in one request: what else is asked on that connection waits
 LATEST = (1 << 32) - 1  # seconds since the epoch, as the protocol has them

@@ -18,6 +18,7 @@ from smbprotocol.exceptions import (
     SMBResponseException,
 )
 
+from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.refusals import refuse_changed
@@ -26,7 +27,6 @@ from mangrove.drivers.smb.errors import make_problem
 from mangrove.drivers.smb.files import make_entry
 from mangrove.drivers.smb.messages import Access, Disposition, Options, Sharing, Status
 from mangrove.drivers.smb.share import LONG_SECONDS, Opened, Share, expect
-from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 
 NEW_FILE = Access.READ | Access.WRITE | Access.WRITE_ATTRIBUTES | Access.DELETE
 TRIES, PAUSE = 20, 0.1  # seconds, while others hold a file for a moment

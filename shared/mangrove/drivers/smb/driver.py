@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, TypeVarTuple, Unpack
 
-from mangrove import deadlines
-from mangrove.concurrency import finish_despite_cancel
+from mangrove.core import deadlines
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, InUse, NotAFolder, NotFound, StorageProblem
+from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import BLOCK, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name
@@ -22,9 +25,6 @@ from mangrove.drivers.smb.options import SMBOptions, parse_target
 from mangrove.drivers.smb.share import Share
 from mangrove.drivers.threads import StorageThreads, allow_long_wait
 from mangrove.drivers.whole_files import write_whole
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, InUse, NotAFolder, NotFound, StorageProblem
-from mangrove.streams import split_chunks, stream
 
 AT_ONCE = 8  # operations on a connection
 PASSES = 3  # through a folder that is to be removed, while others store something in it

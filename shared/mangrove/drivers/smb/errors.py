@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from smbprotocol.exceptions import SMBAuthenticationError, SMBConnectionClosed, SMBException, SMBResponseException
 from smbprotocol.header import NtStatus as Status
 
-from mangrove.problems import (
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     InUse,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from smbprotocol.connection import Request
 from smbprotocol.exceptions import NoMoreFiles, SMBException
 
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.refusals import refuse_changed
@@ -16,7 +17,6 @@ from mangrove.drivers.smb import messages
 from mangrove.drivers.smb.messages import Access, Options, Status, to_seconds
 from mangrove.drivers.smb.share import Opened, Share
 from mangrove.drivers.threads import StorageThreads
-from mangrove.problems import Unreachable
 
 PAGE = 1 << 20  # bytes of a listing that one request asks for
 BATCH = 1000  # entries

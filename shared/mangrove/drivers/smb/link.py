@@ -13,10 +13,10 @@ from smbprotocol.connection import Connection, Request
 from smbprotocol.exceptions import SMBConnectionClosed, SMBException, SMBResponseException
 from smbprotocol.header import Commands, NtStatus
 
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.smb.messages import Message
 from mangrove.drivers.smb.transport import Transport
 from mangrove.drivers.threads import is_given_up
-from mangrove.problems import Unreachable
 
 OPEN_SECONDS = 10.0  # for each answer while the connection is made
 ANSWER_SECONDS = 20.0  # for any other: disks may have slept

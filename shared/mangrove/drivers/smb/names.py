@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.smb.errors import refuse_name
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound
 
 _REFUSED = re.compile(
     r"""[\x00-\x1f"*:<>?|\\/]|[. ]$|^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(\.|$)""",

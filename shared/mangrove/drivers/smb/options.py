@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.options import Options, option
-from mangrove.problems import StorageProblem
 
 PORT = 445
 

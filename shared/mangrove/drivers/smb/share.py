@@ -13,6 +13,7 @@ from smbprotocol.exceptions import SMBException, SMBResponseException
 from smbprotocol.session import Session
 from smbprotocol.tree import TreeConnect
 
+from mangrove.core.problems import NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.smb import messages
 from mangrove.drivers.smb.errors import NO_ROOM
@@ -20,7 +21,6 @@ from mangrove.drivers.smb.link import ANSWER_SECONDS, OPEN_SECONDS, Link
 from mangrove.drivers.smb.messages import Access, Disposition, Message, Sharing, Status
 from mangrove.drivers.smb.names import is_possible
 from mangrove.drivers.smb.options import Target
-from mangrove.problems import NotFound, NotSupported, StorageProblem
 
 CREDITS = 384  # asked for: a block of a mebibyte takes 16, and 8 callers have one on its way each
 PAGE = 1 << 16  # bytes of a listing that has one name

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from smbprotocol.exceptions import SMBException
 
+from mangrove.core.problems import Exists, NotFound, StorageProblem
 from mangrove.drivers.base import Entry, Upload
 from mangrove.drivers.smb import changes, messages
 from mangrove.drivers.smb.changes import NEW_FILE
@@ -13,7 +14,6 @@ from mangrove.drivers.smb.files import RemoteFile, make_entry
 from mangrove.drivers.smb.messages import Access, Disposition, Options
 from mangrove.drivers.smb.share import Opened, Share
 from mangrove.drivers.threads import StorageThreads
-from mangrove.problems import Exists, NotFound, StorageProblem
 
 
 def refuse_folder(share: Share, target: str) -> None:

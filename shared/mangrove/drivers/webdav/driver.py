@@ -6,6 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    Exists,
+    Forbidden,
+    NotAFile,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    StorageProblem,
+    Unreachable,
+)
+from mangrove.core.streams import stream
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself
@@ -18,18 +30,6 @@ from mangrove.drivers.webdav.server import ENTRY, QUOTA, Server, join
 from mangrove.drivers.webdav.urls import Urls
 from mangrove.drivers.webdav.writing import Uploader
 from mangrove.drivers.whole_files import write_whole
-from mangrove.paths import TreePath
-from mangrove.problems import (
-    Exists,
-    Forbidden,
-    NotAFile,
-    NotAFolder,
-    NotFound,
-    NotSupported,
-    StorageProblem,
-    Unreachable,
-)
-from mangrove.streams import stream
 
 BATCH = 1000  # entries
 DENIED = (401, 403)

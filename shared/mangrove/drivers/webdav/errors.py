@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mangrove.core.problems import Exists, Forbidden, InUse, NotFound, StorageProblem, Unreachable
 from mangrove.net.addresses import ForbiddenAddress
 from mangrove.net.client import NETWORK_ERRORS, describe_failure
-from mangrove.problems import Exists, Forbidden, InUse, NotFound, StorageProblem, Unreachable
 
 _BUSY = (408, 425, 429, 502, 503, 504)
 

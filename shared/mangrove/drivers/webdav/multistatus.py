@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.webdav.dates import parse_date
-from mangrove.problems import StorageProblem, Unreachable
 
 DEEPEST = 64  # elements inside each other
 MOST_ELEMENTS = 5_000  # of one entry

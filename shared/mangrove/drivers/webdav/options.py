@@ -7,8 +7,8 @@ from typing import Literal
 import httpx
 import idna
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.options import Options, option
-from mangrove.problems import StorageProblem
 
 
 class WebDavOptions(Options):

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx
 
+from mangrove.core.problems import NotAFile, StorageProblem
+from mangrove.core.streams import stream
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.refusals import refuse_changed
 from mangrove.drivers.webdav.dates import parse_date
 from mangrove.drivers.webdav.errors import make_problem, translate_errors
 from mangrove.drivers.webdav.server import Server
-from mangrove.problems import NotAFile, StorageProblem
-from mangrove.streams import stream
 
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 

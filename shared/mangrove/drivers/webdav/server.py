@@ -10,12 +10,12 @@ from urllib.parse import unquote
 import httpcore
 import httpx
 
+from mangrove.core.problems import NotAFile, StorageProblem, Unreachable
 from mangrove.drivers.webdav.auth import Credentials
 from mangrove.drivers.webdav.errors import make_problem, translate_errors
 from mangrove.drivers.webdav.multistatus import MultistatusParser, Resource
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import NETWORK_ERRORS, make_client
-from mangrove.problems import NotAFile, StorageProblem, Unreachable
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0  # until an answer begins, and between two pieces of it

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from mangrove.paths import TreePath
+from mangrove.core.paths import TreePath
 
 LONGEST_NAME = 1024  # bytes of a name that is shown
 _UNFIT = re.compile(r"[/\\\0]")

@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import AsyncIterator
 from typing import IO
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import BLOCK, Upload
 from mangrove.drivers.refusals import refuse_other_size
 from mangrove.drivers.webdav.errors import make_problem
 from mangrove.drivers.webdav.server import Server
-from mangrove.problems import StorageProblem
 
 PIECE = 256 << 10  # bytes that are sent at once: a larger one is copied again and again on its way
 _LENGTH_REQUIRED = 411

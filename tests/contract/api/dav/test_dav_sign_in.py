@@ -119,10 +119,10 @@ def test_nobody_finds_a_door_that_is_closed(admin: Client, dav: Dav) -> None:
 
 def run_from(folder: Path, address: str, work: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
     """Run `work` with a client of the gateway at another address, after a first start."""
+    from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
-    from mangrove.local.gateway import Gateway
-    from mangrove.site import first_start
+    from mangrove.standalone.gateway import Gateway
     from mangrove.tree import mounts
 
     first_start.run(folder, PASSWORD, passwords.hash_password, ADMIN_PERMISSION)
@@ -140,7 +140,7 @@ def run_from(folder: Path, address: str, work: Callable[[httpx.AsyncClient], Awa
 
 
 def test_plain_http_from_elsewhere_is_refused_before_a_password_is_asked_for(records: None, tmp_path: Path) -> None:
-    from mangrove.site import settings
+    from mangrove.configuration import settings
 
     async def work(client: httpx.AsyncClient) -> None:
         answer = await client.request("PROPFIND", "/dav/", headers=PROPFIND)
@@ -158,7 +158,7 @@ def test_who_was_found_right_costs_no_slow_hash_again_and_warm_requests_ask_no_r
     records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mangrove.identity import passwords
-    from mangrove.records.base import count_calls
+    from mangrove.records.store.base import count_calls
 
     hashed = []
     verify = passwords.verify

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from mangrove.core.problems import Unreachable
 from mangrove.drivers.clouds import budget
 from mangrove.drivers.clouds.budget import UploadBudget
-from mangrove.problems import Unreachable
 
 
 def test_who_asks_first_is_served_first_and_no_more_is_held_than_there_is() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from opendal import exceptions
 
-from mangrove.drivers.clouds.errors import ERRORS, make_problem, translate_errors
-from mangrove.problems import (
+from mangrove.core.problems import (
     Changed,
     Exists,
     Forbidden,
@@ -16,6 +15,7 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.clouds.errors import ERRORS, make_problem, translate_errors
 
 ANSWER = (
     "Unexpected (permanent) at stat => no\n\nContext:\n   uri: http://a/b?sig=hush\n   "

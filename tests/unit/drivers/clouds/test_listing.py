@@ -6,12 +6,12 @@ import asyncio
 
 from opendal import AsyncOperator
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverConfig, DriverContext
 from mangrove.drivers.clouds.adapter import BATCH, is_usable
 from mangrove.drivers.clouds.powers import WritableCloud
 from mangrove.drivers.options import Options, option
-from mangrove.paths import TreePath
 
 
 class MemoryOptions(Options):

@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.drivers import base, registry
 from mangrove.drivers.clouds.powers import LONGEST_LINK, Drive, ObjectStore
 from mangrove.drivers.clouds.writing import LARGEST_PIECE, find_largest_upload
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported, StorageProblem
 from tests.unit.drivers.clouds.services import SERVICES, make
 
 P = TreePath

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.clouds import writing
 from mangrove.drivers.clouds.budget import UploadBudget
 from mangrove.drivers.clouds.writing import plan_part_size
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 from tests.contract.drivers.actions import content, names, put
 from tests.unit.drivers.clouds.test_drives import FolderDrive, FolderOptions
 

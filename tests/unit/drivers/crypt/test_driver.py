@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.crypt.data import HEADER, SEALED
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.trees import Tree
 

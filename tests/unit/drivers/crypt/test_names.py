@@ -6,12 +6,12 @@ import json
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.crypt.encodings import make_encoding
 from mangrove.drivers.crypt.keys import derive_keys
 from mangrove.drivers.crypt.names import Names
 from mangrove.drivers.crypt.options import CryptOptions
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 KEYS = derive_keys("pass", "")
 VERSION = "-v2001-02-03-040506-123"

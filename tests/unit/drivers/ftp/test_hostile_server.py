@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Forbidden, NotFound, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Entry
 from mangrove.drivers.ftp import connection
 from mangrove.drivers.ftp.driver import FTP
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Forbidden, NotFound, StorageProblem, Unreachable
 from tests.unit.drivers.ftp.server import FakeServer, Session, fake_ftp
 
 P = TreePath

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.ftp.names import Names
 from mangrove.drivers.ftp.options import parse_encoding, parse_server
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 
 @pytest.mark.parametrize("text", [" h.example:21 ", "ftp://h.example/", "h.example"])

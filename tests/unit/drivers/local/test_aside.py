@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local import aside
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.noreplace import unlink
 from mangrove.drivers.local.versions import FileVersion
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, NotAFile
 
 P = TreePath
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import (
@@ -25,7 +26,6 @@ from mangrove.drivers.local.blocks import (
     write_body,
 )
 from mangrove.drivers.threads import StorageThreads
-from mangrove.problems import StorageProblem
 
 
 def open_handles() -> int:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import copy, durability, kernel
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.versions import FileVersion
-from mangrove.paths import TreePath
-from mangrove.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 
 P = TreePath
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import BLOCK, DriverContext, Upload
 from mangrove.drivers.local.driver import Local, LocalOptions
-from mangrove.paths import TreePath
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 3])

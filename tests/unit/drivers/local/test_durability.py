@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload
 from mangrove.drivers.local import durability
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.rooted import Root
-from mangrove.paths import TreePath
 
 P = TreePath
 CONTENT = os.urandom(100_000)

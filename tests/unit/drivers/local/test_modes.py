@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mangrove import runtime
-from mangrove.config import Config, config
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
-from mangrove.paths import TreePath
 
 
 @pytest.fixture(autouse=True)

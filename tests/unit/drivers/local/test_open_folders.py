@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFile, NotFound
 
 P = TreePath
 

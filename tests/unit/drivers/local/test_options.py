@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions, check_video_position, parse_mode
-from mangrove.problems import StorageProblem
 
 
 @pytest.mark.parametrize(("text", "mode"), [("777", 0o777), ("0750", 0o750), ("0o700", 0o700)])

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, translate_errors
-from mangrove.paths import TreePath
-from mangrove.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
 
 P = TreePath
 

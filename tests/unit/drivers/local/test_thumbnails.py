@@ -14,14 +14,14 @@ from typing import BinaryIO
 import pytest
 from PIL import Image
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported
+from mangrove.core.runtime import Runtime
 from mangrove.drivers.local.decoder import MOST_PIXELS, WIDTH, Outcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.thumbnails import LARGE, Decoder, DecoderGone, DecoderPool, Decoders, ThumbnailMaker
 from mangrove.drivers.threads import StorageThreads
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported
-from mangrove.runtime import Runtime
 from tests import proc
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
-from mangrove.paths import TreePath
-from mangrove.problems import NotSupported, StorageProblem
-from mangrove.tasks.file_copy import WHOLE
+from mangrove.tasks.core.file_copy import WHOLE
 from tests.disks import other_file_system
 
 P = TreePath

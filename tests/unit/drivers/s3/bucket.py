@@ -14,9 +14,9 @@ import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
+from mangrove.core.paths import TreePath
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.s3.driver import S3, S3Options
-from mangrove.paths import TreePath
 from tests import servers
 
 P = TreePath

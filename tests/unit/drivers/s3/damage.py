@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from mangrove.core.problems import NotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import NotFound, StorageProblem, Unreachable
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, P
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, flip

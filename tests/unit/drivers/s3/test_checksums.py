@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import StorageProblem, Unreachable
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3 import damage
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, many, run_on_driver

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mangrove import runtime
+from mangrove.core import runtime
+from mangrove.core.problems import StorageProblem
+from mangrove.core.runtime import Runtime
 from mangrove.drivers.base import BLOCK, DriverContext
 from mangrove.drivers.s3 import reading
 from mangrove.drivers.s3.clients import Clients
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import StorageProblem
-from mangrove.runtime import Runtime
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Exists
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload, make_parts_key
 from mangrove.drivers.s3 import conditions
 from mangrove.drivers.s3.driver import S3, S3Options
-from mangrove.problems import Exists
 from tests import servers
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, many, run_on_driver

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from mangrove.core.problems import NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest, Entry, Upload, make_parts_key
 from mangrove.drivers.s3 import copy
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import NotFound, NotSupported, StorageProblem
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
 
 

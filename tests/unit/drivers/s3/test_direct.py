@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
+from mangrove.core.problems import Exists, NotFound
 from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest, StoredPart
 from mangrove.drivers.s3 import direct
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import Exists, NotFound
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 
 CRC = "y/Q5Jg=="  # of 123456789

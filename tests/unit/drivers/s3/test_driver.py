@@ -11,20 +11,12 @@ from typing import Any
 
 import pytest
 
-from mangrove import deadlines
+from mangrove.core import deadlines
+from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, OutOfTime, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3 import driver
 from mangrove.drivers.s3.driver import S3, S3Options
-from mangrove.problems import (
-    Exists,
-    Forbidden,
-    NotFound,
-    NotSupported,
-    OutOfTime,
-    StorageProblem,
-    Unreachable,
-)
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, many, odd_server, run_on_driver
 

@@ -8,16 +8,10 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
+from mangrove.core.problems import Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import make_problem, translate_errors
-from mangrove.problems import (
-    Forbidden,
-    NotFound,
-    NotSupported,
-    StorageProblem,
-    Unreachable,
-)
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
 

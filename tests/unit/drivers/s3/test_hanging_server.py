@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Unreachable
 from mangrove.drivers import threads
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import Unreachable
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 from tests.unit.drivers.s3.proxy import Proxy

@@ -11,7 +11,7 @@ from mangrove.drivers.base import list_all
 from mangrove.drivers.s3.driver import S3
 from mangrove.drivers.s3.options import S3Options
 from mangrove.drivers.s3.pages import Page
-from mangrove.tree.listing import Listings
+from mangrove.tree.listing.listing import Listings
 from mangrove.tree.mounts import Located
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 from tests.unit.tree.builders import mount

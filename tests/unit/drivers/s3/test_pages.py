@@ -6,14 +6,9 @@ import time
 
 import pytest
 
+from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import (
-    Forbidden,
-    NotSupported,
-    StorageProblem,
-    Unreachable,
-)
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
 
 

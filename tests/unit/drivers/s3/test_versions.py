@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from mangrove.core.problems import Changed
 from mangrove.drivers import base
 from mangrove.drivers.base import Entry, Upload, make_parts_key
 from mangrove.drivers.s3.driver import S3
-from mangrove.problems import Changed
 from tests.contract.drivers import actions
 from tests.unit.drivers.s3.bucket import MIB, Bucket, P, run_on_driver
 from tests.unit.drivers.s3.proxy import Exchange, Proxy

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from mangrove.drivers.sftp.errors import Failure, translate_errors
-from mangrove.problems import (
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     NotAFile,
@@ -16,6 +15,7 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.sftp.errors import Failure, translate_errors
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import asyncio
 import asyncssh
 import pytest
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.sftp.credentials import Client, read_credentials
 from mangrove.drivers.sftp.host_keys import parse_host_key
 from mangrove.drivers.sftp.options import SFTPOptions, parse_root
-from mangrove.problems import StorageProblem
 
 
 @pytest.mark.parametrize(

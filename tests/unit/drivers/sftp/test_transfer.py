@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Changed, Unreachable
 from mangrove.drivers.sftp import transfer
 from mangrove.drivers.sftp.errors import translate_errors
 from mangrove.drivers.sftp.once import Once
 from mangrove.drivers.sftp.transfer import Body, write_blocks
-from mangrove.problems import Changed, Unreachable
 from tests.contract.drivers.actions import body
 
 CONTENT = bytes(range(256)) * 40

@@ -15,8 +15,7 @@ from smbprotocol.exceptions import (
 )
 from smbprotocol.header import NtStatus
 
-from mangrove.drivers.smb.errors import make_problem, translate_errors
-from mangrove.problems import (
+from mangrove.core.problems import (
     Exists,
     Forbidden,
     InUse,
@@ -27,6 +26,7 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.smb.errors import make_problem, translate_errors
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, StorageProblem
 from mangrove.drivers.smb.names import Root, is_possible
-from mangrove.paths import TreePath
-from mangrove.problems import NotFound, StorageProblem
 
 P = TreePath
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.smb.options import SMBOptions, parse_target
-from mangrove.problems import StorageProblem
 
 GOOD = {"root_folder_path": ".", "address": "nas", "username": "me", "password": "", "share_name": "data"}
 

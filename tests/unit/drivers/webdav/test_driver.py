@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mangrove.drivers.base import ROOT, Entry, Upload, list_all
-from mangrove.paths import TreePath
-from mangrove.problems import (
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
     BadRequest,
     Changed,
     Exists,
@@ -20,6 +19,7 @@ from mangrove.problems import (
     StorageProblem,
     Unreachable,
 )
+from mangrove.drivers.base import ROOT, Entry, Upload, list_all
 from tests.contract.drivers.actions import body, content, fails, put
 from tests.unit.drivers.webdav.canned import (
     FILE,

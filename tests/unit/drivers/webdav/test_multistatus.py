@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.webdav import multistatus
 from mangrove.drivers.webdav.multistatus import MultistatusParser, Resource
-from mangrove.problems import StorageProblem, Unreachable
 
 HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:" xmlns:o="http://other.example/">'
 FILE = b"""<D:response xmlns:lp1="DAV:"><D:href>/f/%C3%A4%20b.txt</D:href>

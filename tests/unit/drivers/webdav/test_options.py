@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import Forbidden, StorageProblem
 from mangrove.drivers.base import ROOT, list_all
-from mangrove.problems import Forbidden, StorageProblem
 from tests.unit.drivers.webdav.canned import FILE, FOLDER, Request, canned, entry, multistatus, reply, storage
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Forbidden, NotAFile, NotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import ROOT, list_all
 from mangrove.drivers.webdav import server as dav
-from mangrove.paths import TreePath
-from mangrove.problems import Forbidden, NotAFile, NotFound, StorageProblem, Unreachable
 from tests.contract.drivers.actions import content, fails, names, put
 from tests.unit.drivers.webdav.canned import (
     FILE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import StorageProblem
 from mangrove.drivers.webdav.options import parse_address
 from mangrove.drivers.webdav.urls import Urls
-from mangrove.paths import TreePath
-from mangrove.problems import StorageProblem
 
 P = TreePath
 URLS = Urls(httpx.URL("https://h.example:8443/dav%20x/"), P("/root"))

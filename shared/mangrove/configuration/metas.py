@@ -1,0 +1,50 @@
+"""Changing per-path rules."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from mangrove.core.paths import TreePath
+from mangrove.core.patterns import InvalidPattern, compile_pattern
+from mangrove.core.problems import BadRequest, Problem
+from mangrove.records import metas as records
+from mangrove.records.metas import Meta
+from mangrove.records.store.base import RecordMissing
+
+
+def get(id: int) -> Meta:
+    """One rule; Problem in the words clients know."""
+    try:
+        return records.get(id)
+    except RecordMissing:
+        raise Problem("failed get old meta: record not found") from None
+
+
+def create(meta: Meta) -> Meta:
+    """A new rule, whatever id it comes with; `path` is cleaned, every hide line must compile."""
+    return records.create(**_clean(meta))
+
+
+def update(meta: Meta) -> Meta:
+    """Replace all of a rule."""
+    get(meta.id)
+    return records.change(meta.id, **_clean(meta))
+
+
+def delete(id: int) -> None:
+    """Remove a rule."""
+    get(id)
+    records.delete(id)
+
+
+def _clean(meta: Meta) -> dict[str, Any]:
+    """The fields of the record beside its id; BadRequest."""
+    for line in filter(str.strip, meta.hide.splitlines()):
+        try:
+            compile_pattern(line)
+        except InvalidPattern as error:
+            raise BadRequest(f"{line} is illegal: error parsing regexp: {error}") from None
+    fields = asdict(meta) | {"path": str(TreePath(meta.path))}
+    del fields["id"]
+    return fields

@@ -1,0 +1,48 @@
+"""Clients of AWS's own services: one botocore session for all of them, which reads the descriptions of AWS once.
+
+Their certificates are checked against the few roots that AWS says it uses, where `make build` has put those beside this
+file (`deployment.roots`): reading all that a browser trusts takes 40 ms of CPU for each connection.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+
+from mangrove.core import runtime
+
+ROOTS = Path(__file__).parent / "aws-roots.pem"
+PARTITIONS = ("aws", "aws-us-gov")  # whose endpoints have certificates of Amazon Trust Services
+
+
+class AwsSession:
+    """The session of this process. It makes clients in one thread at a time."""
+
+    def __init__(self) -> None:
+        self._session = botocore.session.get_session()
+        self._lock = threading.Lock()
+
+    def create_client(self, service: str, region: str | None = None, **options: Any) -> Any:
+        """A client, as botocore's session makes it; in the region and with the rights of this process unless `options`
+        say otherwise."""
+        with self._lock:
+            region = region or self._session.get_config_variable("region")
+            if "verify" not in options and not options.get("endpoint_url"):
+                options["verify"] = self._find_roots(region)
+            return self._session.create_client(service, region, **options)
+
+    def _find_roots(self, region: str | None) -> str | None:
+        """The file of the roots for AWS's endpoints in a region; None for what botocore takes by itself."""
+        is_elsewhere = any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ)
+        if region is None or is_elsewhere or self._session.get_config_variable("ca_bundle") or not ROOTS.exists():
+            return None
+        return str(ROOTS) if self._session.get_partition_for_region(region) in PARTITIONS else None
+
+
+def create_client(service: str, **options: Any) -> Any:
+    """A client of one of AWS's services; see `AwsSession.create_client`."""
+    return runtime.get(AwsSession).create_client(service, **options)

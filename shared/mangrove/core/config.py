@@ -1,0 +1,90 @@
+"""What the environment says, read once per process at the first question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+from mangrove.core import runtime
+
+
+def _variable(name: str, default: str, parse: Callable[[str], Any] = str) -> Any:
+    """A field whose default is read from the environment when the object is made; ValueError names the variable."""
+
+    def read() -> Any:
+        text = os.environ.get(name, default)
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    return field(default_factory=read)
+
+
+def _read_path(name: str) -> Path | None:
+    text = os.environ.get(name)
+    return Path(text) if text else None
+
+
+def _parse_seconds(text: str) -> float | None:
+    return None if text == "never" else float(text)
+
+
+def _parse_networks(text: str) -> tuple[str, ...]:
+    """Addresses and networks, comma-separated; ValueError for what is neither."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for part in found:
+        ip_network(part, strict=False)
+    return found
+
+
+ACCESS_LOGS = ("all", "errors", "none")  # of which requests there is a line in the log
+
+
+def _parse_access_log(text: str) -> str:
+    if text not in ACCESS_LOGS:
+        raise ValueError(f'"{text[:40]}" is none of {", ".join(ACCESS_LOGS)}')
+    return text
+
+
+def _parse_switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError(f'"{text[:40]}" is neither on nor off')
+    return text == "on"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
+    `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
+    connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
+    None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: whether this is one of the
+    cloud, whose disk is gone with it; `tracing`: whether its calls of AWS are traced by X-Ray."""
+
+    tables: str = _variable("MANGROVE_TABLES", "mangrove")
+    key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
+    key_secret: str = _variable("MANGROVE_KEY_SECRET", "")
+    data: Path | None = field(default_factory=lambda: _read_path("MANGROVE_DATA"))
+    records_socket: str = _variable("MANGROVE_RECORDS_SOCKET", "")
+    site_url: str = _variable("MANGROVE_SITE_URL", "", lambda text: text.rstrip("/"))
+    snapshot_seconds: float | None = _variable("MANGROVE_SNAPSHOT_SECONDS", "2", _parse_seconds)
+    token_hours: int = _variable("MANGROVE_TOKEN_HOURS", "48", int)
+    page: Path | None = field(default_factory=lambda: _read_path("MANGROVE_PAGE"))
+    access_log: str = _variable("MANGROVE_ACCESS_LOG", "all", _parse_access_log)
+    is_function: bool = _variable("AWS_LAMBDA_FUNCTION_NAME", "", bool)
+    tracing: bool = _variable("MANGROVE_TRACING", "off", _parse_switch)
+    trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether this process is `mangrove serve` (it has a data directory) and not a function in the cloud."""
+        return self.data is not None
+
+
+def config() -> Config:
+    """The configuration of this process."""
+    return runtime.get(Config)

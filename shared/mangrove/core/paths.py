@@ -1,0 +1,116 @@
+"""The one path type of the tree, and the one check for names.
+
+A `TreePath` is absolute, clean and free of escapes, whatever text it was made from; code that holds one
+need not check it again. It is a `str`, so it can be a key, be sorted and be sent as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from mangrove.core.problems import BadRequest, RelativePath
+
+LONGEST_PATH = 4096  # bytes, as PATH_MAX
+LONGEST_NAME = 255  # bytes, as NAME_MAX
+DEEPEST = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
+
+
+class TreePath(str):
+    """An absolute path: `/`-separated, no `.`/`..`/empty segment, no trailing slash except for the root.
+
+    Backslashes count as slashes. Raises RelativePath for a `..` segment, BadRequest for a NUL byte, for text
+    that is not Unicode and for more than LONGEST_PATH bytes or DEEPEST segments.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, raw: str = "/") -> Self:
+        if type(raw) is cls:
+            return raw
+        return super().__new__(cls, _clean(raw))
+
+    def __truediv__(self, name: str) -> TreePath:
+        """This folder's entry `name`; `name` may hold several segments and is checked like any path."""
+        tail = TreePath(name)
+        if tail == "/":
+            return self
+        return tail if self == "/" else _from_clean(str(self) + str(tail))
+
+    @property
+    def name(self) -> str:
+        """The last segment; `""` for the root."""
+        return str(self).rpartition("/")[2]
+
+    @property
+    def parent(self) -> TreePath:
+        """The folder above; the root is its own parent."""
+        return _from_clean(str(self).rpartition("/")[0] or "/")
+
+    def within(self, folder: TreePath) -> bool:
+        """Whether this is `folder` or lies below it, by whole segments."""
+        return folder == "/" or self == folder or self.startswith(str(folder) + "/")
+
+    def below(self, folder: TreePath) -> TreePath:
+        """This path as seen from inside `folder`; call it only when `within(folder)`."""
+        return self if folder == "/" else _from_clean(str(self)[len(folder) :] or "/")
+
+    def ancestors(self) -> list[TreePath]:
+        """Itself, its parent, … up to the root."""
+        chain = [self]
+        while chain[-1] != "/":
+            chain.append(chain[-1].parent)
+        return chain
+
+
+def _from_clean(text: str) -> TreePath:
+    """A path of text that is known to be clean."""
+    return str.__new__(TreePath, text)
+
+
+def _clean(raw: str) -> str:
+    if len(raw) > LONGEST_PATH or len(_encode(raw)) > LONGEST_PATH:
+        raise BadRequest("path is too long")
+    if "\0" in raw:
+        raise BadRequest("path has a NUL byte")
+    segments = [part for part in raw.replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in segments:
+        raise RelativePath
+    if len(segments) > DEEPEST:
+        raise BadRequest("path is too deep")
+    return "/" + "/".join(segments)
+
+
+def _encode(raw: str) -> bytes:
+    try:
+        return raw.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("path is not valid Unicode") from None
+
+
+def map_characters(raw: str, mapping: Mapping[str, str]) -> str:
+    """A name as a storage has it, with what stands for each text of the mapping in its place."""
+    for old, new in mapping.items():
+        raw = raw.replace(old, new)
+    return raw
+
+
+def check_name(raw: str) -> str:
+    """`raw` if it may name one new entry; RelativePath for `""`, `.`, `..` or a separator, BadRequest otherwise."""
+    if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
+        raise RelativePath
+    if len(_encode(raw)) > LONGEST_NAME:
+        raise BadRequest("name is too long")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
+        raise BadRequest("name has a control character")
+    return raw
+
+
+def check_existing_name(raw: str) -> str:
+    """`raw` if it names an entry of a folder; BadRequest for the folder itself, RelativePath for a path out of it."""
+    if raw in ("", "."):
+        raise BadRequest(f"invalid file name [{raw}]")
+    if raw == ".." or "/" in raw or "\\" in raw:
+        raise RelativePath
+    TreePath(raw)
+    return raw

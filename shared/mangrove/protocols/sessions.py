@@ -1,0 +1,166 @@
+"""Who is signed in at a door that keeps a connection open, and until when.
+
+A session is checked against the account as it is now at every verb, and `find_ended` finds those that have to end:
+the account is gone, disabled or has another password, it lost the right to use the door, or the key or application
+password is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from mangrove.configuration import snapshot, users
+from mangrove.core import runtime
+from mangrove.core.problems import Denied, Unauthorized
+from mangrove.core.telemetry import log_event
+from mangrove.identity import accounts
+from mangrove.identity.login_queue import LoginQueue
+from mangrove.identity.rights import GUEST, Caller, Right
+from mangrove.records.accounts import app_passwords, sshkeys
+from mangrove.records.accounts.users import User
+from mangrove.records.store.base import RecordMissing
+
+ENDED = "the session has ended, sign in again"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What somebody signed in with instead of the account's password: the kind of its record, and its id."""
+
+    kind: str
+    id: int
+
+    def __str__(self) -> str:
+        return f"{_NAMES[self.kind]} {self.id}"
+
+    def note_use(self) -> None:
+        """Let its owner see when it was used last; blocks."""
+        try:
+            _CHANGE[self.kind](self.id, last_used=datetime.now(UTC))
+        except RecordMissing:
+            pass  # removed meanwhile: the session ends
+
+
+_NAMES = {sshkeys.KIND: "key", app_passwords.KIND: "application password"}
+_CHANGE = {sshkeys.KIND: sshkeys.change, app_passwords.KIND: app_passwords.change}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection that somebody signed in on. `door`: its protocol, for the log; `source`: the client's address;
+    `reading`, `writing`: the rights that the door asks for; `credential`: None for the account's password."""
+
+    door: str
+    username: str
+    user_id: int
+    pwd_ts: int
+    source: str
+    reading: Right
+    writing: Right
+    credential: Credential | None = None
+
+    async def find_user(self) -> User:
+        """The account as it is now; Unauthorized when the session is over."""
+        user = await _find_user(self.username)
+        if user is None or user.id != self.user_id or user.disabled or user.pwd_ts != self.pwd_ts:
+            raise Unauthorized(ENDED)
+        if not user.permission & self.reading:
+            raise Unauthorized(ENDED)
+        used = self.credential
+        if used is not None and not await users.has_credential(used.kind, user.id, used.id):
+            raise Unauthorized(ENDED)
+        return user
+
+    async def make_caller(self, right: Right) -> Caller:
+        """The caller of a verb that needs `right`; Denied where the door is open for reading alone."""
+        caller = Caller(await self.find_user(), right)
+        if right is not Right.READ and not caller.has(self.writing):
+            raise Denied
+        return caller
+
+    def log_start(self) -> None:
+        """One line that somebody signed in."""
+        by = "password" if self.credential is None else str(self.credential)
+        log_event("signed in", door=self.door, user=self.username, client=self.source, by=by)
+
+    def log(self, verb: str, path: str, began: float, problem: str = "") -> None:
+        """One line of the access log; `began`: seconds of the performance counter."""
+        outcome = {"problem": problem} if problem else {}
+        milliseconds = round((time.perf_counter() - began) * 1000, 1)
+        log_event("request", method=verb, path=path, **self.describe(), **outcome, ms=milliseconds)
+
+    def describe(self) -> dict[str, str]:
+        """Who asks, from where and by which door, for a line of the log."""
+        return {"door": self.door, "user": self.username, "client": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How one protocol lets people in: its name, and the rights that it asks for."""
+
+    name: str
+    reading: Right
+    writing: Right
+
+    def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
+        """A session of somebody who has proven who they are; Denied without the right to use the door."""
+        if user.disabled:
+            raise Unauthorized("Current user is disabled, replace please")
+        if not user.permission & self.reading:
+            raise Denied(f"the permission to use {self.name} is missing")
+        return Session(
+            self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
+        )  # fmt: skip
+
+    async def find_guest(self, username: str) -> User | None:
+        """The guest's account, if that is its name and the guest may use the door: no password is asked for."""
+        user = await _find_user(username)
+        is_welcome = user is not None and user.role == GUEST and not user.disabled and user.permission & self.reading
+        return user if is_welcome else None
+
+    async def find_key(self, username: str, fingerprint: str) -> tuple[User, Credential] | None:
+        """The account and its registered key of that fingerprint (`SHA256:…`); None when there is none."""
+        user = await _find_user(username)
+        if user is None or user.disabled or user.role == GUEST:
+            return None
+        keys = await asyncio.to_thread(users.read_credentials, sshkeys.KIND, user.id)
+        found = next((id for id, own in keys.items() if own == fingerprint), None)
+        return None if found is None else (user, Credential(sshkeys.KIND, found))
+
+
+SFTP = Door("sftp", Right.FTP_READ, Right.FTP_MANAGE)
+
+
+async def sign_in_with_password(username: str, password: str, door: Door, source: str, code: str = "") -> Session:
+    """The session of whoever has that password: an application password, or the account's own and, where it wants one,
+    the one-time code.
+
+    Unauthorized, SecondFactorRequired, TooMany while locked out; Denied without the right to use the door.
+    """
+    await snapshot.fresh()
+    find_digests = partial(users.read_credentials, app_passwords.KIND)
+    check = partial(accounts.authenticate_at_door, username, password, code, source, users.find, find_digests)
+    user, id = await runtime.get(LoginQueue).run(source, check)
+    return door.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
+
+
+async def _find_user(username: str) -> User | None:
+    """The account of a name as it is now."""
+    await snapshot.fresh()
+    return await users.find_by_name(username)
+
+
+async def find_ended(sessions: Iterable[Session]) -> list[Session]:
+    """The sessions that are over. Where nothing changed since, no record is read for it."""
+    ended: list[Session] = []
+    for session in sessions:
+        try:
+            await session.find_user()
+        except Unauthorized:
+            ended.append(session)
+    return ended

@@ -1,0 +1,361 @@
+"""The verbs of SFTP over the tree, for one connection that somebody is signed in on."""
+
+from __future__ import annotations
+
+import posixpath
+import stat
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import asyncssh
+from asyncssh.constants import (
+    FXF_APPEND,
+    FXF_CREAT,
+    FXF_EXCL,
+    FXF_TRUNC,
+    FXF_WRITE,
+)
+from asyncssh.sftp import SFTPAttrs, SFTPError, SFTPFailure, SFTPName, SFTPOpUnsupported, SFTPServer, SFTPVFSAttrs
+
+from mangrove.core.problems import BadRequest, Exists, NotAFile, NotFound, NotSupported, Problem, TooMany
+from mangrove.core.telemetry import log_exception
+from mangrove.drivers.base import Entry
+from mangrove.identity.rights import Right
+from mangrove.protocols.sessions import Session
+from mangrove.protocols.sftp.errors import explain
+from mangrove.protocols.sftp.reading import OpenedFile
+from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
+from mangrove.tree import access as accesses
+from mangrove.tree import mounts
+from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.listing import entries
+from mangrove.tree.operations import posix, uploads
+
+MOST_OPEN = 64  # files of one session
+MOST_WRITTEN = 8  # of them that are open for writing: each may have a temporary file
+BLOCK_BYTES = 4096  # the unit in which `statvfs` counts
+LONGEST_NAME = 255
+NAMES_AT_ONCE = 128
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Verb = Callable[Concatenate["TreeServer", Arguments], Awaitable[Result]]
+
+
+def _logged(
+    name: str,
+) -> Callable[[Verb[Arguments, Result]], Callable[Concatenate[TreeServer, Arguments], Coroutine[Any, Any, Result]]]:
+    """A verb: failures become statuses of SFTP, and it is one line of the access log unless `name` is "", which also
+    has a line when it fails."""
+
+    def decorate(
+        verb: Verb[Arguments, Result],
+    ) -> Callable[Concatenate[TreeServer, Arguments], Coroutine[Any, Any, Result]]:
+        @wraps(verb)
+        async def run(self: TreeServer, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            began, problem = time.perf_counter(), ""
+            try:
+                return await verb(self, *args, **kwargs)
+            except Problem as error:
+                problem = type(error).__name__
+                raise explain(error) from None
+            except SFTPError as error:
+                problem = type(error).__name__
+                raise
+            except Exception:  # what nothing expects: the client gets a status, the log the trace
+                problem = "internal error"
+                log_exception("request failed", door=self.session.door, method=verb.__name__)
+                raise SFTPFailure("internal error") from None
+            finally:
+                if name or problem:
+                    target = args[0] if args and isinstance(args[0], bytes) else b""
+                    self.session.log(name or verb.__name__, target.decode(errors="replace"), began, problem)
+
+        return run
+
+    return decorate
+
+
+def _decode(path: bytes) -> str:
+    """The path as an absolute one, `.` and `..` resolved as text; BadRequest for one that the tree cannot have."""
+    try:
+        text = path.decode()
+    except UnicodeDecodeError:
+        raise BadRequest("a name has to be UTF-8") from None
+    if "\\" in text:
+        raise BadRequest("a name cannot have a backslash")
+    return posixpath.normpath(posixpath.join("/", text))
+
+
+def _make_attrs(entry: Entry) -> SFTPAttrs:
+    """What a client sees of an entry: everything may be read and entered, what may be written the verbs decide."""
+    modified = max(0, int(entry.modified))
+    kind = stat.S_IFDIR if entry.is_dir else stat.S_IFREG
+    size = entry.size if not entry.is_dir else 0
+    return SFTPAttrs(
+        size=size, uid=0, gid=0, permissions=kind | 0o755, atime=modified, mtime=modified, nlink=1
+    )  # fmt: skip
+
+
+def _describe(file: WrittenFile) -> SFTPAttrs:
+    """What a client sees of a file that it is writing."""
+    modified = time.time() if file.modified is None else file.modified
+    return _make_attrs(Entry("", file.size, modified, False))
+
+
+class TreeServer(SFTPServer):
+    """One client's view of the tree. `folder`: where temporary files go, None for the system's place."""
+
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], session: Session, folder: Path | None) -> None:
+        super().__init__(channel)
+        self.session = session
+        self.is_ending = False  # what is open now is not closed by the client any more
+        self._folder = folder
+        self._open: set[OpenedFile | WrittenFile] = set()
+
+    async def _at(self, path: bytes, right: Right = Right.READ) -> PathAccess:
+        return await accesses.at(await self.session.make_caller(right), _decode(path))
+
+    @_logged("")
+    async def realpath(self, path: bytes) -> bytes:
+        return _decode(path).encode()
+
+    @_logged("STAT")
+    async def stat(self, path: bytes) -> SFTPAttrs:
+        return await self._stat(path)
+
+    @_logged("LSTAT")
+    async def lstat(self, path: bytes) -> SFTPAttrs:
+        return await self._stat(path)
+
+    async def _stat(self, path: bytes) -> SFTPAttrs:
+        """What is there; a session sees the files that it is writing, as sshfs takes for granted."""
+        access = await self._at(path)
+        written = self._find_written(access)
+        return _make_attrs(await entries.stat(access)) if written is None else _describe(written)
+
+    def _find_written(self, access: PathAccess) -> WrittenFile | None:
+        files = (file for file in self._open if isinstance(file, WrittenFile) and file.path == access.path)
+        return next(files, None) if access.may_read() else None
+
+    @_logged("")
+    async def fstat(self, file_obj: object) -> SFTPAttrs:
+        if isinstance(file_obj, OpenedFile):
+            return _make_attrs(file_obj.entry)
+        assert isinstance(file_obj, WrittenFile)
+        return _describe(file_obj)
+
+    async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
+        listing = entries.iterate(await self._open_folder(path))
+        while names := await self._take_names(listing):
+            for name in names:
+                yield name
+
+    @_logged("READDIR")
+    async def _open_folder(self, path: bytes) -> PathAccess:
+        access = await self._at(path)
+        await entries.require_folder(access)
+        return access
+
+    @_logged("")
+    async def _take_names(self, listing: AsyncIterator[Entry]) -> list[SFTPName]:
+        """The next names of a folder; those that SFTP cannot carry are left out."""
+        found: list[SFTPName] = []
+        async for entry in listing:
+            name = SFTPName(entry.name.encode(errors="surrogateescape"), attrs=_make_attrs(entry))
+            self.format_longname(name)
+            found.append(name)
+            if len(found) == NAMES_AT_ONCE:
+                break
+        return found
+
+    def format_user(self, uid: int | None) -> str:
+        return self.session.username
+
+    def format_group(self, gid: int | None) -> str:
+        return "mangrove"
+
+    @_logged("OPEN")
+    async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:
+        if len(self._open) >= MOST_OPEN:
+            raise TooMany(f"a session may have {MOST_OPEN} files open")
+        file = await (self._open_to_write(path, pflags) if pflags & FXF_WRITE else self._open_to_read(path))
+        self._open.add(file)
+        return file
+
+    async def _open_to_read(self, path: bytes) -> OpenedFile:
+        access = await self._at(path)
+        entry = await entries.stat(access)
+        if entry.is_dir:
+            raise NotAFile
+        return OpenedFile(await locate(access), entry)
+
+    async def _open_to_write(self, path: bytes, flags: int) -> WrittenFile:
+        if sum(isinstance(file, WrittenFile) for file in self._open) >= MOST_WRITTEN:
+            raise TooMany(f"a session may have {MOST_WRITTEN} files open for writing")
+        access = await self._at(path, Right.WRITE)
+        access.parent.require(Right.WRITE)
+        if access.parent.may_read():
+            await entries.require_folder(access.parent)
+        entry = await entries.find_known(access)
+        if entry is None and not flags & FXF_CREAT:
+            raise NotFound
+        if entry is not None and flags & FXF_EXCL:
+            raise Exists
+        if entry is not None and entry.is_dir:
+            raise NotAFile
+        is_exclusive = bool(flags & FXF_EXCL)
+        access, located = await uploads.prepare(access, not is_exclusive)
+        old = None if entry is None or flags & FXF_TRUNC else Old(located, entry)
+        file = WrittenFile(access, old, not is_exclusive, await open_spool(located, self._folder))
+        file.is_appending = bool(flags & FXF_APPEND)
+        return file
+
+    @_logged("CLOSE")
+    async def close(self, file_obj: object) -> None:
+        assert isinstance(file_obj, OpenedFile | WrittenFile)
+        self._open.discard(file_obj)
+        if isinstance(file_obj, OpenedFile):
+            await file_obj.close()
+        elif self.is_ending:
+            await file_obj.discard()
+        else:
+            try:
+                await self.session.make_caller(Right.WRITE)
+            except Problem:
+                await file_obj.discard()
+                raise
+            await file_obj.finish()
+
+    @_logged("")
+    async def read(self, file_obj: object, offset: int, size: int) -> bytes:
+        assert isinstance(file_obj, OpenedFile | WrittenFile)
+        return await file_obj.read(offset, size)
+
+    @_logged("")
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        if not isinstance(file_obj, WrittenFile):
+            raise BadRequest("the file is open for reading only")
+        await file_obj.write(file_obj.size if file_obj.is_appending else offset, data)
+        return len(data)
+
+    @_logged("SETSTAT")
+    async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
+        if attrs.size is not None:
+            await self._resize(path, attrs.size, attrs.mtime)
+        elif attrs.mtime is not None:
+            await posix.set_modified(await self._at(path, Right.WRITE), attrs.mtime)
+        else:
+            await entries.stat(await self._at(path, Right.WRITE))  # owners and modes are nobody's here
+
+    async def _resize(self, path: bytes, size: int, modified: float | None) -> None:
+        """Cut a file that is there, or fill it up with zeros: it is replaced by one of that size."""
+        file = await self._open_to_write(path, FXF_WRITE)
+        try:
+            file.modified = modified
+            await file.truncate(size)
+            await file.finish()
+        finally:
+            await file.discard()
+
+    @_logged("SETSTAT")
+    async def lsetstat(self, path: bytes, attrs: SFTPAttrs) -> None:
+        await self.setstat(path, attrs)
+
+    @_logged("")
+    async def fsetstat(self, file_obj: object, attrs: SFTPAttrs) -> None:
+        if not isinstance(file_obj, WrittenFile):
+            raise BadRequest("the file is open for reading only")
+        if attrs.size is not None:
+            await file_obj.truncate(attrs.size)
+        if attrs.mtime is not None:
+            file_obj.modified = attrs.mtime
+
+    @_logged("")
+    async def fsync(self, file_obj: object) -> None:
+        """Nothing can be made to last before it is whole: closing does that, as the setting `durability` wants it."""
+
+    @_logged("REMOVE")
+    async def remove(self, path: bytes) -> None:
+        await posix.remove_file(await self._at(path, Right.DELETE))
+
+    @_logged("MKDIR")
+    async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
+        await posix.mkdir(await self._at(path, Right.WRITE))
+
+    @_logged("RMDIR")
+    async def rmdir(self, path: bytes) -> None:
+        await posix.remove_folder(await self._at(path, Right.DELETE))
+
+    @_logged("RENAME")
+    async def rename(self, oldpath: bytes, newpath: bytes) -> None:
+        await self._rename(oldpath, newpath, overwrite=False)
+
+    @_logged("POSIX-RENAME")
+    async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
+        await self._rename(oldpath, newpath, overwrite=True)
+
+    async def _rename(self, oldpath: bytes, newpath: bytes, *, overwrite: bool) -> None:
+        is_same_folder = posixpath.dirname(_decode(oldpath)) == posixpath.dirname(_decode(newpath))
+        right = Right.RENAME if is_same_folder else Right.MOVE
+        await posix.rename(await self._at(oldpath, right), await self._at(newpath, right), overwrite)
+
+    @_logged("READLINK")
+    async def readlink(self, path: bytes) -> bytes:
+        raise SFTPOpUnsupported("there are no links")
+
+    @_logged("SYMLINK")
+    async def symlink(self, oldpath: bytes, newpath: bytes) -> None:
+        raise SFTPOpUnsupported("there are no links")
+
+    @_logged("LINK")
+    async def link(self, oldpath: bytes, newpath: bytes) -> None:
+        raise SFTPOpUnsupported("there are no links")
+
+    @_logged("STATVFS")
+    async def statvfs(self, path: bytes) -> SFTPVFSAttrs:
+        access = await self._at(path)
+        access.require_read()
+        if access.caller.is_guest or access.settings.hide_storage_details:
+            raise NotSupported
+        space = await mounts.get_capacity(access.find_mount()[0])
+        if space is None:
+            raise NotSupported
+        total, free = space.total // BLOCK_BYTES, space.free // BLOCK_BYTES
+        return SFTPVFSAttrs(
+            bsize=BLOCK_BYTES, frsize=BLOCK_BYTES, blocks=total, bfree=free, bavail=free, namemax=LONGEST_NAME
+        )  # fmt: skip
+
+    @_logged("")
+    async def fstatvfs(self, file_obj: object) -> SFTPVFSAttrs:
+        raise NotSupported
+
+    @_logged("CHECK-FILE")
+    async def find_hash(
+        self, file: object, algorithms: Sequence[str], start: int, length: int, block_size: int
+    ) -> tuple[str, bytes]:
+        """The first of the wanted checksums that the storage knows of a whole file, given by path or as it is open.
+
+        NotSupported where it knows none, or of a part.
+        """
+        if isinstance(file, bytes):
+            file = await self._open_to_read(file)
+        if not isinstance(file, OpenedFile):
+            raise BadRequest("no such file is open for reading")
+        size = file.entry.size
+        if start or (length and length != size) or (block_size and (size is None or block_size < size)):
+            raise NotSupported("only the checksum of a whole file is known")
+        known = await file.get_checksums()
+        for algorithm in algorithms:
+            if algorithm in known:
+                return algorithm, bytes.fromhex(known[algorithm])
+        raise NotSupported("the storage knows no such checksum of it")
+
+    async def discard_all(self) -> None:
+        """Let go of everything that is open; nothing that was being written appears."""
+        self.is_ending = True
+        for file in list(self._open):
+            await self.close(file)

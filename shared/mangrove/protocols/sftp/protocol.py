@@ -1,0 +1,93 @@
+"""The packets of one session: asyncssh's handler, without what the tree has not, and with `check-file`.
+
+`check-file` (draft-ietf-secsh-filexfer-extensions-00, section 3) tells a checksum that the storage knows, of a whole
+file: nothing is read for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from asyncssh.constants import FXP_EXTENDED_REPLY
+from asyncssh.packet import SSHPacket, String
+from asyncssh.sftp import SFTPServerHandler
+
+from mangrove.protocols.sftp.files import TreeServer
+
+CHECK_FILE_NAME = b"check-file-name"
+CHECK_FILE_HANDLES = (b"check-file-handle", b"check-file")  # the second is what paramiko says
+REPLY = b"check-file"
+UNAVAILABLE = (b"hardlink@openssh.com", b"copy-data", b"ranges@asyncssh.com", b"fstatvfs@openssh.com")
+
+
+@dataclass(frozen=True, slots=True)
+class FileHash:
+    """A checksum as it goes over the wire."""
+
+    algorithm: str
+    digest: bytes
+
+    def encode(self, version: int) -> bytes:
+        """The rest of a reply: its kind, the algorithm that was taken, and the checksum without a length before it."""
+        return String(REPLY) + String(self.algorithm) + self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The end of a request for a checksum: algorithms in the client's order, and which bytes of the file in blocks of
+    what size, 0 for all of them as one."""
+
+    algorithms: tuple[str, ...]
+    start: int
+    length: int
+    block_size: int
+
+    @classmethod
+    def decode(cls, packet: SSHPacket) -> _Wanted:
+        names = packet.get_string().decode("ascii", errors="replace").split(",")
+        wanted = cls(tuple(names), packet.get_uint64(), packet.get_uint64(), packet.get_uint32())
+        packet.check_end()
+        return wanted
+
+
+class Handler(SFTPServerHandler):
+    """One session. A client that leaves does not close its files: what it was writing does not appear."""
+
+    _server: TreeServer
+    _extensions: ClassVar[list[tuple[bytes, bytes]]] = [  # type: ignore[misc]  # it is one, not said to be
+        *(pair for pair in SFTPServerHandler._extensions if pair[0] not in UNAVAILABLE),
+        (CHECK_FILE_NAME, b"1"),
+        *((name, b"1") for name in CHECK_FILE_HANDLES),
+    ]
+
+    async def _cleanup(self, exc: Exception | None) -> None:
+        if self._server is not None:
+            await self._server.discard_all()
+            self._file_handles.clear()
+            self._server.channel.exit(0)  # else OpenSSH's scp counts the session as failed
+        await super()._cleanup(exc)
+
+    async def _process_check_file_name(self, packet: SSHPacket) -> FileHash:
+        path, wanted = packet.get_string(), _Wanted.decode(packet)
+        return await self._check(path, wanted)
+
+    async def _process_check_file(self, packet: SSHPacket) -> FileHash:
+        handle, wanted = packet.get_string(), _Wanted.decode(packet)
+        return await self._check(self._file_handles.get(handle), wanted)
+
+    async def _check(self, file: object, wanted: _Wanted) -> FileHash:
+        found = await self._server.find_hash(
+            file, wanted.algorithms, wanted.start, wanted.length, wanted.block_size
+        )  # fmt: skip
+        return FileHash(*found)
+
+    _packet_handlers: ClassVar[dict[Any, Any]] = {  # type: ignore[misc]  # as above
+        **{kind: handle for kind, handle in SFTPServerHandler._packet_handlers.items() if kind not in UNAVAILABLE},
+        CHECK_FILE_NAME: _process_check_file_name,
+        **dict.fromkeys(CHECK_FILE_HANDLES, _process_check_file),
+    }
+    _return_types: ClassVar[dict[Any, int]] = {  # type: ignore[misc]  # as above
+        **SFTPServerHandler._return_types,
+        **dict.fromkeys((CHECK_FILE_NAME, *CHECK_FILE_HANDLES), FXP_EXTENDED_REPLY),
+    }

@@ -1,0 +1,305 @@
+"""A file open for writing: it appears whole when it is closed, or not at all.
+
+It is written and read in any order in a nameless file: of its storage where that has such (`WritesAhead`), else in a
+temporary one for up to SPOOLED bytes. What is larger then goes to the storage while it comes, and from then on has to
+come in order. What was there before is the file's content until it is written over, as POSIX has it; it is fetched only
+as far as it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
+from mangrove.drivers.ahead import Ahead, WritesAhead
+from mangrove.drivers.base import BLOCK, Entry, Upload
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import uploads
+
+SPOOLED = 256 << 20  # bytes
+LARGEST = (1 << 63) - 1  # of an offset
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """The file that was there when it was opened without being emptied."""
+
+    located: Located
+    entry: Entry
+
+
+class _TemporaryFile:
+    """What `Ahead` is, of this machine: nothing is left of it after a crash."""
+
+    is_taken = False
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` does it
+
+    async def write(self, offset: int, content: bytes) -> None:
+        await finish_despite_cancel(asyncio.to_thread(_write_all, self._file.fileno(), content, offset))
+
+    async def read(self, offset: int, size: int) -> bytes:
+        return await asyncio.to_thread(os.pread, self._file.fileno(), size, offset)
+
+    async def truncate(self, size: int) -> None:
+        await asyncio.to_thread(os.ftruncate, self._file.fileno(), size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Spool:
+    """The bytes so far, gathered to blocks, of which one is written while the next one comes. `ahead`: the nameless
+    file of the storage, None for a temporary one. Once a block was not written nothing else is."""
+
+    def __init__(self, folder: Path | None, ahead: Ahead | None) -> None:
+        self.ahead = ahead
+        self.limit = SPOOLED if ahead is None else LARGEST
+        self._file: Ahead = _TemporaryFile(folder) if ahead is None else ahead
+        self._writing: asyncio.Task[None] | None = None
+        self._failure: Problem | OSError | None = None
+        self._pending = bytearray()
+        self._offset = 0  # of the pending bytes
+        self.size = 0
+
+    async def write(self, offset: int, content: bytes) -> None:
+        """Keep bytes; a gap before them is zeros."""
+        if offset != self._offset + len(self._pending) or len(self._pending) >= BLOCK:
+            await self._start_writing()
+            self._offset = offset
+        self._pending += content
+        self.size = max(self.size, offset + len(content))
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Bytes from `offset`, fewer than `size` only at the end."""
+        await self.flush()
+        return await self._file.read(offset, size)
+
+    async def truncate(self, size: int) -> None:
+        """Cut to `size`, or fill up with zeros."""
+        await self.flush()
+        await self._file.truncate(size)
+        self.size = size
+
+    async def flush(self) -> None:
+        """Have all bytes in the file."""
+        await self._start_writing()
+        await self._wait()
+
+    async def _start_writing(self) -> None:
+        await self._wait()
+        if self._pending:
+            content, self._pending = bytes(self._pending), bytearray()
+            self._writing = asyncio.create_task(self._file.write(self._offset, content))
+            self._offset += len(content)
+
+    async def _wait(self) -> None:
+        """Until the block under way is written; raises what that failed with, then and ever after."""
+        if self._failure is not None:
+            raise self._failure
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            try:
+                await writing
+            except (Problem, OSError) as failure:
+                self._failure = failure
+                raise
+
+    async def close(self) -> None:
+        """Free its room on the disk."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await asyncio.gather(writing, return_exceptions=True)  # how it ended, nobody asks
+        self._file.close()
+
+
+async def open_spool(located: Located, folder: Path | None) -> Spool:
+    """Where the bytes of a new file wait. `folder`: where temporary files go."""
+    driver = located.driver
+    try:
+        ahead = await driver.open_ahead(located.path) if isinstance(driver, WritesAhead) else None
+    except NotSupported:
+        ahead = None
+    return Spool(folder, ahead)
+
+
+def _write_all(handle: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(handle, view, offset)
+        view, offset = view[written:], offset + written
+
+
+class _Sending:
+    """A body that goes to its storage while it comes: one block waits, whoever brings more waits, too."""
+
+    def __init__(self) -> None:
+        self._blocks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self.position = 0
+
+    async def put(self, content: bytes, task: asyncio.Task[None]) -> None:
+        """Hand a block over; raises what the upload failed with."""
+        putting = asyncio.ensure_future(self._blocks.put(content))
+        await asyncio.wait([putting, task], return_when=asyncio.FIRST_COMPLETED)
+        if not putting.done():
+            putting.cancel()
+            task.result()
+            raise StorageProblem("the storage took the file before its end")
+        self.position += len(content)
+
+    async def finish(self, task: asyncio.Task[None]) -> None:
+        """Say that there is no more, and wait until the file is there."""
+        putting = asyncio.ensure_future(self._blocks.put(None))
+        await asyncio.wait([task])
+        putting.cancel()
+        task.result()
+
+    async def iterate(self) -> AsyncIterator[bytes]:
+        while (block := await self._blocks.get()) is not None:
+            yield block
+
+
+class WrittenFile:
+    """One file under way. `overwrite`: whether it may replace a file."""
+
+    def __init__(self, access: PathAccess, old: Old | None, overwrite: bool, spool: Spool) -> None:
+        self.modified: float | None = None  # seconds since the epoch, as the client wants it
+        self.is_appending = False  # every write goes to the end, wherever the client says
+        self._access = access
+        self._old = old
+        self._old_size = (old.entry.size or 0) if old else 0
+        self._overwrite = overwrite
+        self._spool = spool
+        self._sending: _Sending | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> TreePath:
+        """Where it will be."""
+        return self._access.path
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has now."""
+        return max(self._written, self._old_size)
+
+    @property
+    def _written(self) -> int:
+        return self._spool.size if self._sending is None else self._sending.position
+
+    async def write(self, offset: int, content: bytes) -> None:
+        """Put bytes at an offset; BadRequest for one that comes too late, or is no offset of a file."""
+        if offset + len(content) > LARGEST:
+            raise BadRequest(f"a file has no byte {offset}")
+        if not content:
+            return
+        if offset > self._written:
+            await self._fill(offset)
+        if self._sending is None and offset + len(content) > self._spool.limit:
+            await self._start_sending()
+        await self._put(offset, content)
+
+    async def _put(self, offset: int, content: bytes) -> None:
+        if self._sending is None:
+            await self._spool.write(offset, content)
+            return
+        if offset != self._sending.position:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB has to be written from its beginning to its end")
+        assert self._task is not None
+        await self._sending.put(content, self._task)
+
+    async def _fill(self, stop: int) -> None:
+        """Have everything before `stop`: of the old file as far as that goes, then zeros."""
+        if self._old is not None and self._written < (end := min(stop, self._old_size)):
+            await self._copy_old(self._written, end)
+        gap = stop - self._written
+        if gap > SPOOLED:
+            raise TooLarge(f"a gap of more than {SPOOLED >> 20} MiB cannot be written")
+        if gap > 0 and self._spool.ahead is not None:
+            await self._spool.truncate(stop)
+        while (gap := stop - self._written) > 0:
+            await self._append(bytes(min(gap, BLOCK)))
+
+    async def _copy_old(self, start: int, stop: int) -> None:
+        assert self._old is not None
+        located, entry = self._old.located, self._old.entry
+        async for block in await located.driver.read(located.path, start, stop - start, entry):
+            await self._append(block)
+
+    async def _append(self, content: bytes) -> None:
+        if self._sending is None and self._written + len(content) > self._spool.limit:
+            await self._start_sending()
+        await self._put(self._written, content)
+
+    async def _start_sending(self) -> None:
+        """Let what is there go to the storage, and the rest after it."""
+        size = self._spool.size
+        self._sending = _Sending()
+        self._task = asyncio.create_task(self._store(self._sending.iterate()))
+        for offset in range(0, size, BLOCK):
+            await self._put(offset, await self._spool.read(offset, min(BLOCK, size - offset)))
+        await self._spool.close()
+
+    async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
+        modified = time.time() if self.modified is None else self.modified
+        upload = Upload(size, modified, ahead=self._spool.ahead)
+        await uploads.write(self._access, body, upload, overwrite=self._overwrite, hashes={})
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Bytes as they are now; BadRequest once the file goes to its storage."""
+        if self._sending is not None:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be read before it is closed")
+        stop = min(offset + size, self._old_size)
+        if stop > self._written:
+            await self._fill(stop)
+        return await self._spool.read(offset, size)
+
+    async def truncate(self, size: int) -> None:
+        """Give the file another size; what is added is zeros."""
+        if size > LARGEST:
+            raise BadRequest(f"a file cannot have {size} bytes")
+        self._old_size = min(self._old_size, size)
+        if size > self._written:
+            await self._fill(size)
+        elif self._sending is None:
+            await self._spool.truncate(size)
+        elif size < self._written:
+            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be cut")
+
+    async def finish(self) -> None:
+        """Store the file; it is there, whole, when this returns."""
+        try:
+            if self._written < self._old_size:
+                await self._fill(self._old_size)
+            if self._sending is None:
+                await self._spool.flush()
+                await self._store(self._iterate_spool(), self._spool.size)
+            else:
+                assert self._task is not None
+                await self._sending.finish(self._task)
+        finally:
+            await self.discard()
+
+    async def _iterate_spool(self) -> AsyncIterator[bytes]:
+        ahead = self._spool.ahead
+        for offset in range(0, self._spool.size, BLOCK):
+            if ahead is not None and ahead.is_taken:
+                return
+            yield await self._spool.read(offset, BLOCK)
+
+    async def discard(self) -> None:
+        """Leave everything as it was before, unless it is finished."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)  # how it ended, nobody asks
+        await self._spool.close()

@@ -1,0 +1,197 @@
+"""AWS Transfer Family in front of buckets: who gets in, and what of the tree its server shows them.
+
+The server speaks S3 itself, so nothing asks our rules later: a mount is shown only where a policy of S3 says all that
+we would say. That is a storage of the kind S3 in a bucket of this deployment, all of which the user may read, with no
+rule on it or below that hides, locks or reserves anything from them, and with no other storage mounted inside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from mangrove.configuration import snapshot, users
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Denied, Problem, Unauthorized
+from mangrove.core.telemetry import log_event
+from mangrove.drivers.s3.options import S3Options, parse_endpoint
+from mangrove.identity.rights import GUEST, Caller, Right
+from mangrove.protocols.sessions import SFTP, Session, sign_in_with_password
+from mangrove.records.accounts import sshkeys
+from mangrove.records.accounts.users import User
+from mangrove.tree import access as accesses
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Mount
+
+MOST_POLICY = 2048  # characters of a session's policy: the limit of AWS
+WILD = frozenset("*?$")  # what a policy reads as more than itself
+LONGEST = 1024  # characters of a name or password
+REFUSED: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A folder of a bucket that a user sees as `entry`. `prefix`: of its keys, "" or ending with a slash."""
+
+    entry: str
+    bucket: str
+    prefix: str
+    may_write: bool
+    may_delete: bool
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What a session may do with the objects in it; that it may list them is said of the bucket."""
+        more = (("s3:PutObject", self.may_write), ("s3:DeleteObject", self.may_delete))
+        return ("s3:GetObject", *(action for action, is_allowed in more if is_allowed))
+
+
+async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to what a server of Transfer Family asks about somebody who wants in; empty to refuse."""
+    asked = [event.get(name, "") for name in ("username", "password", "protocol", "sourceIp")]
+    if not all(isinstance(text, str) and len(text) <= LONGEST for text in asked) or not asked[0]:
+        return _refuse("", "", "not as Transfer Family asks")
+    username, password, protocol, source = asked
+    if protocol != "SFTP":
+        return _refuse(username, source, f"{protocol[:16]} is not served")
+    try:
+        session, keys = await _sign_in(username, password, source)
+        shown = await find_shown(await session.find_user())
+    except Problem as problem:
+        return _refuse(username, source, type(problem).__name__)
+    if not shown:
+        return _refuse(username, source, "nothing of the tree can be shown")
+    if not keys:  # whether the client has the key is found out after this answer
+        session.log_start()
+        if session.credential is not None:
+            await asyncio.to_thread(session.credential.note_use)
+    return make_answer(os.environ["MANGROVE_TRANSFER_ROLE"], shown) | ({"PublicKeys": keys} if keys else {})
+
+
+def _refuse(username: str, source: str, reason: str) -> dict[str, Any]:
+    log_event("sign-in refused", door=SFTP.name, user=username[:64], client=source, reason=reason)
+    return dict(REFUSED)
+
+
+async def _sign_in(username: str, password: str, source: str) -> tuple[Session, Sequence[str]]:
+    """The session of who has that password; without a password of that account, and the keys one of which is wanted."""
+    if password:
+        if (await snapshot.fresh()).settings.sftp_disable_password_login:
+            raise Denied
+        session = await sign_in_with_password(username, password, SFTP, source)
+        if (await session.find_user()).role == GUEST:
+            raise Denied
+        return session, ()
+    await snapshot.fresh()
+    user = await users.find_by_name(username)
+    if user is None or user.role == GUEST:
+        raise Unauthorized
+    session = SFTP.open_session(user, source)
+    found = await asyncio.to_thread(sshkeys.find_by_user, user.id)
+    if not found:
+        raise Unauthorized
+    return session, [key.text for key in found]
+
+
+async def find_shown(user: User) -> list[Shown]:
+    """What of a user's tree can be shown; as much of it as a policy has room for."""
+    root = await accesses.at(Caller(user, Right.WRITE), "/")
+    shown: list[Shown] = []
+    for access, mount in _find_mounts(root):
+        found = _show(access, mount, root.path)
+        if found is None:
+            continue
+        if len(make_policy([*shown, found])) > MOST_POLICY:
+            log_event("not shown", door=SFTP.name, user=user.username, path=access.path, reason="no room in the policy")
+            continue
+        shown.append(found)
+    return shown
+
+
+def _find_mounts(root: PathAccess) -> Iterator[tuple[PathAccess, Mount]]:
+    """The folders that a user's tree consists of, each with the one storage that serves it: the storage that the base
+    path is in, or all that are mounted below."""
+    table = root.table
+    around = table.find_mounts(root.path)
+    if len(around) == 1:
+        yield root, around[0]
+    for serving in table.by_path.values():
+        path = serving[0].path
+        if len(serving) == 1 and path != root.path and path.within(root.path):
+            yield root.with_path(path), serving[0]
+
+
+def _show(access: PathAccess, mount: Mount, base: TreePath) -> Shown | None:
+    """How a mount, or a folder in it, can be shown; None where it cannot."""
+    table = access.table
+    if any(other != mount.path and TreePath(other).within(access.path) for other in table.by_path):
+        return None
+    if not access.may_read() or access.find_hide_rules() or access.is_restricted_below(changes=False):
+        return None
+    place = _find_place(mount, access.path)
+    if place is None:
+        return None
+    bucket, prefix = place
+    user = access.caller.user
+    may_change = access.caller.has(SFTP.writing) and access.may_write() and not access.is_restricted_below(changes=True)
+    entry = "/" if access.path == base else str(access.path.below(base))
+    return Shown(
+        entry,
+        bucket,
+        prefix,
+        may_write=may_change and bool(user.permission & Right.WRITE),
+        may_delete=may_change and bool(user.permission & Right.DELETE),
+    )
+
+
+def _find_place(mount: Mount, path: TreePath) -> tuple[str, str] | None:
+    """The bucket and prefix that a path of a mount is; None for a storage that is none, or in a bucket of others."""
+    if mount.storage.driver != "S3":
+        return None
+    try:
+        options = S3Options.parse(mount.storage.addition)
+    except Problem:
+        return None
+    assert isinstance(options, S3Options)
+    if parse_endpoint(options.endpoint) is not None or options.bucket != os.environ["MANGROVE_FILES_BUCKET"]:
+        return None
+    prefix = str(TreePath(options.root_folder_path) / path.below(mount.path)).strip("/")
+    if WILD & set(prefix):
+        return None
+    return options.bucket, f"{prefix}/" if prefix else ""
+
+
+def make_answer(role: str, shown: Sequence[Shown]) -> dict[str, Any]:
+    """What the server takes as a sign-in that went well."""
+    details = [{"Entry": one.entry, "Target": f"/{one.bucket}/{one.prefix}".rstrip("/")} for one in shown]
+    return {
+        "Role": role,
+        "Policy": make_policy(shown, role.split(":")[1]),
+        "HomeDirectoryType": "LOGICAL",
+        "HomeDirectoryDetails": orjson.dumps(details).decode(),
+    }
+
+
+def make_policy(shown: Sequence[Shown], partition: str = "aws") -> str:
+    """The policy of the session: of the role's rights those that the user has, on what is shown."""
+    places = {one: f"arn:{partition}:s3:::{one.bucket}" for one in shown}
+    statements: list[dict[str, Any]] = []
+    for bucket in dict.fromkeys(places.values()):
+        prefixes = [one.prefix for one in shown if places[one] == bucket]
+        statement: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
+        if "" not in prefixes:
+            wanted = [text for prefix in prefixes for text in (prefix.rstrip("/"), f"{prefix}*")]
+            statement["Condition"] = {"StringLike": {"s3:prefix": wanted}}
+        statements.append(statement)
+    by_actions: dict[tuple[str, ...], list[str]] = {}
+    for one, bucket in places.items():
+        by_actions.setdefault(one.actions, []).append(f"{bucket}/{one.prefix}*")
+    statements += [
+        {"Effect": "Allow", "Action": actions, "Resource": resources} for actions, resources in by_actions.items()
+    ]
+    return orjson.dumps({"Version": "2012-10-17", "Statement": statements}).decode()

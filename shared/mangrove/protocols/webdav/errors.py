@@ -1,0 +1,85 @@
+"""Failures as WebDAV says them: a status, and where RFC 4918 has one, the condition that did not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from xml.sax.saxutils import escape
+
+from mangrove.configuration.masking import mask_private
+from mangrove.core.problems import (
+    Collision,
+    Denied,
+    Exists,
+    Forbidden,
+    InUse,
+    Missing,
+    NotFound,
+    NotMounted,
+    NotSupported,
+    OutOfTime,
+    Problem,
+    RecordsUnavailable,
+    SecondFactorRequired,
+    Unauthorized,
+    Unreachable,
+    UploadRefused,
+)
+
+XML_HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n'
+XML = "application/xml; charset=utf-8"
+
+
+class DavProblem(Problem):
+    """A refusal that only WebDAV knows. `status`: of HTTP; `condition`: its element, "" for none; `href`: what it is
+    about, when that is not what was asked for."""
+
+    def __init__(self, status: int, message: str, condition: str = "", href: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.condition = condition
+        self.href = href
+
+
+class PreconditionFailed(DavProblem):
+    """A header of the request says what is not so."""
+
+    def __init__(self, message: str = "a condition of the request does not hold") -> None:
+        super().__init__(412, message)
+
+
+class LockedResource(DavProblem):
+    """Somebody's lock is on it, or on what it would change, and its token was not sent."""
+
+    def __init__(self, href: str, condition: str = "lock-token-submitted") -> None:
+        super().__init__(423, "it is locked", condition, href)
+
+
+_STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
+    ((NotFound, NotMounted, Missing), 404),
+    ((SecondFactorRequired, Unauthorized), 401),
+    ((Collision,), 412),
+    ((Exists,), 405),
+    ((UploadRefused, NotSupported), 405),
+    ((Denied, Forbidden), 403),
+    ((InUse, OutOfTime, RecordsUnavailable), 503),
+    ((Unreachable,), 502),
+)
+
+
+def find_status(problem: Problem) -> int:
+    """The status of HTTP for a problem."""
+    if isinstance(problem, DavProblem):
+        return problem.status
+    return next((status for kinds, status in _STATUSES if isinstance(problem, kinds)), problem.code)
+
+
+def render_problem(problem: Problem) -> bytes:
+    """The body of the answer that says so: RFC 4918's element, or one of ours with the message."""
+    condition = problem.condition if isinstance(problem, DavProblem) else ""
+    href = f"<D:href>{escape(problem.href)}</D:href>" if isinstance(problem, DavProblem) and problem.href else ""
+    about = f"<D:{condition}>{href}</D:{condition}>" if condition else ""
+    message = escape(mask_private(problem.message))
+    shown = message if message.isprintable() else HTTPStatus(find_status(problem)).phrase
+    body = f'<D:error xmlns:D="DAV:" xmlns:m="urn:mangrove">{about}<m:message>{shown}</m:message></D:error>'
+    return XML_HEAD + body.encode()

@@ -1,0 +1,117 @@
+"""Signing in by each request, as Basic has it: who was found right is believed for a while without another slow hash.
+
+What is kept is a keyed hash, under a key of this process, of the source, the name and the password. A session counts as
+long as it would at any other door: until the account is disabled, gets another password or right, or the application
+password is removed. A refusal ends what is believed of that name and place: while they are locked out, the right
+password is as wrong as any other, or guessing would go on past the lock-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import OrderedDict
+from secrets import token_bytes
+from typing import NamedTuple
+
+from mangrove.configuration import snapshot, users
+from mangrove.core import generations, runtime
+from mangrove.core.generations import Topic
+from mangrove.core.problems import Problem, SecondFactorRequired, Unauthorized
+from mangrove.core.sources import find_source
+from mangrove.core.telemetry import log_event
+from mangrove.identity.rights import ADMIN, Right
+from mangrove.protocols.sessions import Door, Session, sign_in_with_password
+from mangrove.protocols.webdav.headers import Credentials
+
+WEBDAV = Door("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+SECONDS = 300.0
+MOST = 4096
+
+
+class _Proof(NamedTuple):
+    """`end`: of the monotonic clock; `generation`: of what was refused to that name and place."""
+
+    session: Session
+    end: float
+    generation: int
+
+
+class Proofs:
+    """The sessions of this process's last sign-ins, by what proved them."""
+
+    def __init__(self) -> None:
+        self._key = token_bytes(32)
+        self._sessions: OrderedDict[bytes, _Proof] = OrderedDict()
+
+    def _digest(self, credentials: Credentials, source: str) -> bytes:
+        parts = [one.encode() for one in (source, credentials.username, credentials.password)]
+        return hmac.digest(self._key, b"".join(len(one).to_bytes(4) + one for one in parts), "sha256")
+
+    async def find(self, credentials: Credentials, source: str) -> Session | None:
+        """The session that these credentials opened from there, while it goes on."""
+        digest = self._digest(credentials, source)
+        proof = self._sessions.get(digest)
+        if proof is None:
+            return None
+        is_over = proof.generation != _read_generation(credentials.username, source) or time.monotonic() > proof.end
+        try:
+            await proof.session.find_user()
+        except Unauthorized:
+            is_over = True
+        if is_over:
+            self._sessions.pop(digest, None)
+            return None
+        return proof.session
+
+    def add(self, credentials: Credentials, source: str, session: Session) -> None:
+        """Believe these credentials from now on."""
+        generation = _read_generation(credentials.username, source)
+        self._sessions[self._digest(credentials, source)] = _Proof(session, time.monotonic() + SECONDS, generation)
+        if len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+
+    def forget(self, username: str, source: str) -> None:
+        """Believe no credentials of that name and place any more."""
+        generations.note(Topic.REFUSALS, (username, find_source(source)))
+
+
+def _read_generation(username: str, source: str) -> int:
+    return generations.read(Topic.REFUSALS, (username, find_source(source)))
+
+
+async def sign_in(credentials: Credentials, source: str) -> Session:
+    """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, Denied."""
+    try:
+        if credentials.token:
+            return await _sign_in_with_token(credentials.token, source)
+        guest = await WEBDAV.find_guest(credentials.username)
+        if guest is not None:
+            return WEBDAV.open_session(guest, source)
+        session = await runtime.get(Proofs).find(credentials, source)
+        if session is None:
+            session = await sign_in_with_password(credentials.username, credentials.password, WEBDAV, source)
+            runtime.get(Proofs).add(credentials, source, session)
+            session.log_start()
+            if session.credential is not None:
+                await asyncio.to_thread(session.credential.note_use)
+        return session
+    except Problem as problem:
+        runtime.get(Proofs).forget(credentials.username, source)
+        reason = type(problem).__name__
+        log_event("sign-in refused", door=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
+        if isinstance(problem, SecondFactorRequired):
+            raise Unauthorized("this account has a second factor: sign in with an application password") from None
+        raise
+
+
+async def _sign_in_with_token(token: str, source: str) -> Session:
+    """The administrator's session, for who has the permanent token."""
+    permanent = (await snapshot.fresh()).settings.token
+    if not permanent or not hmac.compare_digest(token.encode(), permanent.encode()):
+        raise Unauthorized
+    user = await users.find_by_role(ADMIN)
+    if user is None:  # its record is refused
+        raise Unauthorized
+    return WEBDAV.open_session(user, source)

@@ -1,0 +1,193 @@
+"""The properties of an entry, live and dead, as elements of an answer."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import escape
+
+from mangrove.core.headers import LATEST, MimeGuesser, format_http_date, guess_mime
+from mangrove.drivers.base import Capacity, Entry
+from mangrove.protocols.webdav.bodies import DAV, Wanted, quote_attribute, split_name
+from mangrove.records.files.locks import Lock
+from mangrove.tree.listing.entries import format_etag
+
+KIND = DAV + "getcontenttype"
+CHECKSUMS = "{http://owncloud.org/ns}checksums"
+SUPPORTED_LOCK = (
+    "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
+    "<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
+)
+FOLDER_TYPE = "httpd/unix-directory"
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """An entry, and what is known beside it. `href`: its address, percent-encoded; `depth`: how many names its path
+    has; `dead`: what clients keep with it, by `{namespace}name`; `locks`: on it; `space`: of its storage, where that
+    was asked for; without `has_validator` a listing showed it, where the storage tells that of single files alone."""
+
+    href: str
+    entry: Entry
+    depth: int
+    dead: Mapping[str, str] = field(default_factory=dict)
+    locks: Sequence[Lock] = ()
+    space: Capacity | None = None
+    has_validator: bool = True
+
+
+def escape_text(text: str) -> str:
+    """A text inside of an element; what XML cannot carry is replaced."""
+    return escape(text if text.isprintable() else _NOT_XML.sub("\ufffd", text))
+
+
+Value = Callable[[Resource], str | None]  # what is inside the element; None: the entry has no such property
+
+
+def _format_created(resource: Resource) -> str | None:
+    seconds = resource.entry.created or resource.entry.modified
+    if not 0 < seconds <= LATEST:
+        return None
+    year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
+    return f"{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
+
+
+def _format_modified(resource: Resource) -> str | None:
+    return format_http_date(resource.entry.modified) if resource.entry.modified else None
+
+
+def _format_length(resource: Resource) -> str | None:
+    entry = resource.entry
+    return None if entry.is_dir or entry.size is None else str(entry.size)
+
+
+def _format_validator(resource: Resource) -> str | None:
+    entry = resource.entry
+    is_told = resource.has_validator or entry.etag or entry.hashes
+    return escape_text(format_etag(entry)) if is_told and not entry.is_dir else None
+
+
+def _format_checksums(resource: Resource) -> str | None:
+    hashes = resource.entry.hashes
+    if not hashes:
+        return None
+    text = " ".join(f"{name.upper()}:{value}" for name, value in hashes.items())
+    return f'<o:checksum xmlns:o="http://owncloud.org/ns">{escape(text)}</o:checksum>'
+
+
+def format_locks(resource: Resource) -> str:
+    """The locks on an entry, as `activelock` elements."""
+    return "".join(format_lock(lock, resource) for lock in resource.locks)
+
+
+def format_lock(lock: Lock, resource: Resource) -> str:
+    """One of the locks that concern an entry."""
+    scope, depth = ("exclusive" if lock.is_exclusive else "shared"), ("infinity" if lock.is_deep else "0")
+    href = find_lock_root(lock, resource)
+    seconds = max(0, round(lock.expires - time.time()))
+    owner = f"<D:owner>{lock.owner}</D:owner>" if lock.owner else ""
+    return (
+        f"<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope>"
+        f"<D:depth>{depth}</D:depth>{owner}<D:timeout>Second-{seconds}</D:timeout>"
+        f"<D:locktoken><D:href>{escape(lock.token)}</D:href></D:locktoken>"
+        f"<D:lockroot><D:href>{href}</D:href></D:lockroot></D:activelock>"
+    )
+
+
+def find_lock_root(lock: Lock, resource: Resource) -> str:
+    """The address of what a lock is on: of the entry, or of a folder above it."""
+    above = resource.depth - count_names(lock.path)
+    return "/".join(resource.href.rstrip("/").split("/")[:-above]) + "/" if above > 0 else resource.href
+
+
+def count_names(path: str) -> int:
+    """How many names a path of the tree has."""
+    return 0 if path == "/" else path.count("/")
+
+
+LIVE: Mapping[str, Value] = {
+    DAV + "resourcetype": lambda resource: "<D:collection/>" if resource.entry.is_dir else "",
+    DAV + "displayname": lambda resource: escape_text(resource.entry.name),
+    DAV + "getcontentlength": _format_length,
+    DAV + "getlastmodified": _format_modified,
+    DAV + "creationdate": _format_created,
+    KIND: lambda resource: FOLDER_TYPE if resource.entry.is_dir else guess_mime(resource.entry.name),
+    DAV + "getetag": _format_validator,
+    DAV + "supportedlock": lambda _: SUPPORTED_LOCK,
+    DAV + "lockdiscovery": format_locks,
+    CHECKSUMS: _format_checksums,
+}
+SPACE: Mapping[str, Value] = {  # told where they are named alone (RFC 4331)
+    DAV + "quota-available-bytes": lambda resource: str(resource.space.free) if resource.space else None,
+    DAV + "quota-used-bytes": lambda resource: str(resource.space.used) if resource.space else None,
+}
+PROTECTED = frozenset(LIVE) | frozenset(SPACE)
+
+
+def format_element(name: str, inner: str = "") -> str:
+    """An element of that name with something in it."""
+    namespace, local = split_name(name)
+    if namespace == "DAV:":
+        return f"<D:{local}>{inner}</D:{local}>" if inner else f"<D:{local}/>"
+    start = f'{local} xmlns="{quote_attribute(namespace)}"'
+    return f"<{start}>{inner}</{local}>" if inner else f"<{start}/>"
+
+
+class Renderer:
+    """Makes the answer of one entry, for what a PROPFIND asks for."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        guesser = MimeGuesser()
+        known: dict[str, Value] = {**LIVE, **SPACE}
+        known[KIND] = lambda resource: FOLDER_TYPE if resource.entry.is_dir else guesser.guess(resource.entry.name)
+        names = [*LIVE, *(name for name in wanted.names if name not in LIVE)] if wanted.is_all else wanted.names
+        if wanted.is_names:
+            names = [*LIVE]
+        self._live = [(*self._split(name), known[name]) for name in names if name in known]
+        self._dead = [name for name in names if name not in known]
+        self.needs_dead = bool(self._dead) or wanted.is_all or wanted.is_names
+        self.needs_locks = wanted.is_all or DAV + "lockdiscovery" in names
+        self.needs_space = any(name in SPACE for name in names)
+
+    @staticmethod
+    def _split(name: str) -> tuple[str, str, str]:
+        """What stands before and behind the value of a live property, and what stands for it without a value."""
+        before, _, after = format_element(name, "\0").partition("\0")
+        return before, after, format_element(name)
+
+    def render(self, resource: Resource) -> str:
+        """The `response` element."""
+        found: list[str] = []
+        missing: list[str] = []
+        is_names = self._wanted.is_names
+        for before, after, empty, get_value in self._live:
+            value = get_value(resource)
+            if value is None:
+                missing.append(empty)
+            else:
+                found.append(empty if is_names or not value else before + value + after)
+        if self._wanted.is_all or is_names:
+            found += [format_element(name) if is_names else element for name, element in resource.dead.items()]
+        for name in self._dead:
+            element = resource.dead.get(name)
+            if element is None:
+                missing.append(format_element(name))
+            elif not self._wanted.is_all:
+                found.append(element)
+        return f"<D:response><D:href>{resource.href}</D:href>{self._join(found, missing)}</D:response>\n"
+
+    def _join(self, found: list[str], missing: list[str]) -> str:
+        shown = format_propstat(found, "200 OK") if found else ""
+        if missing and (self._wanted.names and not self._wanted.is_names):
+            shown += format_propstat(missing, "404 Not Found")
+        return shown or format_propstat([], "200 OK")
+
+
+def format_propstat(elements: Sequence[str], status: str, condition: str = "") -> str:
+    """Properties that share a status."""
+    error = f"<D:error><D:{condition}/></D:error>" if condition else ""
+    return f"<D:propstat><D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}</D:propstat>"

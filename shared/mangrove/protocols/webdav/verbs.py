@@ -1,0 +1,277 @@
+"""The verbs of WebDAV that change something, over the tree. Rights and rules are those of the tree's own verbs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from mangrove.core import deadlines
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Collision, Denied, Exists, Forbidden, NotAFolder, NotFound, StorageProblem
+from mangrove.drivers.base import Entry, Upload
+from mangrove.identity.rights import Right
+from mangrove.protocols.sessions import Session
+from mangrove.protocols.webdav.bodies import LockWish, PropertyChange
+from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
+from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
+from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
+from mangrove.records.files import properties
+from mangrove.records.files.locks import Lock
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import submit
+from mangrove.tree import access as accesses
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing import entries
+from mangrove.tree.operations import changes, posix, uploads
+
+WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
+LEFT_SECONDS = 3.0  # of a function's time, for the answer that it goes on
+MOST_PROPERTIES = 64  # of an entry
+MOST_VALUES = 32 << 10  # characters of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of somebody who signed in. `password`: for folders that have one, which guests type as their own;
+    `right`: what the verb declares."""
+
+    session: Session
+    password: str
+    right: Right
+    conditions: Conditions
+
+    async def at(self, path: str, right: Right | None = None) -> PathAccess:
+        """A path below the caller's base path, for a verb that needs `right`."""
+        caller = await self.session.make_caller(self.right if right is None else right)
+        return await accesses.at(caller, path, self.password)
+
+
+async def _require_parent(access: PathAccess) -> None:
+    """409 unless there is a folder to put it in."""
+    if not access.parent.may_read():
+        return  # what is there is not to be known
+    try:
+        await entries.require_folder(access.parent)
+    except (NotFound, NotAFolder):
+        raise DavProblem(409, "there is no such folder to put it in") from None
+
+
+async def put(visit: Visit, access: PathAccess, old: Entry | None, body: AsyncIterator[bytes], upload: Upload) -> None:
+    """Store a file; `upload.overwrite` is off where it must be a new one."""
+    access.parent.require(Right.WRITE)
+    if access.path == access.base or (old is not None and old.is_dir):
+        raise Exists("a folder has this address")
+    await _require_parent(access)
+    await visit.conditions.require(access)
+    await require_unlocked(visit.conditions, access, *([] if old else [access.parent]))
+    await uploads.write(access, body, upload, overwrite=upload.overwrite, hashes={})
+
+
+async def mkcol(visit: Visit, access: PathAccess) -> None:
+    """Make one folder; Exists where something is there, 409 without the folder above it."""
+    access.parent.require(Right.WRITE)
+    if await entries.find_known(access) is not None:
+        raise Exists
+    await _require_parent(access)
+    await visit.conditions.require(access)
+    await require_unlocked(visit.conditions, access, access.parent)
+    await posix.mkdir(access)
+
+
+async def delete(visit: Visit, access: PathAccess) -> None:
+    """Remove a file, or a folder with all it holds: all of it, or nothing where somebody's lock is in it."""
+    access.parent.require(Right.DELETE)
+    await entries.stat(access)
+    if access.path == access.base or access.is_mount_or_ancestor():
+        raise Forbidden
+    await visit.conditions.require(access)
+    await _remove(visit, access)
+
+
+async def _remove(visit: Visit, access: PathAccess) -> None:
+    held = await require_unlocked(visit.conditions, access, is_deep=True)
+    await require_unlocked(visit.conditions, access.parent)
+    await changes.remove(access.parent, [access.path.name])
+    await forget(access.path, held)
+    await _forget_properties(access)
+
+
+async def _forget_properties(access: PathAccess) -> None:
+    mount, inner = access.find_mount()
+    await asyncio.to_thread(properties.remove, mount.storage.id, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What COPY and MOVE are asked for. `is_shallow`: of a folder, nothing of what it holds; `seconds`: for which a
+    task is waited for."""
+
+    path: str
+    destination: str
+    overwrite: bool
+    is_shallow: bool = False
+    seconds: float = WAIT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`is_new`: nothing was at the destination before; not `is_done`: it goes on as a task."""
+
+    is_new: bool
+    is_done: bool = True
+
+
+async def copy(visit: Visit, transfer: Transfer) -> Outcome:
+    """Copy to another path; within the request, between two storages by a task that it waits for."""
+    source = await visit.at(transfer.path)
+    entry = await entries.stat(source)
+    target, is_new = await _prepare(visit, transfer, source, entry)
+    if entry.is_dir and transfer.is_shallow:
+        await posix.mkdir(await visit.at(transfer.destination, Right.WRITE))
+        await _copy_properties(source, target, is_deep=False)
+        return Outcome(is_new)
+    task = await submit.copy_to(source, target, transfer.overwrite)
+    is_done = await _wait(task, transfer.seconds)
+    if is_done:
+        await _copy_properties(source, target)
+    return Outcome(is_new, is_done)
+
+
+async def _wait(task: Task | None, seconds: float) -> bool:
+    """Whether all is done; StorageProblem where it failed."""
+    return task is None or await submit.wait(task, min(seconds, deadlines.get_remaining() - LEFT_SECONDS))
+
+
+async def move(visit: Visit, transfer: Transfer) -> Outcome:
+    """Move to another path, as `copy`. In one folder it takes the right to rename, else the one to move."""
+    is_same_folder = (await visit.at(transfer.path)).path.parent == (await visit.at(transfer.destination)).path.parent
+    visit = replace(visit, right=Right.RENAME if is_same_folder else Right.MOVE)
+    source = await visit.at(transfer.path)
+    source.parent.require(visit.right)
+    entry = await entries.stat(source)
+    if source.path == source.base or source.is_mount_or_ancestor():
+        raise Forbidden
+    held = await require_unlocked(visit.conditions, source, is_deep=True)
+    await require_unlocked(visit.conditions, source.parent)
+    target, is_new = await _prepare(visit, transfer, source, entry)
+    if is_same_folder:
+        task = next(iter(await submit.rename(source, target.path.name, transfer.overwrite)), None)
+    else:
+        task = await submit.move_to(source, target, transfer.overwrite)
+    is_done = await _wait(task, transfer.seconds)
+    if is_done:
+        await forget(source.path, held)
+        await _copy_properties(source, target)
+        await _forget_properties(source)
+    return Outcome(is_new, is_done)
+
+
+async def _prepare(visit: Visit, transfer: Transfer, source: PathAccess, entry: Entry) -> tuple[PathAccess, bool]:
+    """The destination, free for what is to come: a folder there, or what a folder replaces, is removed first.
+
+    Everything that can be refused is refused before.
+    """
+    target = await visit.at(transfer.destination)
+    if target.path == source.path:
+        raise Denied("source and destination are the same")
+    if target.path == target.base or target.is_mount_or_ancestor():
+        raise Forbidden
+    if target.path.within(source.path) or source.path.within(target.path):
+        raise DavProblem(409 if entry.is_dir else 403, "one of source and destination is in the other")
+    target.parent.require(visit.right)
+    await _require_parent(target)
+    old = await entries.find_known(target)
+    await visit.conditions.require(source)
+    await require_unlocked(visit.conditions, target, is_deep=old is not None)
+    if old is None:
+        await require_unlocked(visit.conditions, target.parent)
+        return target, True
+    if not transfer.overwrite:
+        raise PreconditionFailed("something is at the destination")
+    if old.is_dir or entry.is_dir:
+        await _make_room(visit, transfer.destination, source, target)
+    return target, False
+
+
+async def _make_room(visit: Visit, destination: str, source: PathAccess, target: PathAccess) -> None:
+    source.require_export(visit.right is not Right.COPY)
+    if not target.parent.may_replace(target):
+        raise Denied
+    target.require_import()
+    await _remove(visit, await visit.at(destination, Right.DELETE))
+
+
+async def _copy_properties(source: PathAccess, target: PathAccess, is_deep: bool = True) -> None:
+    mount, inner = source.find_mount()
+    other, path = target.find_mount()
+    if is_deep:
+        await asyncio.to_thread(properties.copy, mount.storage.id, inner, other.storage.id, path)
+    else:
+        found = await asyncio.to_thread(properties.get, mount.storage.id, inner)
+        await asyncio.to_thread(properties.put, other.storage.id, path, found)
+
+
+async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
+    """Keep properties beside an entry, all of them or none; the `propstat` elements of the answer."""
+    require_writer(access)
+    await entries.stat(access)
+    try:
+        mount, inner = access.find_mount()
+    except StorageProblem:
+        raise Forbidden("this folder is in no storage") from None
+    await visit.conditions.require(access)
+    await require_unlocked(visit.conditions, access)
+    names = list(dict.fromkeys(step.name for step in steps))
+    refused = [name for name in names if name in PROTECTED]
+    if refused:
+        others = [name for name in names if name not in PROTECTED]
+        failed = format_propstat(
+            [format_element(name) for name in refused], "403 Forbidden", "cannot-modify-protected-property"
+        )
+        dependent = [format_element(name) for name in others]
+        return failed + (format_propstat(dependent, "424 Failed Dependency") if others else "")
+    if not await _keep(mount.storage.id, inner, steps):
+        return format_propstat([format_element(name) for name in names], "507 Insufficient Storage")
+    return format_propstat([format_element(name) for name in names], "200 OK")
+
+
+async def _keep(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange]) -> bool:
+    """Whether there is room for what is set."""
+    values = dict(await asyncio.to_thread(properties.get, storage_id, inner))
+    for step in steps:
+        if step.element is None:
+            values.pop(step.name, None)
+        else:
+            values[step.name] = step.element
+    if len(values) > MOST_PROPERTIES or sum(map(len, values.values())) > MOST_VALUES:
+        return False
+    await asyncio.to_thread(properties.put, storage_id, inner, values)
+    return True
+
+
+async def lock(visit: Visit, access: PathAccess, wish: LockWish, is_deep: bool, seconds: int) -> tuple[Lock, bool]:
+    """A new lock, and whether an empty file was made for it where nothing was."""
+    require_writer(access)
+    await visit.conditions.require(access)
+    is_new = await entries.find_known(access) is None
+    if is_new:
+        await _require_parent(access)
+        await require_unlocked(visit.conditions, access.parent)
+    taken = await take(access, wish, is_deep, seconds, visit.conditions.prefix)
+    if is_new:
+        try:
+            upload = Upload(0, time.time(), overwrite=False)
+            await uploads.write(access, _iterate_nothing(), upload, overwrite=False, hashes={})
+        except Collision:
+            is_new = False  # somebody was faster
+        except BaseException:
+            await asyncio.shield(release(access, taken.token))
+            raise
+    return taken, is_new
+
+
+async def _iterate_nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""

@@ -1,0 +1,344 @@
+"""The commands: `serve` is the whole service on one machine; `password`, `backup` and `restore` look after it."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from mangrove import __version__
+from mangrove.core import runtime
+from mangrove.core.access_log import AccessLog
+from mangrove.core.config import ACCESS_LOGS, Config
+from mangrove.core.integers import parse_integer
+from mangrove.core.problems import Problem
+from mangrove.core.runtime import Runtime
+from mangrove.core.telemetry import set_level
+from mangrove.records.store.endpoints import Endpoint
+from mangrove.standalone import backup, engine
+from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mangrove.standalone.connections import ConnectionLimits
+    from mangrove.web.page import Page
+
+GRACE_SECONDS = 5  # for requests under way when the service ends
+END_SECONDS = 5.0  # for all that follows
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    env = os.environ
+    parser = argparse.ArgumentParser(prog="mangrove", description="Many storages under mount paths, shown as one tree")
+    parser.add_argument("--version", action="version", version=f"v{__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="run the service")
+    serve.add_argument("--host", default=env.get("MANGROVE_HOST", "127.0.0.1"))
+    serve.add_argument("--port", default=env.get("MANGROVE_PORT", "5244"))
+    page = "folder of another front end for people, or none"
+    serve.add_argument("--page", default=env.get("MANGROVE_PAGE", ""), metavar="none|DIR", help=page)
+    serve.add_argument("--log-level", type=str.upper, choices=LEVELS, default=env.get("MANGROVE_LOG_LEVEL", "INFO"))
+    access = "log all requests (polling at the level DEBUG), those that fail, or none"
+    serve.add_argument("--access-log", choices=ACCESS_LOGS, default=env.get("MANGROVE_ACCESS_LOG", "all"), help=access)
+    limits = (("max-connections", "1000"), ("max-connections-per-address", "100"), ("processes", None))
+    for option, default in limits:
+        variable = f"MANGROVE_{option.replace('-', '_').upper()}"
+        serve.add_argument(f"--{option}", type=_parse_limit, default=env.get(variable, default))
+    password = commands.add_parser("password", help="give a user a new password, made up unless one is typed in")
+    password.add_argument("user")
+    save = commands.add_parser("backup", help="write records, key and settings into one file; the service may run")
+    save.add_argument("file", type=Path)
+    save.add_argument("--files", action="store_true", help="with the files of the data directory too")
+    restore = commands.add_parser("restore", help="put a backup into a data directory on which no service runs")
+    restore.add_argument("file", type=Path)
+    restore.add_argument("--force", action="store_true", help="also where there is something, which is replaced")
+    for command in (serve, password, save, restore):
+        command.add_argument("--data", default=env.get("MANGROVE_DATA", "data"), help="the data directory")
+    return parser.parse_args(arguments)
+
+
+def _parse_limit(text: str) -> int:
+    number = parse_integer(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status. A reason not to run is one line on standard error."""
+    options = _parse_arguments(arguments)
+    directory = DataDirectory(Path(options.data).resolve())
+    try:
+        _check_environment()
+        match options.command:
+            case "serve":
+                _serve(directory, options)
+            case "password":
+                _change_password(directory, options.user)
+            case "backup":
+                _save_backup(directory, options.file, options.files)
+            case "restore":
+                _restore_backup(directory, options.file, options.force)
+    except (StartupError, Problem) as reason:
+        print(f"mangrove: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass  # asked for
+    return 0
+
+
+def _check_environment() -> None:
+    """StartupError for a variable that is not usable, before anything is changed."""
+    try:
+        Config()
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+
+
+def _listen(host: str, port: str) -> socket.socket:
+    number = parse_integer(port)
+    if number is None or number > 65535:
+        raise StartupError(f"{port} is no port")
+    try:
+        return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
+        raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
+
+
+@contextmanager
+def _open_records(directory: DataDirectory) -> Iterator[Endpoint]:
+    """The endpoint of the records, ready for use in this process."""
+    with engine.run_engine(directory.data) as endpoint:
+        engine.set_environment(directory, endpoint)
+        _open_tables(directory, endpoint)
+        yield endpoint
+
+
+def _open_tables(directory: DataDirectory, endpoint: Endpoint) -> None:
+    from mangrove.standalone import schema  # only now: the records' names of tables come from the environment
+
+    schema.open_tables(directory, endpoint)
+
+
+def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
+    host = options.host
+    set_level(options.log_level)
+    os.environ["MANGROVE_ACCESS_LOG"] = options.access_log
+    directory.lock()
+    directory.prepare()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what runs in the background
+    signal.signal(signal.SIGHUP, lambda *_: None)  # until the gateway handles it, and reads everything anew
+    with _listen(host, options.port) as listener:
+        url_host = f"[{host}]" if ":" in host else host
+        address = f"http://{url_host}:{listener.getsockname()[1]}"
+        with _open_records(directory) as endpoint:
+            page = _open_page(options.page)
+            holder = ProcessInfo(os.getpid(), address, endpoint.url, endpoint.socket_path, not engine.is_elsewhere())
+            directory.write_holder(holder)
+            _print_start(address, directory.data, *_run_first_start(directory.data))
+            from mangrove.standalone.connections import ConnectionLimits
+            from mangrove.standalone.processes import choose_count
+
+            limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
+            try:
+                count = options.processes or choose_count()
+                if count == 1:
+                    _run_server(listener, limits, page)
+                else:
+                    _run_processes(count, listener, limits, page)
+            except (SystemExit, KeyboardInterrupt):
+                pass  # asked for
+    _exit()  # a thread that still waits for a storage must not hold up the end
+
+
+def _exit() -> NoReturn:
+    runtime.get(AccessLog).close()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _open_page(wanted: str) -> Page | None:
+    from mangrove.standalone.page import NONE, open_page
+
+    try:
+        page = open_page(wanted)
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+    if page is None and wanted != NONE:
+        print("mangrove: there is no page (it is made by `make page/dist/ready`), the API alone", file=sys.stderr)
+    return page
+
+
+def _run_first_start(data: Path) -> tuple[str | None, str | None]:
+    """The administrator's password if this is the first start and it was made up; an administrator with a short one."""
+    from mangrove.configuration import first_start
+    from mangrove.identity import passwords
+    from mangrove.identity.rights import ADMIN_PERMISSION
+
+    wanted = os.environ.pop("MANGROVE_ADMIN_PASSWORD", "")
+    password = first_start.run(data, wanted, passwords.hash_password, ADMIN_PERMISSION)
+    return password, first_start.find_short_password()
+
+
+def _print_start(address: str, data: Path, password: str | None, short: str | None) -> None:
+    print(f"Mangrove v{__version__} at {address}, data in {data}")
+    if password is not None:
+        print(f"First start: sign in as admin with the password {password} (it is not shown again)")
+    if short is not None:
+        print(f"The password of {short} has fewer than 8 characters: `mangrove password {short}` gives another")
+    sys.stdout.flush()
+
+
+def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits, page: Page | None) -> None:
+    from mangrove.standalone.gateway import Gateway
+    from mangrove.standalone.processes import Processes
+
+    def serve() -> None:
+        try:
+            _run_server(listener, limits, page, is_shared=True)
+        except (SystemExit, KeyboardInterrupt):
+            pass  # asked for
+        _exit()
+
+    with runtime.use(Runtime()):
+        Gateway(page)  # what it imports is shared by all
+    listener.setblocking(False)
+    processes = Processes(count, serve, GRACE_SECONDS + END_SECONDS + 1)
+    signal.signal(signal.SIGHUP, lambda *_: processes.reload())
+    processes.run()
+
+
+def _run_server(
+    listener: socket.socket, limits: ConnectionLimits, page: Page | None, *, is_shared: bool = False
+) -> None:
+    import uvicorn
+
+    from mangrove.standalone.accepting import Acceptor
+    from mangrove.standalone.connections import ClientConnections, raise_descriptor_limit
+    from mangrove.standalone.gateway import Gateway
+
+    if not sys.stderr.isatty():
+        runtime.get(AccessLog).open(sys.stderr.fileno())
+    connections = ClientConnections(limits, raise_descriptor_limit())
+    make_protocol = connections.make_protocol()
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            _end_within(GRACE_SECONDS + END_SECONDS)
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if is_shared:
+                self.servers.append(cast("asyncio.Server", Acceptor(listener, self._make_connection)))
+
+        def _make_connection(self) -> Any:
+            return make_protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    server = Server(
+        uvicorn.Config(
+            Gateway(page),
+            loop="uvloop",
+            http=make_protocol,
+            ws="none",
+            callback_notify=connections.check,
+            timeout_notify=1,
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    server.run(sockets=[] if is_shared else [listener])
+
+
+def _end_within(seconds: float) -> None:
+    """End the process after a time if it has not ended by then: what hangs in a thread is waited for otherwise."""
+    timer = threading.Timer(seconds, _end)
+    timer.daemon = True
+    timer.start()
+
+
+def _end() -> None:
+    print("mangrove: what still hangs is left behind", file=sys.stderr, flush=True)
+    _exit()  # the records engine ends with its parent
+
+
+def _change_password(directory: DataDirectory, user: str) -> None:
+    """Through the records engine of the service that runs on the data directory, or one of our own."""
+    password = getpass.getpass(f"New password for {user}: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
+    is_made_up = not password
+    password = password or secrets.token_urlsafe(12)
+    if not directory.key.exists():
+        raise StartupError(f"{directory.data} is no data directory of Mangrove")
+    holder = directory.read_holder()
+    try:
+        directory.lock()
+    except StartupError:
+        if holder is None or not holder.engine:
+            raise
+        engine.set_environment(directory, Endpoint(holder.engine, holder.engine_socket))
+        _set_password(user, password)
+        os.kill(holder.pid, signal.SIGHUP)
+    else:
+        directory.prepare()
+        with _open_records(directory):
+            _set_password(user, password)
+    print(f"The new password of {user} is {password}" if is_made_up else f"The password of {user} is changed")
+
+
+def _set_password(user: str, password: str) -> None:
+    from mangrove.identity import accounts
+
+    accounts.set_password(user, password)
+
+
+def _save_backup(directory: DataDirectory, file: Path, with_files: bool) -> None:
+    if engine.is_elsewhere():
+        raise StartupError("the records are kept by another engine: back them up there")
+    if not directory.records.exists():
+        raise StartupError(f"{directory.data} has no records")
+    holder, is_running = directory.read_holder(), False
+    try:
+        directory.lock()
+        directory.prepare()
+    except StartupError:
+        if holder is None or not holder.keeps_records:
+            raise
+        is_running = True
+    size = backup.save(directory, file, is_running=is_running, with_files=with_files)
+    print(f"The backup {file} has {size:,} bytes, and the key in it opens the secrets of the records: keep it safe")
+
+
+def _restore_backup(directory: DataDirectory, file: Path, force: bool) -> None:
+    if engine.is_elsewhere():
+        raise StartupError("the records are kept by another engine: restore them there")
+    directory.lock()
+    manifest = backup.restore(directory, file, force=force)
+    print(f"Restored {file} of {manifest.created} into {directory.data}")
+    if manifest.data != str(directory.data):
+        directory.prepare()
+        with _open_records(directory):
+            moved = backup.move_local_storages(Path(manifest.data), directory.data)
+        print(f"It was of {manifest.data}; storages that were in there are in {directory.data} now: {', '.join(moved)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,285 @@
+"""Backups of a data directory: one tar archive with the records as of one moment, the key and, if wanted, the files.
+
+The last member is the manifest, with a checksum of every byte before it; what has none was cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from typing import IO
+
+from mangrove import __version__
+from mangrove.standalone import records_file
+from mangrove.standalone.data_directory import DataDirectory, StartupError, explain, sync_folder
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+STAGING, FILES, SSH = "staging", "files", "ssh"
+FOLDERS = (STAGING, FILES, SSH)
+BLOCK_BYTES = 1 << 20
+OWNER = 0o700  # the permissions that are restored: in a data directory all is for the owner alone
+MANIFEST_BYTES = 1 << 16  # far more than one has
+
+
+class BrokenBackup(StartupError):
+    """A file that is no backup, or not a whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`format`: of the archive; `program`: the version that made it; `created`: ISO 8601; `data`: the directory it is
+    of; `sha256`: of all bytes before the manifest's own member."""
+
+    format: int
+    program: str
+    created: str
+    data: str
+    sha256: str
+
+
+class HashingWriter(io.RawIOBase):
+    """Hashes what it passes on."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.sha256 = hashlib.sha256()
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # all that tarfile writes
+        self.sha256.update(data)
+        return self._file.write(data)
+
+
+def save(directory: DataDirectory, target: Path, *, is_running: bool, with_files: bool) -> int:
+    """Write a backup for the owner alone, which is whole and on the disk when it has its name; its size in bytes.
+
+    `is_running`: a service works on the directory, and goes on meanwhile. All that was acknowledged before is in it.
+    """
+    if target.resolve().is_relative_to(directory.data):
+        raise StartupError("a backup must lie outside of the data directory")
+    part = target.with_name(f".{target.name}-{token_hex(4)}")
+    records = part.with_name(f"{part.name}.records")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            _write_archive(directory, file, records, is_running=is_running, with_files=with_files)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StartupError(f"cannot write the backup {target}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+        records.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def _write_archive(
+    directory: DataDirectory, file: IO[bytes], records: Path, *, is_running: bool, with_files: bool
+) -> None:
+    writer = HashingWriter(file)
+    with tarfile.open(fileobj=writer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        if with_files:  # before the records: a task in these finds what it waits with
+            _add_folder(archive, directory.data, STAGING)
+        records_file.copy_records(directory.records, records, is_running=is_running)
+        _add(archive, records, directory.records.name)
+        _add(archive, directory.key, directory.key.name)
+        _add(archive, directory.schema, directory.schema.name)
+        _add_folder(archive, directory.data, SSH)
+        if with_files:  # after the records: what a finished task made is there
+            _add_folder(archive, directory.data, FILES)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest = Manifest(FORMAT, __version__, now, str(directory.data), writer.sha256.hexdigest())
+        content = json.dumps(asdict(manifest)).encode()
+        member = tarfile.TarInfo(MANIFEST)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+
+
+def _add_folder(archive: tarfile.TarFile, data: Path, folder: str) -> None:
+    """Add a folder with all below it: folders, files and links, as they are; a link is not followed."""
+    waiting = [folder]
+    while waiting:
+        name = waiting.pop()
+        _add(archive, data / name, name)
+        if (data / name).is_dir() and not (data / name).is_symlink():
+            waiting += [f"{name}/{entry.name}" for entry in os.scandir(data / name)]
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
+    """Add one entry under a name, unless it was removed meanwhile or is neither folder, file nor link."""
+    try:
+        found = path.lstat()
+        member = tarfile.TarInfo(name)
+        member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
+        if stat.S_ISREG(found.st_mode):
+            with path.open("rb") as file:
+                member.size = os.fstat(file.fileno()).st_size
+                archive.addfile(member, file)
+        elif stat.S_ISDIR(found.st_mode):
+            member.type = tarfile.DIRTYPE
+            archive.addfile(member)
+        elif stat.S_ISLNK(found.st_mode):
+            member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
+            archive.addfile(member)
+    except FileNotFoundError:
+        return
+    except tarfile.ReadError:  # it ended before its size
+        raise StartupError(f"{path} changed while it was read: make the backup again") from None
+    finally:
+        archive.members.clear()  # type: ignore[attr-defined]  # they would be as many as the files
+
+
+def restore(directory: DataDirectory, source: Path, *, force: bool) -> Manifest:
+    """Put a backup into a locked data directory: all of it or, when it is not whole, nothing. StartupError.
+
+    `force`: also where there is something already; it is replaced then, as far as the backup has it.
+    """
+    try:
+        directory.take_restored()
+        if not force and any(entry.name != "mangrove.lock" for entry in directory.data.iterdir()):
+            raise StartupError(f"{directory.data} is not empty: --force replaces what is there")
+        with open(source, "rb") as file:
+            manifest = _verify(file, source)
+            part = directory.data / ".restoring"
+            if part.exists():  # of a restore that was cut off
+                shutil.rmtree(part)
+            part.mkdir(mode=0o700)
+            try:
+                _extract(file, part)
+                os.rename(part, directory.restored)  # from here on it happens, by the next start if not by this call
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        sync_folder(directory.data)
+        directory.take_restored()
+    except tarfile.TarError:
+        raise BrokenBackup(f"{source} is not a backup of Mangrove") from None
+    except OSError as error:
+        if error.filename == str(source):
+            raise StartupError(f"cannot read {source}: {error.strerror}") from None
+        raise explain(directory.data, error) from None
+    return manifest
+
+
+def _verify(file: IO[bytes], source: Path) -> Manifest:
+    """The manifest of a backup whose bytes are those that were written."""
+    with _open_archive(file) as archive:
+        member: tarfile.TarInfo | None = None
+        for one in _iter_members(archive):
+            member = one
+        content = archive.extractfile(member) if member is not None and member.size < MANIFEST_BYTES else None
+        if member is None or member.name != MANIFEST or content is None:
+            raise BrokenBackup(f"{source} is not a whole backup of Mangrove")
+        try:
+            manifest = Manifest(**json.loads(content.read()))
+        except (ValueError, TypeError):
+            raise BrokenBackup(f"{source} is a backup of another version of Mangrove") from None
+    if manifest.format != FORMAT:
+        raise BrokenBackup(f"{source} is a backup of format {manifest.format}, this program knows {FORMAT}")
+    if _hash(file, member.offset) != manifest.sha256:
+        raise BrokenBackup(f"{source} is damaged: its bytes are not those that were written")
+    return manifest
+
+
+def _hash(file: IO[bytes], length: int) -> str:
+    """SHA-256 of the first `length` bytes, in hex."""
+    file.seek(0)
+    sha256 = hashlib.sha256()
+    while length > 0 and (block := file.read(min(BLOCK_BYTES, length))):
+        sha256.update(block)
+        length -= len(block)
+    return sha256.hexdigest()
+
+
+@contextmanager
+def _open_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    file.seek(0)
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        yield archive
+
+
+def _iter_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """All members, without keeping them."""
+    while (member := archive.next()) is not None:
+        yield member
+        archive.members.clear()  # type: ignore[attr-defined]  # left out of typeshed
+
+
+def _extract(file: IO[bytes], target: Path) -> None:
+    """Unpack all but the manifest into a folder, and nowhere else, and have it on the disk.
+
+    Links come last, when nothing is written through them any more, and the times of folders after what is in them.
+    """
+    links: list[tuple[Path, str]] = []
+    folders: list[tuple[Path, tarfile.TarInfo]] = []
+    with _open_archive(file) as archive:
+        for member in _iter_members(archive):
+            path = _place(target, member)
+            if member.isdir():
+                path.mkdir(mode=0o700)
+                folders.append((path, member))
+            elif member.issym():
+                links.append((path, member.linkname))
+            elif member.name != MANIFEST:
+                _extract_file(archive, member, path)
+    for path, link in links:
+        path.symlink_to(link)
+    for path, member in reversed(folders):
+        os.utime(path, (member.mtime, member.mtime))
+        path.chmod(member.mode & OWNER)
+    os.sync()
+
+
+def _place(target: Path, member: tarfile.TarInfo) -> Path:
+    """Where a member goes; BrokenBackup for one that no backup has."""
+    name = PurePosixPath(member.name)
+    if member.isfile() and member.name in (MANIFEST, "records.db", "key", "schema"):
+        return target / name
+    is_plain = member.isfile() or member.isdir() or member.issym()
+    if name.parts[:1] not in [(folder,) for folder in FOLDERS] or ".." in name.parts or not is_plain:
+        raise BrokenBackup(f"the backup has an entry that does not belong there: {member.name[:200]}")
+    return target / name
+
+
+def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    content = archive.extractfile(member)
+    if content is None:
+        raise BrokenBackup(f"the backup has an entry that cannot be read: {member.name[:200]}")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        shutil.copyfileobj(content, file, BLOCK_BYTES)
+        file.flush()
+        os.fchmod(file.fileno(), member.mode & OWNER)
+        os.utime(file.fileno(), (member.mtime, member.mtime))
+
+
+def move_local_storages(old: Path, new: Path) -> list[str]:
+    """Have Local storages that lie in the old data directory lie in the new one; their mount paths."""
+    from mangrove.records import storages  # only now: the records are open
+
+    moved = []
+    for storage in storages.all():
+        addition = json.loads(storage.addition) if storage.driver == "Local" else {}
+        root = Path(addition.get("root_folder_path") or "/")
+        if root.is_relative_to(old):
+            addition["root_folder_path"] = str(new / root.relative_to(old))
+            storages.replace_addition(storage.id, storage.addition, json.dumps(addition))
+            moved.append(storage.mount_path)
+    return moved

@@ -1,0 +1,312 @@
+"""Connections of clients, bounded in number and in patience: what nobody else may be stopped by (RFC 9110 15.5.9).
+
+uvicorn bounds how long a kept connection may be idle. This adds what it has no option for: how long and how large a
+request's head may be, how slow a body, how slow a reader, and how many connections one source may have.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import struct
+import termios
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mangrove.core import runtime
+from mangrove.core.shared_memory import Counts, Region
+from mangrove.core.sources import find_source
+from mangrove.core.telemetry import log_event
+from mangrove.standalone.sendfile import ConnectionSender
+from mangrove.standalone.siblings import Siblings
+from mangrove.web.address import is_trusted_proxy
+from mangrove.web.sending import EXTENSION
+
+MOST_DESCRIPTORS = 1 << 20  # where the system sets no limit
+CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """`slowest`: bytes a second, over `window` seconds, that a client must send of a body or take of an answer."""
+
+    connections: int = 1000
+    per_source: int = 100
+    head_bytes: int = 64 << 10
+    head_seconds: float = 10.0
+    slowest: int = 1024
+    window: float = 60.0
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files and connections as the system allows; how many these are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft  # a system that has a lower limit than it says
+    return wanted
+
+
+class ClientConnections:
+    """All connections of clients. Of the descriptors they get half: storages, files and the records need some too.
+
+    A trusted proxy has many clients behind it: it may have as many connections as there are. Those that the other
+    processes of the service have count too, but only an own one gives way: a process with less than its part of what
+    there may be takes one more all the same, and those with more make room within a second.
+    """
+
+    def __init__(self, limits: ConnectionLimits, descriptors: int) -> None:
+        self.limits = limits
+        self.most = min(limits.connections, descriptors // 2)
+        self._counts = Counts(Region.CONNECTIONS)
+        self._processes = runtime.get(Siblings).count
+        self._all: dict[str, set[Connection]] = defaultdict(set)
+        self._count = 0
+
+    def make_protocol(self) -> Any:
+        """What uvicorn calls for each connection."""
+        return partial(Connection, self)
+
+    def admit(self, connection: Connection) -> bool:
+        """Take a connection in; an idle one gives way when there are too many. False when none is idle."""
+        own = self._all[connection.source]
+        count = len(own) + self._counts.read_others(connection.source)
+        if count >= self.limits.per_source and not is_trusted_proxy(connection.address):
+            is_room = self._drop_idle(own) or len(own) < self._get_part(self.limits.per_source)
+        else:
+            is_full = self._count >= self.most or self._is_full()
+            is_room = not is_full or self._drop_idle(self._list_all()) or self._count < self._get_part(self.most)
+        self._all[connection.source].add(connection)  # not `own`: what gave way may have been the last of it
+        self._add(connection.source, 1)
+        return is_room
+
+    def _drop_idle(self, some: Iterable[Connection]) -> bool:
+        idle = min((one for one in some if one.is_idle), key=lambda one: one.waiting_since, default=None)
+        if idle is None:
+            return False
+        self.remove(idle)
+        idle.transport.abort()
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection; also one that is not known any more."""
+        own = self._all.get(connection.source, set())
+        if connection in own:
+            own.remove(connection)
+            self._add(connection.source, -1)
+        if not own:
+            self._all.pop(connection.source, None)
+
+    def _is_full(self) -> bool:
+        return self._count_all() >= self.limits.connections
+
+    def _count_all(self) -> int:
+        return self._count + self._counts.read_others(None)
+
+    def _get_part(self, most: int) -> int:
+        return most // self._processes if self._processes > 1 else 0
+
+    def _list_all(self) -> Iterator[Connection]:
+        return (one for some in self._all.values() for one in some)
+
+    def _make_room(self) -> None:
+        """Drop idle connections, where there are more than there may be, and this process has more than its part."""
+        excess = self._count_all() - self.limits.connections
+        for _ in range(min(excess, self._count - self._get_part(self.most))):
+            if not self._drop_idle(self._list_all()):
+                return
+
+    def _add(self, source: str, amount: int) -> None:
+        self._count += amount
+        for key in (None, source):
+            self._counts.add(key, amount)
+
+    async def check(self) -> None:
+        """Cut what is too slow; to be called about once a second."""
+        now = time.monotonic()
+        for connection in list(self._list_all()):
+            connection.check(now)
+        if self._processes > 1:
+            self._make_room()
+
+
+class Window:
+    """How many bytes went by since a time."""
+
+    def __init__(self, now: float, mark: int) -> None:
+        self.since = now
+        self.mark = mark
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. It waits for a request's head, receives its body, or sends the answer; each has a bound."""
+
+    def __init__(self, registry: ClientConnections, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._registry = registry
+        self._limits = registry.limits
+        self._is_in_head = self._is_in_body = False
+        self._head_size = 0
+        self._body_size = self._raw_size = 0  # of the body: its bytes, and all there were since its head
+        self._receiving: Window | None = None
+        self._sending: Window | None = None
+        self.waiting_since = time.monotonic()
+        self.address = self.source = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way, and no answer left to be sent."""
+        is_free = not self._is_in_body and (self.cycle is None or self.cycle.response_complete)
+        return is_free and not self.transport.get_write_buffer_size()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self.source = find_source(self.address)
+        if not self._registry.admit(self):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._registry.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # refused
+        self._head_size += len(data)  # set to 0 where a head begins in it
+        self._raw_size += len(data)
+        super().data_received(data)
+        if self._is_in_head and self._head_size > self._limits.head_bytes:
+            self._refuse_head()
+        if self._is_in_body and self._raw_size > self._limits.head_bytes + CHUNK_OVERHEAD * self._body_size:
+            self._refuse_head()  # trailers, or what else is no part of the body
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._head_size = 0
+        if self.cycle is not None:
+            self.waiting_since = time.monotonic()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self.transport.is_closing():
+            return  # refused, and the parser still has what came after it
+        if self._measure_head() > self._limits.head_bytes:
+            self._refuse_head()
+            return
+        self._is_in_body = True
+        self._body_size = self._raw_size = 0
+        self._receiving = None
+        sender = ConnectionSender(self.transport, self.flow)
+        self.scope["extensions"] = {EXTENSION: {"sender": sender}}
+        super().on_headers_complete()
+        sender.follow(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._body_size += len(body)
+        cycle: Any = self.cycle
+        if not cycle.body:
+            cycle.body = b""  # what is added to it is handed on as it is: a bytearray would be copied twice
+        elif isinstance(cycle.body, bytes):
+            cycle.body = bytearray(cycle.body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_in_body:
+            self._is_in_body = False
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.waiting_since = time.monotonic()
+        super().on_response_complete()
+
+    def _measure_head(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _refuse_head(self) -> None:
+        self._refuse(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            f"the head of a request may have at most {self._limits.head_bytes} bytes",
+        )
+
+    def check(self, now: float) -> None:
+        """Cut the connection if it is too slow in what it does now."""
+        self._check_sending(now)
+        if self.transport.is_closing():
+            return
+        if self._is_in_body:
+            self._check_receiving(now)
+        elif self.is_idle and now - self.waiting_since > self._limits.head_seconds:
+            if self._is_in_head:
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request came too slowly")
+            else:
+                self.transport.close()
+
+    def _check_receiving(self, now: float) -> None:
+        is_ours = self.flow.read_paused or (self.cycle is not None and self.cycle.waiting_for_100_continue)
+        if self._receiving is None or is_ours:
+            self._receiving = Window(now, self._body_size)
+        elif now - self._receiving.since >= self._limits.window:
+            if self._body_size - self._receiving.mark < self._limits.slowest * self._limits.window:
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request came too slowly")
+            self._receiving = Window(now, self._body_size)
+
+    def _check_sending(self, now: float) -> None:
+        """The client must take what was sent; what the kernel still keeps for it was not taken."""
+        if not (self.flow.write_paused or self.transport.is_closing()):
+            self._sending = None
+        elif self._sending is None:
+            self._sending = Window(now, self._count_unsent())
+        elif now - self._sending.since >= self._limits.window:
+            left = self._count_unsent()
+            if self._sending.mark - left < self._limits.slowest * self._limits.window:
+                log_event("client reads too slowly", client=self.source)
+                self.transport.abort()
+            self._sending = Window(now, left)
+
+    def _count_unsent(self) -> int:
+        waiting: int = self.transport.get_write_buffer_size()
+        try:
+            number = self.transport.get_extra_info("socket").fileno()
+            (kept,) = struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, b"\0" * 4))
+        except OSError:
+            return waiting  # closed, or another system
+        return waiting + int(kept)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Answer, unless there is one already, and close; to the application the client has left."""
+        log_event("connection refused", client=self.source, status=status, reason=message)
+        if self._awaits_answer:
+            self.transport.write(_format_refusal(status, message))
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+    @property
+    def _awaits_answer(self) -> bool:
+        if self.cycle is None:
+            return True
+        return not (self._is_in_body if self.cycle.response_complete else self.cycle.response_started)
+
+
+def _format_refusal(status: HTTPStatus, message: str) -> bytes:
+    body = orjson.dumps({"code": status, "message": message, "data": None})
+    head = (
+        f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json; charset=utf-8\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body

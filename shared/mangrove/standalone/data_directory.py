@@ -1,0 +1,195 @@
+"""The data directory of a service on one machine: its master key, and the one process that holds it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mangrove.core.telemetry import log_warning
+from mangrove.standalone import permissions
+
+ROOM_BYTES = 1 << 20  # what a start needs: the tables, and the engine's log of writes
+
+
+class StartupError(Exception):
+    """Why the service cannot start, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """The process that holds a data directory. `address` and `engine` are URLs, "" until the service listens;
+    `engine_socket`: the Unix socket that gives connections to the engine, "" for one that needs none;
+    `keeps_records`: the engine is its own, on the directory's file."""
+
+    pid: int
+    address: str = ""
+    engine: str = ""
+    engine_socket: str = ""
+    keeps_records: bool = False
+
+
+def explain(data: Path, error: OSError) -> StartupError:
+    """Why a data directory cannot be written to."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StartupError(f"no space left for the data directory {data}")
+    return StartupError(f"cannot write to the data directory {data}: {error.strerror}")
+
+
+def check_space(data: Path) -> None:
+    """StartupError unless there is room for a start: the engine would only end, and not say why."""
+    try:
+        with tempfile.TemporaryFile(dir=data, buffering=0) as probe:
+            left = ROOM_BYTES
+            while left:
+                left -= probe.write(bytes(left))
+    except OSError as error:
+        raise explain(data, error) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class DataDirectory:
+    """The data directory, held by one process at a time."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.key = data / "key"
+        self.records = data / "records.db"
+        self.schema = data / "schema"  # the version that the records have, where no other account can lower it
+        self.restored = data / ".restored"  # a whole backup that takes the place of what is there
+        self._lock = data / "mangrove.lock"
+        self._handle = -1
+
+    def lock(self) -> None:
+        """Make the directory, lock it until this process ends, and close it to other accounts.
+
+        StartupError names the process that has it, or what is wrong with the directory.
+        """
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_owner()
+            self._handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            permissions.close_to_others(str(self.data))
+            self.write_holder(ProcessInfo(os.getpid()))
+        except BlockingIOError:
+            holder = self.read_holder()
+            pid = "?" if holder is None else holder.pid
+            address = f" ({holder.address})" if holder is not None and holder.address else ""
+            raise StartupError(f"the data directory {self.data} is in use by process {pid}{address}") from None
+        except OSError as error:
+            raise explain(self.data, error) from None
+
+    def _check_owner(self) -> None:
+        """StartupError for a directory of another account, and for one that others have their files in."""
+        status = self.data.stat()
+        if status.st_uid != os.geteuid():
+            if os.geteuid() != 0:
+                raise StartupError(f"the data directory {self.data} belongs to another account (uid {status.st_uid})")
+            log_warning("the data directory belongs to an account that can read the records", uid=status.st_uid)
+        is_new = not (self._lock.exists() or self.key.exists())
+        if is_new and status.st_mode & permissions.OTHERS and set(os.listdir(self.data)) - {"lost+found"}:
+            raise StartupError(
+                f"{self.data} has files of others in it, and would be closed to them as a data directory: "
+                "name an empty one"
+            )
+
+    def prepare(self) -> None:
+        """Make a locked directory fit for the records: a restored backup in its place, room, and the key."""
+        check_space(self.data)
+        try:
+            self.take_restored()
+            self._create_key()
+        except OSError as error:
+            raise explain(self.data, error) from None
+
+    def take_restored(self) -> None:
+        """Put what was restored into its place; what a cut-off left of that is done by the next call."""
+        if not self.restored.exists():
+            return
+        entries = list(self.restored.iterdir())
+        if any(entry.name == self.records.name for entry in entries):
+            self.schema.unlink(missing_ok=True)  # older records come without it
+            for suffix in ("-wal", "-shm", "-journal"):  # those of the old records would be taken for the new ones'
+                self.records.with_name(f"{self.records.name}{suffix}").unlink(missing_ok=True)
+        for entry in entries:
+            target = self.data / entry.name
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            os.replace(entry, target)
+        shutil.rmtree(self.data / "index", ignore_errors=True)  # of other records; it is built anew
+        sync_folder(self.data)
+        self.restored.rmdir()
+
+    def read_holder(self) -> ProcessInfo | None:
+        """What the process that has, or last had, the directory wrote; None when nothing readable is there."""
+        try:
+            return ProcessInfo(**json.loads(self._lock.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write_holder(self, info: ProcessInfo) -> None:
+        """Let other processes know this one, which has the lock."""
+        text = json.dumps({key: value for key, value in asdict(info).items() if value}).encode()
+        os.pwrite(self._handle, text, 0)
+        os.ftruncate(self._handle, len(text))
+
+    def read_schema(self) -> int | None:
+        """The version that the records were led to; None when none was noted. StartupError."""
+        try:
+            return int(self.schema.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            raise StartupError(f"{self.schema} cannot be read") from None
+
+    def write_schema(self, version: int) -> None:
+        """Note the version that the records are of."""
+        if self.read_schema() == version:
+            return
+        part = self.data / ".schema"
+        try:
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+                file.write(f"{version}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self.schema)
+            sync_folder(self.data)
+        except OSError as error:
+            raise explain(self.data, error) from None
+
+    def _create_key(self) -> None:
+        """The master key, made once, whole or not at all; never another one beside records that need theirs."""
+        if self.key.exists():
+            return
+        if self.records.exists():
+            raise StartupError(
+                f"the key {self.key} is missing beside {self.records.name}: put it back from a backup, "
+                "the secrets in the records cannot be read with another one"
+            )
+        part = self.data / f".key-{secrets.token_hex(8)}"
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, secrets.token_bytes(32))
+            os.fsync(handle)
+            os.rename(part, self.key)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)
+        sync_folder(self.data)

@@ -1,0 +1,86 @@
+"""`/openapi.json` of the document service and `/docs`, a page that shows it; nothing is fetched from elsewhere."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import orjson
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.types import ASGIApp
+
+from mangrove import __version__
+from mangrove.standalone.template import ROOT, read_routes
+
+ASSETS = ROOT / "node_modules" / "swagger-ui-dist"
+FILES = {"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "text/javascript"}
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>Mangrove</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<div id="ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+"""
+HEADERS = {  # the page runs what is here, asks what is here, and nobody frames it
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", validatorUrl: null});\n'
+
+
+INTRODUCTION = """Many storages shown as one tree of files.
+
+**A token.** `POST /api/auth/login` with `{"username": "…", "password": "…"}` answers `{"data": {"token": "…"}}`. Send
+it as it is in the header `Authorization` of every further request. It ends after 48 hours, with `GET /api/auth/logout`
+and with a new password. Programs may use the permanent token instead, which an administrator finds in the settings
+(`token`). Without a token one is the guest, if there is one.
+
+**Answers.** Everything under `/api` answers with HTTP status 200 and `{"code", "message", "data"}`: `code` 200 is
+success, anything else a failure, whose `problem` says in one word what is wrong. `x-gate` says who may ask: `anyone`,
+a `visitor` (the guest, too), a `member` (who has signed in) or an `admin`.
+
+**Other clients.** Below `/openlist` the same interface speaks as front ends and SDKs of the family expect it.
+"""
+
+
+def build_document() -> dict[str, Any]:
+    """The OpenAPI documents of all groups as one. Raises ValueError when two groups give one name to two schemas."""
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "Mangrove", "version": __version__, "description": INTRODUCTION},
+        "paths": {},
+        "components": {
+            "schemas": {},
+            "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "Authorization"}},
+        },
+    }
+    for code in dict.fromkeys(spec.code for spec in read_routes()):
+        part = import_module(f"{code.replace('/', '.')}.app").api.build_document()
+        for path, operations in part["paths"].items():
+            document["paths"].setdefault(path, {}).update(operations)
+        for name, schema in part.get("components", {}).get("schemas", {}).items():
+            if document["components"]["schemas"].setdefault(name, schema) != schema:
+                raise ValueError(f"two schemas are named {name}")
+    return document
+
+
+def render_document() -> bytes:
+    """The document as it is committed, and served from there: to build it takes a second."""
+    return orjson.dumps(build_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def find_page(path: str) -> ASGIApp | None:
+    """The answer to a path of the documentation; None for any other."""
+    if path == "/openapi.json":
+        return FileResponse(ROOT / "openapi.json", headers=HEADERS, media_type="application/json")
+    if path == "/docs":
+        return HTMLResponse(PAGE, headers=HEADERS)
+    if path == "/docs/start.js":
+        return Response(START, headers=HEADERS, media_type="text/javascript")
+    if path in FILES:
+        return FileResponse(ASSETS / path.rpartition("/")[2], headers=HEADERS, media_type=FILES[path])
+    return None

@@ -1,0 +1,354 @@
+"""The records engine as a child process that is kept alive, and the environment and tables that come with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mangrove.core.telemetry import log_warning
+from mangrove.records.store.endpoints import Endpoint, use_socket
+from mangrove.standalone import records_file
+from mangrove.standalone.children import make_start
+from mangrove.standalone.data_directory import DataDirectory, StartupError, check_space
+from mangrove.standalone.namespace import Namespace, NamespaceRefused
+from mangrove.standalone.template import ROOT, read_tables
+
+BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
+TABLES = "mangrove"
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+ATTEMPTS = 5  # another program may take the port that was free a moment ago
+PORT = 8000  # in a namespace of its own, where nobody else takes it
+LOG_BYTES = 1 << 20  # what the engine's log may have when the engine is started again
+LOOK_SECONDS = 0.1  # how soon an end is noticed
+PROBE_SECONDS = 1.0  # how often a running engine is asked, and how long its answer may take
+HANG_SECONDS = 10.0  # without an answer and without any work
+STABLE_SECONDS = 10.0  # one that ran for so long is started again at once
+FIRST_DELAY, LAST_DELAY = 0.1, 30.0  # seconds before one that ran shorter is
+
+
+def is_elsewhere() -> bool:
+    """Whether the records are kept by an engine that is not ours."""
+    return bool(os.environ.get("MANGROVE_DYNAMODB_ENDPOINT"))
+
+
+@contextmanager
+def run_engine(data: Path) -> Iterator[Endpoint]:
+    """A records engine on `data`, kept alive as long as the context."""
+    if is_elsewhere():
+        yield Endpoint(os.environ["MANGROVE_DYNAMODB_ENDPOINT"])
+        return
+    engine = Engine(data)
+    try:
+        engine.start()
+        yield engine.endpoint
+    finally:
+        engine.close()
+
+
+class Engine:
+    """The records engine on a data directory: a child process that is started again when it ends or hangs.
+
+    It ends with this process, however that ends. It runs in a network namespace of its own where the kernel allows.
+    Its address never changes, so whoever holds it needs not know of a restart: outside of such a namespace the port
+    stays bound here, without listening, and no other program is given it meanwhile.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._refusal = ""  # why there is no namespace
+        self._namespace = self._make_namespace()
+        self._port = _reserve_port() if self._namespace is None else None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()  # so that none is started once the end has begun
+        self._ending = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="engine", daemon=True)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it answers."""
+        host, port = self._address
+        return Endpoint(f"http://{host}:{port}", "" if self._namespace is None else str(self._namespace.path))
+
+    @property
+    def _address(self) -> tuple[str, int]:
+        return ("127.0.0.1", PORT) if self._port is None else self._port.getsockname()
+
+    def start(self, attempts: int = ATTEMPTS) -> None:
+        """Start it, wait until it answers and watch it from then on; StartupError."""
+        (self._data / "engine.log").unlink(missing_ok=True)
+        records_file.prepare(self._data / "records.db")
+        for left in reversed(range(attempts)):
+            child = self._spawn()
+            try:
+                self._wait_until_ready(child)
+                break
+            except StartupError:
+                if child.poll() is None or not left:
+                    check_space(self._data)  # a better reason, if it is this one
+                    raise
+                if self._port is not None:
+                    self._port.close()
+                    self._port = _reserve_port()
+        if self._namespace is None:
+            log_warning("any account of this machine can reach the records", reason=self._refusal)
+        self._watcher.start()
+
+    def close(self) -> None:
+        """End it."""
+        with self._starting:
+            self._ending.set()
+            child = self._child
+        if child is not None:
+            child.terminate()
+            try:
+                child.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        if self._namespace is not None:
+            self._namespace.close()
+        if self._port is not None:
+            self._port.close()
+
+    def _make_namespace(self) -> Namespace | None:
+        """A namespace for the engine; None where it has to do without."""
+        try:
+            return Namespace(self._data)
+        except NamespaceRefused as reason:
+            self._refusal = str(reason)
+            return None
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        log = self._data / "engine.log"
+        if log.exists() and log.stat().st_size > LOG_BYTES:
+            log.unlink()
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        host, port = self._address
+        options = ["--host", host, "--port", str(port), "--db-path", str(self._data / "records.db")]
+        try:
+            self._child = subprocess.Popen(  # noqa: S603 - our own binary, no input of others
+                [str(_find_binary()), "serve", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=handle,
+                stderr=handle,
+                start_new_session=True,
+                preexec_fn=make_start([] if self._namespace is None else self._namespace.handles),
+                umask=0o077,
+                env={name: value for name, value in os.environ.items() if name != "MANGROVE_ADMIN_PASSWORD"},
+            )
+        except OSError as error:
+            raise StartupError(f"the records engine does not start: {error.strerror}") from None
+        finally:
+            os.close(handle)
+        return self._child
+
+    def _wait_until_ready(self, child: subprocess.Popen[bytes]) -> None:
+        end, log = time.monotonic() + START_SECONDS, self._data / "engine.log"
+        while time.monotonic() < end:
+            if child.poll() is not None:
+                raise StartupError(f"the records engine ended at once, see {log}")
+            try:
+                self.endpoint.connect(1).close()
+                return
+            except OSError:
+                time.sleep(0.005)
+        raise StartupError(f"the records engine did not answer within {START_SECONDS:.0f} s, see {log}")
+
+    def _watch(self) -> None:
+        """Start the engine again whenever it ends, until the end; in a thread, which the child is bound to."""
+        began, delay, hang = time.monotonic(), 0.0, HangDetector(self.endpoint)
+        while not self._ending.wait(LOOK_SECONDS):
+            self._revive_namespace()
+            child = self._child
+            if child is not None and child.poll() is None:
+                if hang.is_hung(child.pid):
+                    log_warning("the records engine hangs and is ended", seconds=HANG_SECONDS)
+                    child.kill()  # a later look finds it ended, once the kernel could end it
+                    if self._namespace is not None:
+                        self._namespace.end_helper()
+                    hang = HangDetector(self.endpoint)
+                continue
+            delay = 0.0 if time.monotonic() - began > STABLE_SECONDS else min(max(FIRST_DELAY, 2 * delay), LAST_DELAY)
+            self._warn_of_end(child, delay)
+            if self._ending.wait(delay):
+                break
+            began = time.monotonic()
+            hang = HangDetector(self.endpoint)
+            self._start_again()
+        if self._child is not None:
+            self._child.wait()  # it would be killed at the end of the thread that started it
+
+    def _start_again(self) -> None:
+        with self._starting:
+            if self._ending.is_set():
+                return
+            try:
+                self._spawn()
+            except (StartupError, OSError) as reason:  # a disk without room for the log, no memory for a process
+                self._child = None
+                log_warning("the records engine does not start", reason=str(reason))
+
+    def _revive_namespace(self) -> None:
+        with self._starting:
+            if self._namespace is not None and not self._ending.is_set():
+                self._namespace.revive()
+
+    def _warn_of_end(self, child: subprocess.Popen[bytes] | None, delay: float) -> None:
+        reason = f"see {self._data / 'engine.log'}"
+        try:
+            check_space(self._data)
+        except StartupError as error:
+            reason = str(error)
+        status = None if child is None else child.returncode
+        log_warning("the records engine ended and is started again", status=status, seconds=delay, reason=reason)
+
+
+class HangDetector:
+    """Tells an engine that hangs from one that is slow.
+
+    It handles one call after the other, so a long scan delays every answer, and to kill it then would only have the
+    scan begin again. One that hangs neither answers nor uses the processor.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._asked = self._alive = time.monotonic()
+        self._used = ""
+
+    def is_hung(self, pid: int) -> bool:
+        """Whether there was no sign of life for HANG_SECONDS; asks at most once in PROBE_SECONDS."""
+        if time.monotonic() - self._asked < PROBE_SECONDS:
+            return False
+        answered, used = self._is_answering(), _read_processor_time(pid)
+        self._asked = time.monotonic()
+        if answered or used != self._used:
+            self._alive, self._used = self._asked, used
+        return self._asked - self._alive > HANG_SECONDS
+
+    def _is_answering(self) -> bool:
+        connection = HTTPConnection("localhost")
+        try:
+            connection.sock = self._endpoint.connect(PROBE_SECONDS)
+            connection.request("GET", "/")
+            connection.getresponse().read()
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+        return True
+
+
+def _read_processor_time(pid: int) -> str:
+    """User and system time of a process in ticks, as the kernel writes them; "" where nothing tells."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return " ".join(fields[11:13])
+
+
+def _reserve_port() -> socket.socket:
+    """A socket bound to a random loopback address, which the engine may listen on beside it."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind((".".join(["127", *(str(random.randint(1, 254)) for _ in range(3))]), 0))
+    return reserved
+
+
+def _find_binary() -> Path:
+    configured = os.environ.get("DYNOXIDE_BIN")
+    binary = Path(configured) if configured else BINARY
+    if not binary.is_file():
+        raise StartupError(
+            f"the records engine is missing ({binary}): run `npm ci`, or name another one with DYNOXIDE_BIN "
+            "or MANGROVE_DYNAMODB_ENDPOINT"
+        )
+    return binary
+
+
+def set_environment(directory: DataDirectory, endpoint: Endpoint) -> None:
+    """Give this process the environment that a function has in the cloud."""
+    if not is_elsewhere():
+        _avoid_proxies(endpoint)
+    os.environ.update(
+        {
+            "AWS_ENDPOINT_URL_DYNAMODB": endpoint.url,
+            "MANGROVE_RECORDS_SOCKET": endpoint.socket_path,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "MANGROVE_DATA": str(directory.data),
+            "MANGROVE_KEY_FILE": str(directory.key),
+            "MANGROVE_TABLES": TABLES,
+            "MANGROVE_SNAPSHOT_SECONDS": "never",
+        }
+    )
+    if not os.environ.get("AWS_ACCESS_KEY_ID"):
+        os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "mangrovelocal"
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+
+def _avoid_proxies(endpoint: Endpoint) -> None:
+    """Have the records not sent to a proxy that is meant for the network."""
+    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")  # in the order in which they are read
+    os.environ["no_proxy"] = ",".join(filter(None, [others, urlsplit(endpoint.url).hostname]))
+
+
+def list_tables(endpoint: Endpoint) -> set[str]:
+    """The tables that are there; StartupError when the engine is not usable."""
+    with _open_client(endpoint) as client:
+        return {name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]}
+
+
+def create_tables(endpoint: Endpoint) -> None:
+    """Make the tables and indexes of the template that are missing; StartupError when the engine is not usable."""
+    existing = list_tables(endpoint)
+    with _open_client(endpoint) as client:
+        for table in read_tables(TABLES):
+            if table["TableName"] not in existing:
+                client.create_table(**table)
+            else:
+                _create_indexes(client, table)
+
+
+def _create_indexes(client: Any, table: dict[str, Any]) -> None:
+    """Make the indexes that a table from before does not have, one after the other, as DynamoDB takes them."""
+    name = table["TableName"]
+    existing = {index["IndexName"] for index in _describe_indexes(client, name)}
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        if index["IndexName"] not in existing:
+            attributes = table["AttributeDefinitions"]
+            client.update_table(
+                TableName=name, AttributeDefinitions=attributes, GlobalSecondaryIndexUpdates=[{"Create": index}]
+            )
+            while any(one["IndexStatus"] != "ACTIVE" for one in _describe_indexes(client, name)):
+                time.sleep(LOOK_SECONDS)
+
+
+def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", [])
+    return found
+
+
+@contextmanager
+def _open_client(endpoint: Endpoint) -> Iterator[Any]:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        with closing(boto3.client("dynamodb", endpoint_url=endpoint.url)) as client:
+            use_socket(client, endpoint.socket_path)
+            yield client
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise StartupError(f"the records engine at {endpoint.url} is not usable: {error}".replace("\n", " ")) from None

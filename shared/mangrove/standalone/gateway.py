@@ -1,0 +1,151 @@
+"""The HTTP API on one machine: the template's routes in front of the functions' own applications."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import signal
+import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.config import config
+from mangrove.core.shared_memory import Activity
+from mangrove.core.telemetry import log_exception
+from mangrove.net.client import TlsContext
+from mangrove.search.corrections import Corrections
+from mangrove.standalone import docs, health, scheduler
+from mangrove.standalone.doors import Doors
+from mangrove.standalone.memory import limit_arenas, trim_regularly
+from mangrove.standalone.runner import Runner
+from mangrove.standalone.siblings import Siblings, TaskReceiver, TaskSender
+from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
+from mangrove.tasks.core.leases import get_held
+from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.index import indexing
+from mangrove.tree import mounts
+from mangrove.web.page import FrontEnd, Page
+
+THREADS = 32  # for blocking work of drivers and records
+
+
+def import_app(code: str) -> Any:
+    """The module `app` in a function's folder."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return import_module(f"{code.replace('/', '.')}.app")
+
+
+class Gateway:
+    """Routes a request as API Gateway does: the exact path first, then one with parameters, the longest greedy
+    one, the default."""
+
+    def __init__(self, page: Page | None = None) -> None:
+        runtime.get(FrontEnd).page = page
+        specs = read_routes()
+        self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
+        self._exact = {(spec.method, spec.path): self._apps[spec.code] for spec in specs if GREEDY not in spec.path}
+        self._patterns = [
+            (re.compile(re.sub(r"{\w+}", "[^/]+", spec.path)), spec.method, self._apps[spec.code])
+            for spec in specs
+            if "{" in spec.path and GREEDY not in spec.path
+        ]
+        greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=lambda spec: len(spec.path), reverse=True)
+        self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
+        self._default = self._exact["ANY", DEFAULT]
+        self._background: list[asyncio.Task[None]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self.find_app(scope["method"], scope["path"])(scope, receive, send)
+
+    def find_app(self, method: str, path: str) -> ASGIApp:
+        """Who answers such a request."""
+        found = self._exact.get((method, path)) or self._exact.get(("ANY", path)) or docs.find_page(path)
+        if found is not None:
+            return found
+        for pattern, wanted, app in self._patterns:
+            if wanted in (method, "ANY") and pattern.fullmatch(path):
+                return app
+        for prefix, wanted, app in self._greedy:
+            if path.startswith(prefix) and wanted in (method, "ANY") and len(path) > len(prefix):
+                return app
+        return self._default
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        limit_arenas()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
+        siblings, data = runtime.get(Siblings), config().data
+        if data is not None:
+            health.add_disk_check(data)
+            health.add_work_checks()
+        loading = self._run(_load_storages())
+        self._run(trim_regularly())
+        self._run(Corrections().run())
+        if data is None or siblings.count == 1:
+            self._take_charge(loading)
+        else:
+            runtime.put(MachineStarter, TaskSender(siblings.writer))
+            get_held().are_elsewhere = True
+            self._run(self._wait_for_charge(siblings, data, loading))
+        gc.freeze()  # what is there now stays: no collection needs to look through it again
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        for task in self._background:
+            task.cancel()
+        await mounts.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(_log_failure(work))
+        self._background.append(task)
+        return task
+
+    async def _wait_for_charge(self, siblings: Siblings, data: Path, loading: asyncio.Task[None]) -> None:
+        await siblings.wait_for_charge(data)
+        get_held().are_elsewhere = False
+        TaskReceiver(siblings.reader, self._take_charge(loading).receive).open()
+
+    def _take_charge(self, loading: asyncio.Task[None]) -> Runner:
+        """Do what one process of the service does for all. `loading`: of the storages."""
+        runner, data = Runner(), config().data
+        work = {Activity.TASKS: self._run(runner.run()), Activity.SCHEDULE: self._run(scheduler.run())}
+        self._run(health.note_work(work))
+        self._run(_tend_index(loading))
+        if data is not None:
+            self._run(Doors(data).run())
+        return runner
+
+
+async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
+    """Run work in the background; when it breaks, the log says so."""
+    try:
+        await work
+    except Exception:
+        log_exception("work in the background ended")
+
+
+async def _load_storages() -> None:
+    """Start the storages; in the background, since one that does not answer must not delay the service."""
+    await asyncio.to_thread(runtime.get, TlsContext)  # here, as it takes longer than a turn of the event loop may
+    await asyncio.to_thread(snapshot.refresh)  # a change may have come before SIGHUP was handled
+    await mounts.load()
+
+
+async def _tend_index(loading: asyncio.Task[None]) -> None:
+    await loading
+    await indexing.repair()
+    await indexing.refresh()

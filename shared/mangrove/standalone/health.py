@@ -1,0 +1,49 @@
+"""What one machine adds to the health of the service: its disk, and the work in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mangrove.configuration.health import Check, Health
+from mangrove.core import runtime
+from mangrove.core.shared_memory import Activity, ActivityTimes
+from mangrove.standalone.data_directory import ROOM_BYTES
+
+NOTE_SECONDS = 1.0
+SILENT_SECONDS = 10.0  # after which nobody does the work any more
+WORK = {Activity.TASKS: "tasks are not run", Activity.SCHEDULE: "the schedule is not run"}
+"""What is said of work that nobody does."""
+
+
+def add_disk_check(data: Path) -> None:
+    """Look at the disk of the data directory."""
+
+    def is_full() -> bool:
+        disk = os.statvfs(data)
+        return disk.f_bavail * disk.f_frsize < ROOM_BYTES
+
+    runtime.get(Health).add(Check("no space left for the data directory", is_full))
+
+
+def add_work_checks() -> None:
+    """Look at the work that one process of the service does for all."""
+    for activity, reason in WORK.items():
+        runtime.get(Health).add(Check(reason, partial(_is_idle, activity)))
+
+
+def _is_idle(activity: Activity) -> bool:
+    return not runtime.get(ActivityTimes).count_active(activity, SILENT_SECONDS)
+
+
+async def note_work(background: Mapping[Activity, asyncio.Task[Any]]) -> None:
+    """Say to all processes, as long as it is so, that this one does the work."""
+    while True:
+        for activity, work in background.items():
+            if not work.done():
+                runtime.get(ActivityTimes).note(activity)
+        await asyncio.sleep(NOTE_SECONDS)

@@ -1,0 +1,226 @@
+"""State machines on one machine: exactly the part of the Amazon States Language that `state_machines/` uses.
+
+A state or field outside it is refused when the machine is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from mangrove.standalone.template import ROOT, iter_resources
+from mangrove.tasks.core.kinds import KINDS
+
+MACHINE = {"Comment", "StartAt", "States"}
+FIELDS = {
+    "Task": {"Type", "Resource", "Retry", "Catch", "Next", "End", "Comment"},
+    "Choice": {"Type", "Choices", "Default", "Comment"},
+    "Wait": {"Type", "SecondsPath", "Next", "Comment"},
+    "Map": {"Type", "ItemsPath", "ItemProcessor", "MaxConcurrency", "ResultPath", "Catch", "Next", "End", "Comment"},
+    "Succeed": {"Type", "Comment"},
+    "Fail": {"Type", "Error", "Cause", "Comment"},
+}
+RETRY = {"ErrorEquals", "IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds", "JitterStrategy"}
+CATCH = {"ErrorEquals", "ResultPath", "Next"}
+CHOICE = {"Variable", "BooleanEquals", "Next"}
+PROCESSOR = {"ProcessorConfig", *MACHINE}
+PATHS = ("Variable", "ResultPath", "SecondsPath", "ItemsPath")
+FIELD = re.compile(r"\$\.\w+")  # the paths in use: one field of the input
+
+Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class UnsupportedDefinition(Exception):
+    """A definition uses what this runner does not have."""
+
+
+class ExecutionFailed(Exception):
+    """An execution that ended in failure."""
+
+
+class Machine:
+    """A definition, checked when it is made; `workers` are the resources by the name of their substitution."""
+
+    def __init__(self, definition: dict[str, Any]) -> None:
+        self.states: dict[str, Any] = definition["States"]
+        self.first: str = definition["StartAt"]
+        if unknown := sorted(set(definition) - MACHINE):
+            raise UnsupportedDefinition(f"the machine uses {', '.join(unknown)}, which is not run here")
+        if self.first not in self.states:
+            raise UnsupportedDefinition(f"the machine starts at {self.first}, which is no state")
+        for name, state in self.states.items():
+            _check_state(name, state)
+            for target in _find_targets(state):
+                if target not in self.states:
+                    raise UnsupportedDefinition(f"{name} leads to {target}, which is no state")
+        self._processors = {
+            name: Machine({key: state["ItemProcessor"][key] for key in MACHINE & set(state["ItemProcessor"])})
+            for name, state in self.states.items()
+            if state["Type"] == "Map"
+        }
+
+    async def run(
+        self, given: dict[str, Any], work: Worker, visited: list[str] | None = None, sleep: Sleep | None = None
+    ) -> dict[str, Any]:
+        """Execute; the output of the last state. ExecutionFailed when a state fails and nothing catches it.
+
+        `visited` collects the names of the states; `sleep` waits, asyncio's when not given.
+        """
+        name: str | None = self.first
+        value = given
+        while name is not None:
+            if visited is not None:
+                visited.append(name)
+            name, value = await self._run_state(name, value, work, sleep or asyncio.sleep)
+        return value
+
+    async def _run_state(
+        self, name: str, value: dict[str, Any], work: Worker, sleep: Sleep
+    ) -> tuple[str | None, dict[str, Any]]:
+        state = self.states[name]
+        match state["Type"]:
+            case "Task":
+                return await _run_task(state, value, work, sleep)
+            case "Map":
+                return await _run_map(state, self._processors[name], value, work, sleep)
+            case "Choice":
+                return _choose(state, value), value
+            case "Wait":
+                await sleep(_get_wait_seconds(state, value))
+                return state["Next"], value
+            case "Succeed":
+                return None, value
+        raise ExecutionFailed(f"{state.get('Error', '')}: {state.get('Cause', '')}")
+
+
+def _check_state(name: str, state: dict[str, Any]) -> None:
+    kind = state.get("Type", "")
+    if kind not in FIELDS:
+        raise UnsupportedDefinition(f"the state {name} is of the type {kind}, which is not run here")
+    rules = [(state, FIELDS[kind])]
+    rules += [(rule, RETRY) for rule in state.get("Retry", [])] + [(rule, CATCH) for rule in state.get("Catch", [])]
+    rules += [(rule, CHOICE) for rule in state.get("Choices", [])]
+    rules += [(state["ItemProcessor"], PROCESSOR)] if kind == "Map" else []
+    if kind == "Map" and state.get("ResultPath", "$") is not None:
+        raise UnsupportedDefinition(f"the state {name} keeps its results, which is not done here")
+    for rule in state.get("Retry", []):
+        if rule.get("JitterStrategy", "NONE") not in ("FULL", "NONE"):
+            raise UnsupportedDefinition(f"the state {name} has jitter {rule['JitterStrategy']}, which is not run here")
+    for rule, known in rules:
+        if unknown := sorted(set(rule) - known):
+            raise UnsupportedDefinition(f"the state {name} uses {', '.join(unknown)}, which is not run here")
+        for path in (rule[key] for key in PATHS if rule.get(key) is not None):
+            if not FIELD.fullmatch(path):
+                raise UnsupportedDefinition(f"the state {name} uses the path {path}, which is not run here")
+
+
+def _find_targets(state: dict[str, Any]) -> list[str]:
+    rules = [state, *state.get("Catch", []), *state.get("Choices", [])]
+    return [rule[key] for rule in rules for key in ("Next", "Default") if key in rule]
+
+
+def _choose(state: dict[str, Any], value: dict[str, Any]) -> str:
+    for rule in state["Choices"]:
+        if value.get(rule["Variable"].removeprefix("$.")) is rule["BooleanEquals"]:
+            return str(rule["Next"])
+    return str(state["Default"])
+
+
+def _get_wait_seconds(state: dict[str, Any], value: dict[str, Any]) -> int:
+    seconds = value.get(state["SecondsPath"].removeprefix("$."))
+    if not isinstance(seconds, int) or seconds < 0:
+        raise ExecutionFailed(f"{state['SecondsPath']} is no number of seconds: {seconds}")
+    return seconds
+
+
+async def _run_task(
+    state: dict[str, Any], value: dict[str, Any], work: Worker, sleep: Sleep
+) -> tuple[str | None, dict[str, Any]]:
+    tries = [0] * len(state.get("Retry", []))
+    while True:
+        try:
+            return state.get("Next"), await work(state["Resource"].strip("${}"), value)
+        except Exception as error:
+            rule = _find_rule(state.get("Retry", []), type(error).__name__)
+            if rule is not None and tries[rule] < state["Retry"][rule].get("MaxAttempts", 3):
+                spec = state["Retry"][rule]
+                await sleep(_get_delay(spec, tries[rule]))
+                tries[rule] += 1
+                continue
+            return _catch(state, value, error, type(error).__name__)
+
+
+def _get_delay(spec: dict[str, Any], tries: int) -> float:
+    """The seconds until the next attempt."""
+    delay = float(spec.get("MaxDelaySeconds", math.inf))
+    with suppress(OverflowError):
+        delay = min(delay, spec.get("IntervalSeconds", 1) * float(spec.get("BackoffRate", 2.0)) ** tries)
+    return random.uniform(0, delay) if spec.get("JitterStrategy") == "FULL" else delay
+
+
+def _catch(
+    state: dict[str, Any], value: dict[str, Any], error: Exception, name: str
+) -> tuple[str | None, dict[str, Any]]:
+    rule = _find_rule(state.get("Catch", []), name)
+    if rule is None:
+        raise ExecutionFailed(f"{name}: {error}") from error
+    spec = state["Catch"][rule]
+    failure = {"Error": name, "Cause": json.dumps({"errorMessage": str(error)})}
+    return spec["Next"], value | {spec["ResultPath"].removeprefix("$."): failure}
+
+
+async def _run_map(
+    state: dict[str, Any], processor: Machine, value: dict[str, Any], work: Worker, sleep: Sleep
+) -> tuple[str | None, dict[str, Any]]:
+    """Execute the processor for every item, some at once; one that fails fails the state, as with no tolerance."""
+    limit = asyncio.Semaphore(state["MaxConcurrency"])
+
+    async def run(item: dict[str, Any]) -> None:
+        async with limit:
+            await processor.run(item, work, sleep=sleep)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for item in value[state["ItemsPath"].removeprefix("$.")]:
+                group.create_task(run(item))
+    except ExceptionGroup as errors:  # in which a TaskGroup puts what an item failed with; the others are cancelled
+        return _catch(state, value, errors.exceptions[0], "States.ExceedToleratedFailureThreshold")
+    return state.get("Next"), value
+
+
+def _find_rule(rules: list[dict[str, Any]], error: str) -> int | None:
+    names = {error, "States.ALL", "States.TaskFailed"}
+    return next((index for index, rule in enumerate(rules) if names & set(rule["ErrorEquals"])), None)
+
+
+LoadedMachine = tuple[Machine, dict[str, Callable[..., Any]]]
+"""A machine, and the handlers of its states by the names of their substitutions."""
+
+
+def load_machine(kind: str) -> LoadedMachine:
+    """A machine of the template by its name in `state_machines/`."""
+    functions = dict(iter_resources("AWS::Serverless::Function"))
+    for _, resource in iter_resources("AWS::Serverless::StateMachine"):
+        properties = resource["Properties"]
+        if properties["DefinitionUri"] == f"state_machines/{kind}.asl.json":
+            handlers = {}
+            for name, value in properties["DefinitionSubstitutions"].items():
+                function = functions[value["Fn::GetAtt"].removesuffix(".Arn")]["Properties"]
+                module, attribute = function["Handler"].split(".")
+                code = function["CodeUri"].rstrip("/").replace("/", ".")
+                handlers[name] = getattr(import_module(f"{code}.{module}"), attribute)
+            return Machine(json.loads((ROOT / properties["DefinitionUri"]).read_text())), handlers
+    raise UnsupportedDefinition(f"there is no machine {kind} in the template")
+
+
+def load_machines() -> dict[str, LoadedMachine]:
+    """All machines that tasks run on, by name."""
+    return {name: load_machine(name) for name in {kind.machine for kind in KINDS.values()}}

@@ -1,0 +1,136 @@
+"""A network namespace of our own for the records engine: nobody else on the machine can reach what listens there."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from mangrove.core.telemetry import log_warning
+from mangrove.standalone.children import make_start
+
+HELPER = Path(__file__).with_name("namespace_helper.py")
+SOCKET = "engine.sock"
+START_SECONDS = 10.0
+REST_SECONDS = 1.0  # at least, between two starts of the helper
+WAITING = 128  # who may wait for a socket at once, also while the helper is started again
+
+
+class NamespaceRefused(Exception):
+    """Why there is no namespace, in a few words."""
+
+
+class Namespace:
+    """A network namespace that lives as long as this object, and the helper in it that gives sockets of it.
+
+    `path` is the Unix socket to ask for one. It is held here, so a helper that ends is not noticed by those who ask:
+    they wait for the next one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """NamespaceRefused where the kernel has none for us, or `folder` is closed to who is in it."""
+        if sys.platform != "linux":
+            raise NamespaceRefused("this system has no network namespaces")
+        self.path = folder / SOCKET
+        self._handles: list[int] = []
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+        self._listener = _listen(folder)
+        try:
+            self._helper = self._start(str(folder))
+            self._handles = _open_namespaces(self._helper)
+        except OSError as error:
+            self.close()
+            raise NamespaceRefused(str(error.strerror)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def handles(self) -> list[int]:
+        """Those a child has to enter, in this order."""
+        return self._handles
+
+    @property
+    def helper(self) -> int:
+        """Its pid, also when it has ended."""
+        return 0 if self._helper is None else self._helper.pid
+
+    def revive(self) -> None:
+        """Start the helper again if it has ended."""
+        if self._helper is None or self._helper.poll() is None or time.monotonic() - self._began < REST_SECONDS:
+            return
+        log_warning("the helper in the records engine's namespace ended and is started again")
+        with suppress(OSError):  # no memory for a process: the next look tries it again
+            self._helper = self._start()
+
+    def end_helper(self) -> None:
+        """Have it be started again: it may be the one that hangs."""
+        if self._helper is not None:
+            self._helper.kill()
+
+    def close(self) -> None:
+        """End the helper; the namespace ends with the last process in it."""
+        if self._helper is not None:
+            self._helper.kill()
+            self._helper.wait()
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
+        while self._handles:
+            os.close(self._handles.pop())
+
+    def _start(self, *folder: str) -> subprocess.Popen[bytes]:
+        self._began = time.monotonic()
+        return subprocess.Popen(  # noqa: S603 - our own program, no input of others
+            [sys.executable, "-I", "-S", str(HELPER), str(self._listener.fileno()), *folder],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if folder else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[self._listener.fileno()],
+            start_new_session=True,
+            preexec_fn=make_start(self._handles),
+            env={},
+        )
+
+
+def _listen(folder: Path) -> socket.socket:
+    """A Unix socket for the owner alone, at a path of any length."""
+    (folder / SOCKET).unlink(missing_ok=True)
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        os.fchmod(listener.fileno(), 0o600)  # the file at its path gets it, whatever the umask
+        listener.bind(f"/proc/self/fd/{handle}/{SOCKET}")
+        listener.listen(WAITING)
+    except OSError as error:  # a file system without such files
+        listener.close()
+        raise NamespaceRefused(f"no socket in {folder}: {error.strerror}") from None
+    finally:
+        os.close(handle)
+    return listener
+
+
+def _open_namespaces(helper: subprocess.Popen[bytes]) -> list[int]:
+    """Handles of the helper's namespaces that are not our own; NamespaceRefused with its word when it has none."""
+    assert helper.stdout is not None
+    with helper.stdout as output:
+        ready, _, _ = select.select([output], [], [], START_SECONDS)
+        said = output.readline().decode(errors="replace").strip() if ready else "no answer"
+    if said != "ready":
+        raise NamespaceRefused(f"no network namespace: {said or 'the helper ended'}")
+    handles: list[int] = []
+    try:
+        for name in ("user", "net"):  # one may enter the second from inside of the first
+            path = f"/proc/{helper.pid}/ns/{name}"
+            if not os.path.samefile(path, f"/proc/self/ns/{name}"):
+                handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        for handle in handles:
+            os.close(handle)
+        raise
+    return handles

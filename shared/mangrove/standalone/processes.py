@@ -1,0 +1,149 @@
+"""A service in several processes: forked from this one, which starts them anew when they die and ends them with itself.
+
+This one answers no request. It forks while a thread of its own watches the records engine: what that thread may hold
+at that moment (locks of the engine's keeper) no child ever asks for.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import mmap
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from mangrove.core import runtime
+from mangrove.core.generations import Generations
+from mangrove.core.runtime import Runtime
+from mangrove.core.shared_memory import Activity, ActivityTimes, Region, SharedMemory, measure
+from mangrove.core.telemetry import log_exception, log_warning
+from mangrove.standalone.children import make_start
+from mangrove.standalone.siblings import Siblings
+
+MOST = 4
+LEAST_MEMORY = 1 << 30  # bytes that are free, for more than one
+LOOK_SECONDS = 0.05  # how soon an end is noticed
+STABLE_SECONDS = 5.0  # one that ran for so long is started again at once
+FIRST_DELAY, LAST_DELAY = 0.1, 10.0  # seconds before one that ran shorter is
+
+
+@dataclass(slots=True)
+class _Child:
+    """`pid`: None while it is not running; `starts_at`: when it may be started (monotonic)."""
+
+    pid: int | None = None
+    began: float = 0.0
+    starts_at: float = 0.0
+    delay: float = 0.0
+
+
+def choose_count() -> int:
+    """As many as there are processors, at most MOST; one where memory is short."""
+    return min(len(os.sched_getaffinity(0)), MOST) if find_free_memory() >= LEAST_MEMORY else 1
+
+
+def find_free_memory(root: Path = Path("/")) -> float:
+    """Bytes of memory that may still be used, as far as the system says it."""
+    free = [math.inf]
+    with suppress(OSError, ValueError):
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with suppress(OSError, ValueError):  # "max" is no number: the container has no limit
+        group = root / "sys/fs/cgroup"
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return min(free)
+
+
+class Processes:
+    """`serve` is what each of them does, in a runtime of its own; it returns when the process is to end."""
+
+    def __init__(self, count: int, serve: Callable[[], None], end_seconds: float) -> None:
+        self._serve = serve
+        self._end_seconds = end_seconds
+        self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
+        self._siblings = Siblings.open(count)
+        self._children = [_Child() for _ in range(count)]
+        self._die_with_parent = make_start()
+        runtime.put(SharedMemory, self._share_memory(count))
+
+    def _share_memory(self, column: int) -> SharedMemory:
+        return SharedMemory(self._memory, self._siblings.count + 1, column)
+
+    def run(self) -> None:
+        """Keep them running until this process is asked to end, by an exception; then end them."""
+        gc.collect()
+        for activity in (Activity.TASKS, Activity.SCHEDULE):
+            runtime.get(ActivityTimes).note(activity)  # whoever takes them over has some time for it
+        gc.freeze()  # no collection in a child writes to what it shares with the others
+        try:
+            while True:
+                for index, child in enumerate(self._children):
+                    if child.pid is None and time.monotonic() >= child.starts_at:
+                        child.pid, child.began = self._fork(index), time.monotonic()
+                time.sleep(LOOK_SECONDS)
+                for index, child in enumerate(self._children):
+                    self._look(index, child)
+        finally:
+            self._end()
+
+    def reload(self) -> None:
+        """Have all read the configuration anew."""
+        self._send(signal.SIGHUP)
+
+    def _fork(self, index: int) -> int:
+        pid = os.fork()
+        if not pid:
+            self._run_child(index)
+        return pid
+
+    def _run_child(self, index: int) -> NoReturn:
+        try:
+            if self._die_with_parent is not None:
+                self._die_with_parent()
+            signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads everything anew
+            with runtime.use(Runtime()):
+                runtime.put(Siblings, self._siblings)
+                runtime.put(SharedMemory, self._share_memory(index))
+                self._serve()
+        except BaseException:  # nothing of the parent's may run here, whatever it is
+            log_exception("a process of the service failed")
+        os._exit(1)
+
+    def _look(self, index: int, child: _Child) -> None:
+        """Notice that a child has ended."""
+        if child.pid is None:
+            return
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if not pid:
+            return
+        child.pid = None
+        for region in (Region.CONNECTIONS, Region.CHUNKS):
+            self._share_memory(index).clear(region)
+        runtime.get(Generations).note_all()  # it may have changed what it had no time to tell
+        now = time.monotonic()
+        is_stable = now - child.began > STABLE_SECONDS
+        child.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * child.delay), LAST_DELAY)
+        child.starts_at = now + child.delay
+        status = os.waitstatus_to_exitcode(status)
+        log_warning("a process of the service ended and is started again", status=status, seconds=child.delay)
+
+    def _end(self) -> None:
+        self._send(signal.SIGTERM)
+        end = time.monotonic() + self._end_seconds
+        while any(child.pid for child in self._children) and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+            for child in self._children:
+                if child.pid is not None and os.waitpid(child.pid, os.WNOHANG)[0]:
+                    child.pid = None
+        self._send(signal.SIGKILL)
+
+    def _send(self, which: signal.Signals) -> None:
+        for child in self._children:
+            if child.pid is not None:
+                os.kill(child.pid, which)

@@ -1,0 +1,297 @@
+"""The tasks of one machine, run in this process: how many at once, whose turn it is, and what is started again.
+
+An execution that was cut off is started anew: since spec and cursor of a task are in the records, it goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import Any
+
+from mangrove.configuration import snapshot
+from mangrove.core import generations, runtime
+from mangrove.core.generations import Topic
+from mangrove.core.problems import Problem, RecordsUnavailable
+from mangrove.core.telemetry import log_event, log_exception
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks.lists import Following, UnfinishedPage
+from mangrove.records.tasks.model import Task
+from mangrove.standalone.fair_queue import FairQueue, Queued
+from mangrove.standalone.machines import LoadedMachine, load_machines
+from mangrove.standalone.siblings import Message
+from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.leases import get_held
+from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.worker_loop import use_loop
+
+THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
+STOPPING = 8  # tasks that are ended at once because they were cancelled while they waited
+POLL_SECONDS = 1.0  # how often the number of workers is compared with the settings
+AGAIN_SECONDS = 5.0  # until what failed is tried again; then twice as long each time
+MOST_AGAIN_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class _Execution:
+    """A task that is at work by its turn in `queue`. `is_new`: no worker has begun. `turn`: the next one, after it made
+    room for another task."""
+
+    queue: FairQueue
+    task: asyncio.Task[None]
+    is_new: bool = True
+    turn: asyncio.Future[None] | None = None
+
+
+@dataclass(slots=True)
+class _Postponed:
+    """A task whose execution did not settle it: it is started again at `time` (monotonic), and the next time after
+    twice the `delay`."""
+
+    time: float
+    delay: float
+
+
+class Runner(MachineStarter):
+    """Runs tasks in this process: as many of a kind at once as the settings say, each owner's in turn.
+
+    Between two slices of its work, and while it waits for something, a task makes room for one of an owner who has
+    fewer at work. Whatever goes wrong, the runner goes on: what it could not read is read again, and a task that could
+    not be settled is started again later. `loaded`: machines and the handlers of their states by the machines' names,
+    of the template when not given.
+    """
+
+    def __init__(self, loaded: Mapping[str, LoadedMachine] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(THREADS, "task")
+        self._machines = load_machines() if loaded is None else loaded
+        self._queues = {name: FairQueue() for name in KINDS}
+        self._stopped = FairQueue()  # what was cancelled while it waited, of all kinds
+        self._running: dict[Queued, _Execution] = {}
+        self._restart: set[Queued] = set()  # started while they still ran: their end may have been decided before
+        self._postponed: dict[Queued, _Postponed] = {}
+        self._is_over = False
+        self._reading = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
+        use_loop(self._loop)
+        runtime.put(MachineStarter, self)
+
+    def start(self, task: Task, suffix: str = "") -> None:
+        """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
+        self._loop.call_soon_threadsafe(self._take_up, task)
+
+    def expedite(self, task: Task) -> None:
+        """Let a task end soon that was cancelled while it waits for a worker; from any thread."""
+        self._loop.call_soon_threadsafe(self._stop, _name(task))
+
+    def forget(self, task: Task) -> None:
+        """Drop a task that was deleted before its first run; from any thread."""
+        self._loop.call_soon_threadsafe(self._drop, _name(task))
+
+    def receive(self, message: Message, one: Queued) -> None:
+        """Do what another process asks for; in the loop."""
+        match message:
+            case Message.START:
+                self._enqueue(one)
+            case Message.EXPEDITE:
+                self._stop(one)
+            case Message.FORGET:
+                self._drop(one)
+
+    async def run(self) -> None:
+        """Take up the unfinished tasks, and follow the settings, until cancelled."""
+        self._unsent = generations.read(Topic.UNSENT_TASKS)
+        self._taking_up = asyncio.create_task(self._take_up_unfinished())
+        try:
+            while True:
+                await asyncio.sleep(POLL_SECONDS)
+                try:
+                    await self._look()
+                except Exception:  # whatever it is: nobody else would run the tasks
+                    log_exception("the runner of tasks met an error and goes on")
+        finally:
+            self._is_over = True
+            following = [] if self._following is None else [self._following]
+            for execution in [self._taking_up, *following, *(one.task for one in self._running.values())]:
+                execution.cancel()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _look(self) -> None:
+        """Start what the settings allow and what was postponed until now."""
+        await self._follow_settings()
+        if self._unsent != generations.read(Topic.UNSENT_TASKS) and self._taking_up.done():
+            self._unsent = generations.read(Topic.UNSENT_TASKS)
+            self._taking_up = asyncio.create_task(self._take_up_unfinished())
+        now = time.monotonic()
+        for one, postponed in list(self._postponed.items()):
+            if postponed.time <= now:
+                self._enqueue(one)
+
+    async def _follow_settings(self) -> None:
+        """Run the tasks that wait, by the settings as they are now."""
+        try:
+            await snapshot.fresh()
+        except Problem:
+            pass  # whatever it is, the tasks go on: by the settings that were read last, until the next look
+        for kind in KINDS:
+            self._run_allowed(kind)
+
+    async def _take_up_unfinished(self) -> None:
+        for kind in KINDS:
+            page: UnfinishedPage | None = await self._read_unfinished(kind, None)
+            while page is not None:
+                for id, owner in page.owners.items():
+                    one = Queued(kind, owner, id)
+                    if one not in self._running:
+                        self._enqueue(one)
+                page = await self._read_unfinished(kind, page.following) if page.following else None
+
+    async def _read_unfinished(self, kind: str, start: Following | None) -> UnfinishedPage:
+        """One page, however often it takes."""
+        delay = AGAIN_SECONDS
+        while True:
+            try:
+                return await asyncio.to_thread(task_lists.list_unfinished, kind, start)
+            except Exception:  # whatever it is: the tasks would be forgotten
+                log_exception("the unfinished tasks cannot be read; tried again", kind=kind, seconds=delay)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, MOST_AGAIN_SECONDS)
+
+    def _take_up(self, task: Task) -> None:
+        """Queue a task; where it is its turn at once, its record need not be read."""
+        one = _name(task)
+        self._enqueue(one)
+        if one in self._running and self._running[one].is_new:
+            get_held().add_read([task])
+
+    def _enqueue(self, one: Queued) -> None:
+        if self._is_over:
+            return  # the next start of the service takes it up
+        if one in self._running:
+            self._restart.add(one)
+        elif one not in self._queues[one.kind] and one not in self._stopped:
+            self._queues[one.kind].add(one)
+            if one in self._postponed:
+                self._postponed[one].time = math.inf
+            self._run_waiting(one.kind)
+
+    def _stop(self, one: Queued) -> None:
+        if one in self._postponed:
+            self._enqueue(one)
+        get_held().take_read(one.id)
+        if self._queues[one.kind].discard(one):
+            self._stopped.add(one)
+            self._run_queue(self._stopped, STOPPING)
+
+    def _drop(self, one: Queued) -> None:
+        self._queues[one.kind].discard(one)
+        self._postponed.pop(one, None)
+
+    def _run_waiting(self, kind: str) -> None:
+        """Run the tasks of a kind that wait, as long as the settings allow one more: what another process has changed
+        of them was answered for already, so it is read first."""
+        if snapshot.is_fresh():
+            self._run_allowed(kind)
+        elif self._following is None or self._following.done():
+            self._following = self._loop.create_task(self._follow_settings())
+
+    def _run_allowed(self, kind: str) -> None:
+        workers = KINDS[kind].workers
+        if isinstance(workers, str):
+            workers = snapshot.current().settings.task_workers(workers)
+        self._run_queue(self._queues[kind], workers)
+
+    def _run_queue(self, queue: FairQueue, workers: int) -> None:
+        while queue.at_work < workers and (one := queue.take()) is not None:
+            execution = self._running.get(one)
+            if execution is None:
+                task = asyncio.create_task(self._execute(one))
+                self._running[one] = _Execution(queue, task)
+                task.add_done_callback(partial(self._on_end, one))
+            elif execution.turn is not None:
+                execution.queue = queue
+                execution.turn.set_result(None)
+
+    def _on_end(self, one: Queued, _: asyncio.Task[None]) -> None:
+        execution = self._running.pop(one)
+        if self._is_over or self._loop.is_closed():
+            return
+        execution.queue.end(one)
+        if one in self._restart:
+            self._restart.discard(one)
+            self._enqueue(one)
+        self._run_waiting(one.kind)
+        self._run_queue(self._stopped, STOPPING)
+
+    async def _give_way(self, one: Queued) -> None:
+        """Let a task of another owner work, where that one is due, until it is this one's turn again."""
+        execution = self._running[one]
+        if not execution.queue.is_due(one.owner):
+            return
+        execution.queue.end(one)
+        execution.turn = self._loop.create_future()
+        self._queues[one.kind].add(one, first=True)
+        self._run_waiting(one.kind)
+        await execution.turn
+
+    async def _execute(self, one: Queued) -> None:
+        machine, handlers = self._machines[KINDS[one.kind].machine]
+
+        async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
+            if value.get("more") and "failure" not in value:
+                await self._give_way(one)
+            answer: dict[str, Any] = await self._loop.run_in_executor(self._threads, handlers[name], value, None)
+            return answer
+
+        async def sleep(seconds: float) -> None:
+            end = time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0:
+                await self._give_way(one)
+                await asyncio.sleep(min(left, POLL_SECONDS))
+
+        is_left = True
+        try:
+            await self._read_ahead(one)
+            self._running[one].is_new = False
+            is_left = (await machine.run({"tid": one.id}, work, sleep=sleep))["more"]
+        except Exception:  # whatever it is: the task would be forgotten
+            log_exception("a task could not be settled", tid=one.id)
+        finally:
+            get_held().release(one.id)
+        if is_left:
+            self._postpone(one)
+        else:
+            self._postponed.pop(one, None)
+
+    async def _read_ahead(self, one: Queued) -> None:
+        """Read the records of this task and of those that follow in one call; one call for each costs twenty times
+        as much."""
+        async with self._reading:
+            if get_held().was_read(one.id):
+                return
+            queue = self._running[one].queue
+            starting = (other for other, execution in self._running.items() if execution.is_new)
+            following = (other for other in queue if other not in self._running)
+            ids = [other.id for other in islice(chain(starting, following), task_batches.MOST)]
+            try:
+                get_held().add_read(await asyncio.to_thread(task_batches.read, ids))
+            except RecordsUnavailable:
+                pass  # its first worker reads it, or tries again
+
+    def _postpone(self, one: Queued) -> None:
+        last = self._postponed.get(one)
+        delay = AGAIN_SECONDS if last is None else min(last.delay * 2, MOST_AGAIN_SECONDS)
+        self._postponed[one] = _Postponed(time.monotonic() + delay, delay)
+        log_event("a task is started again later", tid=one.id, seconds=delay)
+
+
+def _name(task: Task) -> Queued:
+    return Queued(task.kind, task.owner, task.id)

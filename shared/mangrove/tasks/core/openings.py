@@ -1,0 +1,181 @@
+"""The tasks that go on with what a verb could not do at once: one for each entry of a few, one for all of many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from mangrove.core import runtime
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import kinds, name_lists, queue, staging
+from mangrove.tasks.core.name_lists import ListedEntry
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import Spec, TransferSpec
+from mangrove.tree.access import PathAccess
+from mangrove.tree.listing.items import Item
+
+EACH = 20  # entries of a request that get tasks of their own; of more, all are the work of one
+
+
+class OpeningLocks:
+    """Of one owner, one request at a time opens tasks: however many ask for ten thousand each, the threads are left to
+    others."""
+
+    def __init__(self) -> None:
+        self._by_owner: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    def get(self, owner: int) -> asyncio.Lock:
+        """Whoever opens many tasks of this owner holds it."""
+        return self._by_owner.setdefault(owner, asyncio.Lock())
+
+
+async def open_one(kind: str, access: PathAccess, opening: Opening) -> Task:
+    """Open a task for the caller."""
+    return await asyncio.to_thread(queue.open, kind, access.caller.user, opening)
+
+
+async def open_many(kind: str, access: PathAccess, openings: Iterable[Opening]) -> list[Task]:
+    """Open tasks for the caller."""
+
+    def open_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
+        return queue.open_many(kind, access.caller.user, list(openings))
+
+    async with runtime.get(OpeningLocks).get(access.caller.user.id):
+        return await asyncio.to_thread(open_all)
+
+
+async def open_list(
+    kind: str, access: PathAccess, name: str, rows: Iterable[ListedEntry], make_spec: Callable[[int], Spec]
+) -> Task:
+    """Open one task over a list; `make_spec` of the number of its rows."""
+    id = queue.make_id()
+    async with runtime.get(OpeningLocks).get(access.caller.user.id):
+        try:
+            spec = make_spec(await name_lists.store(id, rows))
+            pass_checkpoint("upload.staged")
+        except BaseException:
+            await asyncio.shield(staging.clear(id))
+            raise
+        try:
+            return await open_one(kind, access, Opening(name, spec, id=id))
+        except Problem:
+            await staging.clear(id)  # no task is there to go on with it
+            raise
+
+
+async def open_removal(folder: PathAccess, names: Sequence[str]) -> Task:
+    """Open the task that removes entries of a folder."""
+
+    def make_spec(count: int) -> TransferSpec:
+        return _make_removal(folder, removes="entries", names=count)
+
+    rows = (ListedEntry(name, None, 0.0, False, "") for name in names)
+    mount, inner = folder.find_mount()
+    name = kinds.format_removal_name("remove", mount.path, kinds.format_many(inner / names[0], len(names)))
+    return await open_list("move", folder, name, rows, make_spec)
+
+
+async def open_pruning(folder: PathAccess) -> Task:
+    """Open the task that removes the folders below a folder that hold no file."""
+    mount, inner = folder.find_mount()
+    name = kinds.format_removal_name("remove_empty_directory", mount.path, inner)
+    return await open_one("move", folder, Opening(name, _make_removal(folder, removes="empty_folders")))
+
+
+def _make_removal(folder: PathAccess, **more: Any) -> TransferSpec:
+    path = folder.path
+    return TransferSpec(source=path, password=folder.password, target_dir=path, name="", overwrite=False, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What the tasks of one request have in common. `word`: what their names begin with; `keep_existing` as in
+    `TransferSpec`."""
+
+    kind: str
+    word: str
+    source_dir: PathAccess
+    target_dir: PathAccess
+    overwrite: bool = False
+    keep_existing: bool = False
+    is_rename: bool = False
+
+    async def open(self, items: Sequence[Item]) -> list[Task]:
+        """Open the tasks for what is left of the request."""
+        if not items:
+            return []
+        if len(items) <= EACH or not self.target_dir.may_read():  # what is put there beside others has its own rules
+            return await open_many(self.kind, self.source_dir, map(self._make_opening, items))
+        groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
+        return [await self._open_list(some) for some in groups if some]
+
+    async def open_flat(self) -> Task:
+        """Open the task that moves all files below the source."""
+        spec = TransferSpec(
+            source=self.source_dir.path,
+            password=self.source_dir.password,
+            target_dir=self.target_dir.path,
+            name="",
+            overwrite=self.overwrite,
+            keep_existing=self.keep_existing,
+            is_flat=True,
+        )
+        source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
+        return await open_one(self.kind, self.source_dir, Opening(self._make_name(source, target), spec))
+
+    def _make_opening(self, item: Item) -> Opening:
+        spec = TransferSpec(
+            source=self._source_mount / item.path,
+            password=self.source_dir.password,
+            target_dir=self._target_mount / item.target.parent,
+            name=item.target.name,
+            overwrite=self.overwrite,
+            keep_existing=self.keep_existing,
+            is_rename=self.is_rename,
+        )
+        return Opening(self._make_name(item.path, item.target.parent), spec)
+
+    def _make_name(self, path: str, folder: TreePath) -> str:
+        return kinds.format_transfer_name(self.word, self._source_mount, path, self._target_mount, folder)
+
+    @property
+    def _source_mount(self) -> TreePath:
+        return self.source_dir.find_mount()[0].path
+
+    @property
+    def _target_mount(self) -> TreePath:
+        return self.target_dir.find_mount()[0].path
+
+    async def _open_list(self, items: Sequence[Item]) -> Task:
+        """One task over items that may all replace what is there, or none."""
+        source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
+        has_targets = False
+
+        def make_rows() -> Iterator[ListedEntry]:
+            nonlocal has_targets
+            for item in items:
+                row = ListedEntry.of(item.path.below(source)[1:], item.entry, item.target.below(target)[1:])
+                has_targets = has_targets or bool(row.target)
+                yield row
+
+        def make_spec(count: int) -> TransferSpec:
+            return TransferSpec(
+                source=self.source_dir.path,
+                password=self.source_dir.password,
+                target_dir=self.target_dir.path,
+                name="",
+                overwrite=items[0].overwrite,
+                keep_existing=self.keep_existing,
+                names=count,
+                has_targets=has_targets,
+                is_rename=self.is_rename,
+            )
+
+        name = self._make_name(kinds.format_many(items[0].path, len(items)), target)
+        return await open_list(self.kind, self.source_dir, name, make_rows(), make_spec)

@@ -1,0 +1,283 @@
+"""Requests that may take long: done at once where a storage can, else queued as tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mangrove import archives
+from mangrove.core import deadlines
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.deadlines import Budget
+from mangrove.core.paths import TreePath, check_existing_name
+from mangrove.core.problems import BadRequest, NotAFolder, NotFound, OutOfTime, Problem, StorageProblem
+from mangrove.core.slices import in_slices
+from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
+from mangrove.identity.rights import Right
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import authorization, kinds, queue, staging
+from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
+from mangrove.tasks.core.openings import Transfers, open_many, open_one, open_pruning, open_removal
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
+from mangrove.tools import registry
+from mangrove.tree.access import PathAccess, locate, lookup
+from mangrove.tree.listing.items import Item
+from mangrove.tree.operations import changes, journal, transfers, uploads
+from mangrove.tree.operations.changes import check_source
+from mangrove.tree.operations.names import hold_name
+from mangrove.tree.operations.transfers import OnConflict
+
+MOST_TASKS = 10_000  # opened by one request
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks at a task that is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class DecompressOptions:
+    """How to extract an archive; `inner`: the folder or file in it that is wanted, `/` for all."""
+
+    password: str = ""
+    inner: str = "/"
+    cache_full: bool = False
+    into_new_dir: bool = False
+    overwrite: bool = False
+
+
+async def move(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+) -> list[Task]:
+    """Move entries; the tasks for what could not be done at once."""
+    left = await transfers.move(source_dir, target_dir, names, conflict, Budget())
+    return await _make_transfers("move", "move", source_dir, target_dir, conflict).open(left)
+
+
+async def copy(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
+) -> list[Task]:
+    """Copy entries; the tasks for what could not be done at once."""
+    left = await transfers.copy(source_dir, target_dir, names, conflict, Budget())
+    word = "merge" if conflict.merge else "copy"
+    return await _make_transfers("copy", word, source_dir, target_dir, conflict).open(left)
+
+
+async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
+    """Move an entry to a path in another folder; the task, if it could not be done at once."""
+    left = await transfers.move_to(source, target, overwrite)
+    return await _open_one("move", source, target, left, overwrite)
+
+
+async def copy_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
+    """Copy an entry to a path; the task, if it could not be done at once."""
+    left = await transfers.copy_to(source, target, overwrite)
+    return await _open_one("copy", source, target, left, overwrite)
+
+
+async def _open_one(
+    kind: str, source: PathAccess, target: PathAccess, left: Sequence[Item], overwrite: bool
+) -> Task | None:
+    transfers = _make_transfers(kind, kind, source.parent, target.parent, OnConflict(overwrite=overwrite))
+    return next(iter(await transfers.open(left)), None)
+
+
+async def wait(task: Task, seconds: float) -> bool:
+    """Whether a task has ended well within that time; StorageProblem with its reason when it failed."""
+    end, pause = time.monotonic() + seconds, SHORTEST_PAUSE
+    while not (task := await asyncio.to_thread(records.get, task.id)).done:
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+    if task.view.state != State.SUCCEEDED:
+        raise StorageProblem(task.view.error or "the task was cancelled")
+    return True
+
+
+def _make_transfers(
+    kind: str, word: str, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict
+) -> Transfers:
+    return Transfers(kind, word, source_dir, target_dir, conflict.overwrite, conflict.merge or conflict.skip)
+
+
+async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
+    """Give an entry another name; the task for what could not be done at once."""
+    return await _open_renames(access.parent, await changes.rename(access, name, overwrite, Budget()))
+
+
+async def rename_all(folder: PathAccess, wanted: Mapping[str, str]) -> list[Task]:
+    """Give entries of a folder other names; the tasks for what could not be done at once."""
+    return await _open_renames(folder, await changes.rename_all(folder, wanted, budget=Budget()))
+
+
+async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
+    """Rename what matches a pattern; the tasks for what could not be done at once."""
+    return await _open_renames(folder, await changes.rename_by_pattern(folder, pattern, template, Budget()))
+
+
+async def _open_renames(folder: PathAccess, left: Sequence[Item]) -> list[Task]:
+    overwrite = any(item.overwrite for item in left)
+    return await Transfers("move", "move", folder, folder, overwrite, is_rename=True).open(left)
+
+
+async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
+    """Move every file of a tree into one folder; how many are moved, and the tasks for those that could not be moved
+    at once."""
+    outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
+    conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
+    opening = _make_transfers("move", "move", source_dir, target_dir, conflict)
+    return outcome.done, await opening.open(outcome.left) if outcome.is_whole else [await opening.open_flat()]
+
+
+async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
+    """Remove entries of a folder with all they hold; the task for what could not be removed in time."""
+    left = await changes.remove(folder, names, Budget())
+    return [await open_removal(folder, left)] if left else []
+
+
+async def remove_empty(folder: PathAccess) -> list[Task]:
+    """Remove the folders below a folder that hold no file; the task that goes on when time is up."""
+    try:
+        with deadlines.limit(Budget().get_seconds()):
+            await changes.remove_empty(folder)
+    except OutOfTime:
+        return [await open_pruning(folder)]
+    return []
+
+
+async def decompress(
+    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], options: DecompressOptions
+) -> list[Task]:
+    """Extract archives of one folder into another: one task for each."""
+    _limit_tasks(names)
+    target_dir.require(Right.DECOMPRESS)
+    target_dir.require_read()  # a task says which names are taken
+    tasks = []
+    for name in dict.fromkeys(names):
+        check_existing_name(name)
+        tasks.append(await _open_decompress(source_dir.child(name), target_dir, options))
+    return tasks
+
+
+async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
+    source = await locate(archive.require_read(), "src")
+    await check_source(archive, source)
+    target = await locate(target_dir, "dst")
+    if source.mount.path == target.mount.path:
+        await transfers.check_target_folder(target)
+    _require_uploads(target.driver)
+    within = TreePath(options.inner or "/")
+    name = kinds.format_decompress_name(
+        source.mount.path, source.path, within, target.mount.path, target.path, options.password
+    )
+    spec = DecompressSpec(
+        source=archive.path,
+        password=archive.password,
+        archive_password=options.password,
+        inner=within,
+        cache_full=options.cache_full,
+        target_dir=target_dir.path,
+        name=archives.base_name(archive.path.name) if options.into_new_dir else "",
+        overwrite=options.overwrite,
+    )
+    return await open_one("decompress", archive, Opening(name, spec))
+
+
+async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
+    """Download addresses into a folder, one task for each; none where the storage stores addresses itself.
+
+    All are checked before the first task is opened.
+    """
+    from mangrove.tools.urls import normalize_url  # it needs httpx, which no other request here does
+
+    registry.check_tool_name(tool)
+    given = [url.strip() for url in urls if url.strip()]
+    _limit_tasks(given)
+    checked = [normalize_url(url, tool) async for url in in_slices(given)]
+    policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
+    target.require(Right.OFFLINE_DOWNLOAD)
+    target.require_read()  # a task says which names are taken
+    driver = await _find_receiver(target, tool)
+    if tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls):
+        await _store_urls(target, checked)
+        return []
+    if tool != registry.SIMPLE_HTTP:
+        await registry.connect_tool(tool, target.settings)
+    openings = (
+        Opening(
+            kinds.format_download_name(url, target.path),
+            DownloadSpec(
+                url=url, tool=registry.choose_tool(tool, url, target.settings), delete_policy=policy,
+                target_dir=target.path,
+            ),
+        )
+        for url in checked
+    )  # fmt: skip
+    return await open_many("offline_download", target, openings)
+
+
+async def _find_receiver(target: PathAccess, tool: str) -> Driver:
+    """The storage that downloads go to; a folder that is missing is made later."""
+    located = await locate(target)
+    driver = located.driver
+    if not (tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls)):
+        _require_uploads(driver)
+    try:
+        if not (await lookup(located)).is_dir:
+            raise NotAFolder
+    except NotFound:
+        pass
+    return driver
+
+
+def _require_uploads(driver: Driver) -> None:
+    if driver.config.no_upload or not isinstance(driver, Writes):
+        raise StorageProblem("upload not supported")
+
+
+async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
+    """Store addresses as files of a folder."""
+    from httpx import URL  # as above
+
+    from mangrove.tools.names import make_file_name
+
+    target = await authorization.resolve_target(folder.caller, folder.path, "")
+    driver = target.endpoint.driver
+    assert isinstance(driver, StoresUrls)
+    await authorization.make_target_folder(target)
+    for url in urls:
+        located = target.located.child(make_file_name(URL(url), ""))
+        async with journal.add(located), hold_name(located):
+            await driver.put_url(located.path, url)
+
+
+def _limit_tasks(items: Sequence[object]) -> None:
+    if len(items) > MOST_TASKS:
+        raise BadRequest(f"{len(items)} tasks in one request, at most {MOST_TASKS} are opened")
+
+
+async def upload(
+    access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
+) -> Task:
+    """Receive a body whole, then store it in the background. What can be refused is refused before it is read."""
+    access, located = await uploads.prepare(access, overwrite)
+    id = queue.make_id()
+    try:
+        size = await staging.store(id, staging.BODY, uploads.verify_hashes(body, hashes), sent)
+        pass_checkpoint("upload.staged")
+    except BaseException:
+        await asyncio.shield(staging.clear(id))
+        raise
+    spec = TransferSpec(
+        staged=staging.get_path(id, staging.BODY),
+        target_dir=access.path.parent,
+        name=access.path.name,
+        overwrite=overwrite,
+    )
+    name = kinds.format_upload_name(access.path.name, located.mount.path, located.path.parent)
+    try:
+        return await open_one("upload", access, Opening(name, spec, size, "uploading", id))
+    except Problem:
+        await staging.clear(id)  # no task is there to go on with it
+        raise

@@ -1,0 +1,113 @@
+"""Removal of what is needed no more: old tasks, staging without a task, indexes without a storage, uploads that were
+given up, ended sessions, counters and locks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Set
+from datetime import datetime
+
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound
+from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
+from mangrove.drivers import base
+from mangrove.records.accounts import sessions
+from mangrove.records.files import locks
+from mangrove.records.store import counters
+from mangrove.records.store.base import RecordMissing
+from mangrove.records.tasks import batches as task_batches
+from mangrove.records.tasks import lists as task_lists
+from mangrove.records.tasks import model as records
+from mangrove.records.tasks.lists import UnfinishedPage
+from mangrove.records.tasks.model import Task
+from mangrove.search.segments import SegmentStore
+from mangrove.tasks.core import machines, queue, staging
+from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.partials import sweep_partials
+from mangrove.tasks.upload.sessions import sweep_sessions
+
+DAY = 24 * 3600  # seconds
+STALLED_SECONDS = 3600  # far longer than any wait of a machine
+UNBEGUN_SECONDS = 1200  # longer than the first worker needs to leave a trace
+ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its task is opened
+
+
+async def sweep() -> None:
+    """Safe to run at any time, and twice at once."""
+    days = (await snapshot.fresh()).settings.task_retention_days
+    await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY)
+    emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
+    await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
+    await sweep_partials()
+    await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
+    await asyncio.to_thread(sessions.sweep)
+    await asyncio.to_thread(counters.sweep)
+    await asyncio.to_thread(locks.sweep)
+
+
+def _delete_old_tasks(before: float) -> None:
+    """What DynamoDB deletes by itself, it deletes days later; the engine on one machine never does."""
+    for kind in (kind.name for kind in KINDS.values() if kind.is_listed):
+        for ids in task_batches.split(task_lists.list_ended(kind, before)):
+            task_batches.delete_done(kind, ids)
+
+
+def _restart_stalled(now: float) -> float:
+    """Start tasks that no worker held for long: their execution ended without settling them. One that was held in the
+    future was held when a clock was wrong. The seconds that the oldest of all has been under way."""
+    oldest = 0.0
+    for kind in KINDS:
+        page: UnfinishedPage | None = task_lists.list_unfinished(kind)
+        while page is not None:
+            for ids in task_batches.split(page.ids):
+                for task in task_batches.read(ids):
+                    oldest = max(oldest, _get_age(task, now))
+                    if not task.done and abs(now - task.touched) > _get_patience(task):
+                        machines.start(task, f"-{int(now)}")
+            page = task_lists.list_unfinished(kind, page.following) if page.following else None
+    return oldest
+
+
+def _get_patience(task: Task) -> float:
+    """The seconds without a trace of a worker after which an execution has ended, or never began."""
+    return STALLED_SECONDS if task.lease.until else UNBEGUN_SECONDS
+
+
+def _get_age(task: Task, now: float) -> float:
+    """The seconds since a task was asked for, or, once it was retried, since it was begun."""
+    if task.done:
+        return 0.0
+    if task.attempt and task.view.start_time:
+        return now - datetime.fromisoformat(task.view.start_time).timestamp()
+    return now - task.created
+
+
+async def _remove_orphans(before: float, kept: Set[str]) -> None:
+    storage = await staging.driver()
+    async for batch in storage.list(base.ROOT):
+        for entry in batch:
+            if entry.name not in kept and await _is_orphan(storage, entry, before):
+                await staging.clear(entry.name)
+
+
+async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) -> bool:
+    """Whether no task owns the folder and nothing has come into it since. One in which nothing is seen and whose own
+    time is not known may be that of an upload under way; the bucket's own rule removes it if it is not."""
+    stage, newest = folder.name, folder.modified
+    for owner in (stage.partition(".")[0], queue.get_chained_id(stage)):
+        try:
+            await asyncio.to_thread(records.get, owner)
+            return False
+        except RecordMissing:
+            pass
+    try:
+        async for batch in storage.list(TreePath(f"/{stage}")):
+            if any(entry.name == staging.PINNED for entry in batch):
+                return False
+            newest = max([newest, *(entry.modified for entry in batch)])
+    except NotFound:
+        return False  # its task has ended meanwhile
+    return 0 < newest < before

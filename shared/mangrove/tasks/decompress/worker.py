@@ -1,0 +1,281 @@
+"""The machine that extracts an archive: Plan looks into it, Extract brings its members into staging, Settle cleans up.
+
+A transfer goes on with what is in staging. Members that are refused are named in the task's error; the others are
+extracted all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeAlias
+
+from mangrove import archives
+from mangrove.archives import Archive, Member
+from mangrove.configuration import snapshot
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    ArchiveTooLarge,
+    BadRequest,
+    BrokenArchive,
+    Denied,
+    NotFound,
+    StorageProblem,
+    Unreachable,
+)
+from mangrove.drivers.base import Entry, Upload
+from mangrove.identity.rights import Right
+from mangrove.tasks.core import authorization, file_copy, kinds, queue, staging
+from mangrove.tasks.core.endpoints import Endpoint, TargetListing
+from mangrove.tasks.core.file_copy import CopyMode
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.part_receipts import drop_receipts
+from mangrove.tasks.core.partials import OutOfTime, drop_partial
+from mangrove.tasks.core.specs import DecompressCursor, DecompressSpec, SourceVersion, TransferSpec
+from mangrove.tasks.core.steps import Run
+from mangrove.tree.operations import archives as tree_archives
+from mangrove.tree.operations.archives import Packed
+
+SLICE_SECONDS = 60.0  # on one machine: where late members are reached through all others, a slice begins at the first
+SAVE_SECONDS = 2.0
+KEPT_ERRORS = 3  # refused members named in the task's error
+CACHED = "archive"  # the whole archive in staging
+
+DecompressRun: TypeAlias = Run[DecompressSpec, DecompressCursor]
+
+
+async def plan(run: DecompressRun) -> bool:
+    """See that it is an archive that can be read, and how much comes out of it; cache it first if so asked."""
+    if run.cursor.attempt != run.task.attempt:
+        run.cursor = DecompressCursor(attempt=run.task.attempt)
+    if await asyncio.to_thread(queue.is_chained, run.task):
+        return False  # what was brought here may be gone by now
+    run.view.status = "getting src object"
+    source, entry = await _find_source(run)
+    if run.spec.cache_full and not run.cursor.cached:
+        try:
+            await _cache(run, source, entry)
+        except OutOfTime:
+            return True
+    total, found = 0, False
+    async with _open_archive(run) as archive:
+        if archive.sequential:
+            return False  # to look into it is to extract it
+        async for member in archive.iter_members():
+            if not member.refused and _find_target_path(run, member) is not None:
+                found = True
+                total += 0 if member.is_dir else member.size or 0
+    if not found and run.spec.inner != "/":
+        raise NotFound
+    run.view.total_bytes = total
+    return False
+
+
+def _get_path(run: DecompressRun, name: str) -> TreePath:
+    """Where this run keeps something in staging."""
+    return staging.get_path(queue.get_stage(run.task), name)
+
+
+async def _find_source(run: DecompressRun) -> tuple[Endpoint, Entry]:
+    """The archive, as the task's owner may read it; StorageProblem when it changed since the work began."""
+    spec = run.spec
+    caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
+    await authorization.resolve_target(caller, spec.target_dir, spec.name)
+    source = (await authorization.access_path(caller, spec.source, spec.password)).require_read()
+    located = await source.locate()
+    entry = await located.driver.stat(located.path)
+    if entry.is_dir:
+        raise StorageProblem("not a file")
+    if run.cursor.archive is None:
+        run.cursor.archive = SourceVersion.of(entry)
+    if not run.cursor.archive.matches(entry):
+        raise StorageProblem("the source changed since the task began")
+    return Endpoint(located.driver, located.path), entry
+
+
+async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
+    """Copy the whole archive into staging."""
+    storage, path = await staging.driver(), _get_path(run, CACHED)
+    await staging.make_parent(path)
+    await file_copy.copy_file(
+        run,
+        source,
+        Endpoint(storage, path),
+        SourceVersion.of(entry),
+        TargetListing(storage),
+        CopyMode(overwrite=True, durable=snapshot.current().settings.is_durable),
+    )
+    pass_checkpoint("extract.cached")
+    run.cursor.cached = True
+
+
+@asynccontextmanager
+async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
+    source, entry = await _find_source(run)
+    size = entry.size
+    if run.cursor.cached:
+        source = Endpoint(await staging.driver(), _get_path(run, CACHED))
+        size = (await source.driver.stat(source.path)).size if size is None else size
+    if size is None:
+        raise StorageProblem("the size of the archive is not known")
+    settings = (await snapshot.fresh()).settings
+    name = TreePath(run.spec.source).name
+    packed, limits = Packed(source.driver, source.path, size), tree_archives.make_limits(settings)
+    encoding, password = settings.non_efs_zip_encoding, run.spec.archive_password
+    async with archives.open_archive(name, packed, password, encoding, limits) as archive:
+        yield archive
+
+
+def _find_target_path(run: DecompressRun, member: Member) -> str | None:
+    """Where a member goes below the target; None when it is outside the folder that was asked for, which itself goes
+    there with all it holds."""
+    inner = run.spec.inner.strip("/")
+    if not inner:
+        return member.path
+    if member.path != inner and not member.path.startswith(f"{inner}/"):
+        return None
+    above = inner.rpartition("/")[0]
+    return member.path.removeprefix(f"{above}/") if above else member.path
+
+
+async def extract(run: DecompressRun) -> bool:
+    """Extract what is next into staging; at the end, open its transfer."""
+    cursor = run.cursor
+    run.view.status = "walking and decompressing"
+    if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could say so
+        if cursor.boot not in ("", staging.find_boot()):  # members that were brought may have lost their bytes
+            cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
+        cursor.boot = staging.find_boot()
+        if await _extract_members(run):
+            return True
+        await staging.sync(_get_path(run, staging.BODY))
+        await _find_source(run)  # a mixture of what it was and what it is must go nowhere
+        await run.save()
+        await _chain_transfer(run)
+    cursor.chained = True
+    if cursor.refused:
+        entries = "entry is" if cursor.refused == 1 else "entries are"
+        raise StorageProblem(f"{cursor.refused} {entries} not unpacked: {'; '.join(cursor.errors)}")
+    return False
+
+
+async def _extract_members(run: DecompressRun) -> bool:
+    """Extract what is next into staging; whether there is more."""
+    cursor = run.cursor
+    began = saved = time.monotonic()
+    first = 0.0
+    async with _open_archive(run) as archive:
+        if not cursor.folders_made:
+            await _make_folders(run, archive)
+            pass_checkpoint("extract.folders")
+        async for index, member, blocks in archive.iter_contents(lambda index, one: _is_next(run, index, one)):
+            first = first or time.monotonic()
+            with _catch_refusal(run, member):
+                await _store_member(run, member, blocks)
+                pass_checkpoint("extract.member")
+            cursor.position = index + 1
+            if time.monotonic() - saved > SAVE_SECONDS:
+                await run.save()
+                saved = time.monotonic()
+            if not run.has_time() and is_enough(first - began, time.monotonic() - first):
+                return True
+    return False
+
+
+def is_enough(skipping: float, work: float) -> bool:
+    """Whether a slice has done so much (seconds) that the next one may skip all members before the next again. Else an
+    archive with much before many small members would never end."""
+    return work >= skipping or not config().on_one_machine
+
+
+@contextmanager
+def _catch_refusal(run: DecompressRun, member: Member) -> Iterator[None]:
+    """A member that cannot be stored is named, and the others go on."""
+    try:
+        yield
+    except (ArchiveTooLarge, Unreachable):
+        raise
+    except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
+        _count_refusal(run, member, problem.message)
+
+
+def _count_refusal(run: DecompressRun, member: Member, reason: str) -> None:
+    run.cursor.refused += 1
+    if len(run.cursor.errors) < KEPT_ERRORS:
+        run.cursor.errors.append(f"{member.path}: {reason}")
+
+
+def _is_next(run: DecompressRun, index: int, member: Member) -> bool:
+    return index >= run.cursor.position and _find_target_path(run, member) is not None
+
+
+async def _make_folders(run: DecompressRun, archive: Archive) -> None:
+    """Make the folders, also empty ones, and count what is refused: once, before the files."""
+    body = _get_path(run, staging.BODY)
+    await staging.make_folder(body)
+    run.cursor.refused, run.cursor.errors = 0, []
+    found = run.spec.inner == "/"
+    async for member in archive.iter_members():
+        path = _find_target_path(run, member)
+        if member.refused:
+            if path is not None:
+                _count_refusal(run, member, member.refused)
+            continue
+        found = found or path is not None
+        if path and member.is_dir:
+            with _catch_refusal(run, member):
+                await staging.make_folder(TreePath(f"{body}/{path}"))
+    if not found:
+        raise NotFound
+    run.cursor.folders_made = True
+
+
+async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterator[bytes]) -> None:
+    upload = Upload(member.size, member.modified or time.time())
+    path = f"{staging.BODY}/{_find_target_path(run, member)}"
+    stored = await staging.store(queue.get_stage(run.task), path, _limit_bytes(run, blocks), upload)
+    run.cursor.bytes_done += stored
+    run.cursor.files += 1
+
+
+async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The blocks, while all slices together stay within what an archive may extract to."""
+    done, most = run.cursor.bytes_done, tree_archives.make_limits(snapshot.current().settings).size
+    async for block in blocks:
+        done += len(block)
+        if most and done > most:
+            raise ArchiveTooLarge
+        run.show_progress(done)
+        yield block
+
+
+async def _chain_transfer(run: DecompressRun) -> None:
+    """Open the transfer of what was extracted."""
+    spec = run.spec
+    caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
+    target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
+    transfer = TransferSpec(
+        staged=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=spec.name, overwrite=spec.overwrite
+    )
+    base = archives.base_name(TreePath(spec.source).name)
+    folder = target.endpoint.path.parent if spec.name else target.endpoint.path
+    name = kinds.format_upload_name(base, target.mount.path, folder)
+    await asyncio.to_thread(queue.chain, "decompress_upload", run.task, name, transfer, run.cursor.bytes_done)
+    pass_checkpoint("extract.chained")
+
+
+async def clean(run: DecompressRun, state: State) -> None:
+    """Drop what no transfer goes on with."""
+    stage = queue.get_stage(run.task)
+    await run.write_kept()
+    if run.cursor.partial is not None:
+        await drop_partial(run)
+    await drop_receipts(run)
+    if not run.cursor.chained and not await asyncio.to_thread(queue.is_chained, run.task):
+        await staging.clear(stage)
+    elif run.cursor.cached:
+        await staging.remove(stage, CACHED)

@@ -1,0 +1,220 @@
+"""The end of an upload in parts: the file is made of them, or they are dropped.
+
+`complete` may be asked for again and again, also at once: the storage makes one file of the parts, and one task carries
+it on. What a process that was killed had begun, the next request goes on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from mangrove.core import runtime
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import BadRequest, ChunkInFlight, Collision, Exists, NotFound
+from mangrove.drivers.base import Parts, Upload
+from mangrove.drivers.direct import DirectUploads
+from mangrove.identity.rights import Caller
+from mangrove.records.store.base import Conflict
+from mangrove.records.tasks.model import Task
+from mangrove.tasks.core import kinds, queue
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
+from mangrove.tasks.upload.sessions import Session, SessionState, find_task
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import journal, names, uploads
+
+TRIES = 5  # of a change that meets another one
+NAMED_CHUNKS = 10  # missing ones that a refusal names
+BODY_BLOCK = 1 << 20  # bytes of what a hash is computed of
+
+
+async def complete(caller: Caller, session: Session, password: str) -> Task | None:
+    """Make the file of its chunks; the task that carries it on, where there is one. Safe to be asked for again."""
+    if session.is_completed:
+        return await asyncio.to_thread(find_task, session)
+    if not session.state.is_open:
+        raise BadRequest(session.explain_end())
+    if runtime.get(ChunksInFlight).has(session.id):
+        raise ChunkInFlight
+    access = await authorize(caller, session, password)
+    await _mark_completing(session)
+    if session.is_completed:
+        return await asyncio.to_thread(find_task, session)
+    if session.facts.stage:
+        return await _complete_staged(access, session)
+    await _complete_direct(access, session)
+    return None
+
+
+async def _mark_completing(session: Session) -> None:
+    """Note that all chunks are there and what becomes of them; BadRequest names those that are not."""
+    for _ in range(TRIES):
+        if session.state is not SessionState.RECEIVING:
+            break
+        progress = await look(session)
+        if not session.state.is_open:
+            break
+        _check_complete(progress)
+        driver, _ = await session.open_storage()
+        if isinstance(driver, DirectUploads):
+            session.facts.etag = driver.predict_etag([part.receipt for part in progress.parts])
+        try:
+            await session.save(SessionState.COMPLETING)
+        except Conflict:
+            await session.reload()
+    if session.state not in (SessionState.COMPLETING, SessionState.COMPLETED):
+        raise BadRequest(session.explain_end())
+
+
+def _check_complete(progress: Progress) -> None:
+    session = progress.session
+    there = {part.number for part in progress.parts}
+    missing = [number - 1 for number in range(1, session.chunk_count + 1) if number not in there]
+    if missing:
+        received = sum(part.size for part in progress.parts)
+        named = ", ".join(map(str, missing[:NAMED_CHUNKS])) + (", …" if len(missing) > NAMED_CHUNKS else "")
+        raise BadRequest(
+            f"cannot complete: {received} of {session.facts.size} bytes received, chunks that are missing or have "
+            f"another size: {named}"
+        )
+
+
+async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, Located]:
+    """Where the file goes, which may be replaced there now; Collision where it would have to have another name."""
+    prepared, located = await uploads.prepare(access, session.facts.overwrite)
+    if prepared.path != access.path:
+        raise Collision
+    return prepared, located
+
+
+async def _complete_direct(access: PathAccess, session: Session) -> None:
+    if await session.find_stored() is not None:  # an earlier request did it, and could not say so
+        driver, path = await session.open_storage()
+        assert isinstance(driver, Parts)
+        await driver.abort(path, session.facts.partial.token)  # it replaced one that was the same
+    else:
+        access, located = await _prepare(access, session)
+        replaceable = session.facts.overwrite and access.parent.may_replace(access)
+        upload = session.make_upload(overwrite=replaceable, durable=access.settings.is_durable)
+        try:
+            async with journal.add(located), names.hold_name(located, overwrite=replaceable):
+                await finish_despite_cancel(_finish(session, upload))
+        except Exists:
+            if await session.find_stored() is None:
+                raise Collision from None
+    await _mark_completed(session)
+
+
+async def _finish(session: Session, upload: Upload) -> None:
+    """Have the storage make the file, unless it has; BadRequest, and the session has failed, when the parts are gone
+    without it."""
+    driver, path = await session.open_storage()
+    assert isinstance(driver, Parts)
+    try:
+        receipts = [part.receipt for part in await session.list_parts()]
+        await driver.finish(path, session.facts.partial.token, receipts, upload)
+    except NotFound:
+        if await session.find_stored() is not None:
+            return
+        await session.reload()
+        if session.state is SessionState.COMPLETING:
+            await session.fail("the parts stored so far are gone")
+        if session.state is not SessionState.COMPLETED:
+            raise BadRequest(session.explain_end()) from None
+
+
+async def _mark_completed(session: Session) -> None:
+    """Note that the file is there; several requests may."""
+    for _ in range(TRIES):
+        if session.is_completed:
+            return
+        try:
+            await session.save(SessionState.COMPLETED)
+        except Conflict:
+            await session.reload()
+    if session.state is not SessionState.COMPLETED:
+        raise Conflict
+
+
+async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
+    """Put the file together in staging, and open the task that carries it on: once, since its id is the session's."""
+    facts = session.facts
+    if not facts.is_opened:
+        access, _ = await _prepare(access, session)
+        await finish_despite_cancel(_finish(session, session.make_upload(durable=access.settings.is_durable)))
+        await _verify_hashes(session)
+        await _mark_opened(session)
+    replaceable = facts.overwrite and access.parent.may_replace(access)
+    task = await asyncio.to_thread(_open_task, access, session, replaceable)
+    await _mark_completed(session)
+    return task
+
+
+async def _mark_opened(session: Session) -> None:
+    """Note that the file belongs to a task from now on; BadRequest when it was given up meanwhile."""
+    for _ in range(TRIES):
+        if session.facts.is_opened:
+            return
+        if not session.state.is_open:
+            raise BadRequest(session.explain_end())
+        session.facts.is_opened = True
+        try:
+            await session.save()
+        except Conflict:
+            await session.reload()
+
+
+async def _verify_hashes(session: Session) -> None:
+    """Compare the file with the hashes that were given, on one machine; in the cloud its parts were verified alone."""
+    if not session.facts.hashes or not config().on_one_machine:
+        return
+    driver, path = await session.open_storage()
+    body = Endpoint(driver, path).read_chunks(BODY_BLOCK)
+    try:
+        async for _ in uploads.verify_hashes(body, session.facts.hashes):
+            await asyncio.sleep(0)
+    except BadRequest as problem:
+        await session.fail(problem.message)
+        raise
+
+
+def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | None:
+    facts = session.facts
+    target = TreePath(facts.target)
+    spec = TransferSpec(staged=facts.partial.path, target_dir=target.parent, name=target.name, overwrite=overwrite)
+    mount, inner = access.find_mount()
+    name = kinds.format_upload_name(target.name, mount.path, inner.parent)
+    try:
+        return queue.open("upload", access.caller.user, Opening(name, spec, facts.size, "uploading", facts.stage))
+    except Conflict:
+        return find_task(session)
+
+
+async def abort(caller: Caller, session: Session) -> None:
+    """Give an upload up, and drop what is there of it; BadRequest when it is completed. The storage decides between
+    this and a completion at the same time."""
+    for _ in range(TRIES):
+        if session.is_completed or session.facts.is_opened:
+            raise BadRequest("the upload is completed")
+        if not session.state.is_open:
+            return
+        if session.state is SessionState.COMPLETING and not session.facts.stage:
+            driver, path = await session.open_storage()
+            assert isinstance(driver, Parts)
+            await driver.abort(path, session.facts.partial.token)
+            if await session.find_stored() is not None:
+                await _mark_completed(session)
+                continue
+        try:
+            await session.save(SessionState.ABORTED)
+        except Conflict:
+            await session.reload()
+            continue
+        await session.drop()
+        return
+    raise Conflict

@@ -1,0 +1,313 @@
+"""Uploads in parts, and of whole files straight into a storage (behaviour 5.21, 5.22).
+
+A session lives in the records: it goes on after a restart, and from another device. Parts come in any order, and one
+that is sent again replaces what was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from mangrove.configuration.values import Settings
+from mangrove.core import runtime
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import (
+    BadRequest,
+    ChunkInFlight,
+    Collision,
+    Denied,
+    Exists,
+    NotFound,
+    NotSupported,
+    RelativePath,
+    TooLarge,
+)
+from mangrove.core.shared_memory import Counts, Region
+from mangrove.core.shares import Shares
+from mangrove.drivers.base import Upload, make_parts_key
+from mangrove.drivers.direct import DirectUploads, SignedRequest, StoredPart
+from mangrove.identity.rights import Caller, Right
+from mangrove.tasks.core import partials, queue, staging
+from mangrove.tasks.core.specs import PartialFile
+from mangrove.tasks.upload.sessions import Session, SessionFacts, SessionState, find_open
+from mangrove.tree import access as tree_access
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import journal, uploads
+
+MOST_CHUNKS = 10_000
+MIB = 1 << 20
+LEAST_CHUNK, LEAST_DIRECT_CHUNK = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
+LARGEST_CHUNK, LARGEST_DIRECT_CHUNK = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
+KNOWN_SESSIONS = 100
+LARGEST_PUT = 5 << 30  # bytes of an object that one request stores
+
+
+class ChunkShares(Shares):
+    """How many chunks are in memory at once."""
+
+    def __init__(self) -> None:
+        super().__init__("chunks are received", most=16, per_caller=8, seconds=10)
+
+
+class ChunksInFlight:
+    """The chunks that are being stored, by session, here and in the other processes of this machine."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, set[int]] = {}
+        self._counts = Counts(Region.CHUNKS)
+
+    @contextmanager
+    def hold(self, id: str, number: int) -> Iterator[None]:
+        """ChunkInFlight when another request stores the same one."""
+        numbers = self._numbers.setdefault(id, set())
+        if number in numbers:
+            raise ChunkInFlight
+        numbers.add(number)
+        self._count(id, number, 1)  # before the others are looked at: of two at once none stores it
+        try:
+            if self._counts.read_others((id, number)):
+                raise ChunkInFlight
+            yield
+        finally:
+            self._count(id, number, -1)
+            numbers.discard(number)
+            if not numbers:
+                self._numbers.pop(id, None)
+
+    def has(self, id: str) -> bool:
+        """Whether any chunk of the session is being stored."""
+        return id in self._numbers or self._counts.read_others(id) > 0
+
+    def _count(self, id: str, number: int, amount: int) -> None:
+        for key in (id, (id, number)):
+            self._counts.add(key, amount)
+
+
+class KnownParts:
+    """The parts of the sessions that this process stored chunks of lately, so that not each chunk lists them all. Other
+    processes may have stored more: what has to be right is read anew."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[str, dict[int, int]] = OrderedDict()
+
+    async def add(self, session: Session, number: int) -> Sequence[StoredPart]:
+        """The parts of a session after another one was stored, by number."""
+        sizes = self._sizes.get(session.id)
+        if sizes is None:
+            sizes = {part.number: part.size for part in await session.list_parts()}
+        sizes[number] = session.get_size_of(number)
+        self._sizes[session.id] = sizes
+        self._sizes.move_to_end(session.id)
+        if len(self._sizes) > KNOWN_SESSIONS:
+            self._sizes.popitem(last=False)
+        return [StoredPart(number, sizes[number], "") for number in sorted(sizes)]
+
+
+@dataclass(frozen=True, slots=True)
+class NewUpload:
+    """What is to be uploaded. `chunk_size`: what the client wants, in bytes, None for anything; `identity`: what tells
+    one file from another of the same size; `hashes` in hex."""
+
+    upload: Upload
+    overwrite: bool
+    hashes: Mapping[str, str]
+    identity: str
+    chunk_size: int | None = None
+
+
+class Progress(NamedTuple):
+    """A session and the parts that are there; `is_direct`: they are to be sent to the storage itself."""
+
+    session: Session
+    parts: Sequence[StoredPart]
+    is_direct: bool
+
+
+def require_enabled(settings: Settings) -> None:
+    """Denied where the setting switches uploads in parts off."""
+    if not settings.multipart_enabled:
+        raise Denied("multipart upload is disabled")
+
+
+async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
+    """A session for a file, and whether it was there before; what can be refused is refused here."""
+    await uploads.refuse_form(access)
+    target, located = await uploads.prepare(access, new.overwrite)
+    for session in await find_open(access.caller, access.path, new.upload.size or 0):
+        if new.identity and session.facts.identity == new.identity and session.facts.storage_id == _get_id(located):
+            return await _resume(session, new), True
+    session = await _make_session(access, target, located, new)
+    await session.save()
+    await session.begin_parts()
+    return await look(session), False
+
+
+async def _resume(session: Session, new: NewUpload) -> Progress:
+    if session.facts.overwrite != new.overwrite:
+        session.facts.overwrite = new.overwrite
+        await session.save()
+    return await look(session)
+
+
+def _get_id(located: Located) -> int:
+    return located.mount.storage.id
+
+
+async def _make_session(access: PathAccess, target: PathAccess, located: Located, new: NewUpload) -> Session:
+    size = new.upload.size or 0
+    is_direct = takes_direct(located.driver)
+    is_staged_directly = not is_direct and takes_direct(await staging.driver())
+    stage = "" if is_direct else queue.make_id()
+    partial = PartialFile(
+        path=staging.get_path(stage, staging.BODY) if stage else located.path,
+        key=make_parts_key(),
+        length=plan_chunk_size(
+            size, new.chunk_size, access.settings.multipart_chunk_size, is_direct or is_staged_directly
+        ),
+        storage="" if stage else partials.remember_storage(located.mount),
+    )
+    facts = SessionFacts(
+        path=access.path, target=target.path, storage_id=_get_id(located), size=size, modified=new.upload.modified,
+        mime=new.upload.mime, overwrite=new.overwrite, identity=new.identity, hashes=dict(new.hashes),
+        partial=partial, stage=stage,
+    )  # fmt: skip
+    return Session.make(access.caller.user.id, facts)
+
+
+def takes_direct(driver: object) -> bool:
+    """Whether clients send to that storage themselves."""
+    return isinstance(driver, DirectUploads) and driver.offers_direct_uploads
+
+
+def plan_chunk_size(size: int, wanted: int | None, most: int, is_direct: bool) -> int:
+    """Bytes of a chunk: what is wanted, as far as it is allowed, but no more than MOST_CHUNKS of them; TooLarge."""
+    least, largest = (LEAST_DIRECT_CHUNK, LARGEST_DIRECT_CHUNK) if is_direct else (LEAST_CHUNK, LARGEST_CHUNK)
+    most = min(max(most, least), largest)
+    length = max(least, min(wanted or most, most), -(-size // MOST_CHUNKS))
+    if length > largest:
+        raise TooLarge(f"at most {largest * MOST_CHUNKS} bytes can be uploaded in parts there")
+    return length
+
+
+async def look(session: Session) -> Progress:
+    """A session with what is there of it; one whose parts are lost has failed."""
+    if not session.state.is_open:
+        return Progress(session, [], False)
+    driver, _ = await session.open_storage()
+    try:
+        return Progress(session, await session.list_parts(), takes_direct(driver))
+    except NotFound:
+        if session.state is SessionState.RECEIVING:
+            await session.fail("the parts stored so far are gone")
+        return Progress(session, [], takes_direct(driver))
+
+
+async def find(access: PathAccess, size: int) -> Progress | None:
+    """The newest session of the caller for a path and a size that is not over."""
+    found = await find_open(access.caller, access.path, size)
+    return await look(found[0]) if found else None
+
+
+async def authorize(caller: Caller, session: Session, password: str) -> PathAccess:
+    """The caller at the path where the file goes, who may write there now."""
+    path, base = TreePath(session.facts.target), TreePath(caller.user.base_path)
+    if not path.within(base):
+        raise RelativePath
+    access = await tree_access.at(caller, path.below(base), password)
+    access.parent.require(Right.WRITE)
+    return access
+
+
+def _require_receiving(session: Session) -> None:
+    if session.state is not SessionState.RECEIVING:
+        raise BadRequest(session.explain_end())
+
+
+async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> Progress:
+    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32; what is there
+    then, as far as this process knows."""
+    _require_receiving(session)
+    number = index + 1
+    size = session.get_size_of(number)
+    if not size:
+        raise BadRequest(f"there is no chunk {index}: the upload has {session.chunk_count}")
+    if size > LARGEST_CHUNK:
+        raise TooLarge("chunks of this size do not pass through this service: have multipart/sign give their addresses")
+    await authorize(caller, session, "")
+    with runtime.get(ChunksInFlight).hold(session.id, number):
+        async with runtime.get(ChunkShares).hold(str(caller.user.id)):
+            content = await _receive(body, index, size)
+            if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:
+                raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
+            await finish_despite_cancel(session.write_part(number, content))
+    driver, _ = await session.open_storage()
+    return Progress(session, await runtime.get(KnownParts).add(session, number), takes_direct(driver))
+
+
+async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
+    received = bytearray()
+    async for block in body:
+        received += block
+        if len(received) > size:
+            raise BadRequest(f"chunk {index} has more than its {size} bytes")
+    if len(received) != size:
+        raise BadRequest(f"chunk {index} has {len(received)} bytes instead of {size}")
+    return bytes(received)
+
+
+def format_crc32(content: bytes) -> str:
+    """A CRC-32 as S3 writes it: four bytes, the highest first, in Base64."""
+    return base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode()
+
+
+async def sign(caller: Caller, session: Session, wanted: Sequence[tuple[int, str]]) -> list[SignedRequest]:
+    """The requests by which the client stores chunks itself: each by its index (from 0) and its CRC-32."""
+    _require_receiving(session)
+    await authorize(caller, session, "")
+    driver, path = await session.open_storage()
+    if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
+        raise NotSupported
+    for index, crc32 in wanted:
+        if not session.get_size_of(index + 1):
+            raise BadRequest(f"there is no chunk {index}: the upload has {session.chunk_count}")
+        _check_crc32(crc32, index)
+    token = session.facts.partial.token
+    return [
+        await driver.sign_part(path, token, index + 1, session.get_size_of(index + 1), crc32) for index, crc32 in wanted
+    ]
+
+
+def _check_crc32(text: str, index: int) -> None:
+    try:
+        is_good = len(base64.b64decode(text, validate=True)) == 4
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise BadRequest(f"the CRC-32 of chunk {index} is not four bytes in Base64")
+
+
+async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> SignedRequest:
+    """The request that stores a whole file at a path. What the client then sends, and when, this service does not see:
+    the listing of the folder shows it as soon as it is read anew."""
+    access.parent.require(Right.WRITE)
+    driver = (await tree_access.locate(access)).driver
+    if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
+        raise NotSupported
+    access, located = await uploads.prepare(access, overwrite)
+    if (upload.size or 0) > LARGEST_PUT:
+        raise TooLarge(f"one request stores at most {LARGEST_PUT} bytes")
+    replaceable = overwrite and access.parent.may_replace(access)
+    async with journal.add(located):
+        try:
+            return await driver.sign_upload(located.path, replace(upload, overwrite=replaceable))
+        except Exists:
+            raise Collision from None

@@ -1,0 +1,90 @@
+"""Entries of the tree one by one, mounts among them, for doors that do not speak the interface's lists."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable
+
+from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
+from mangrove.core.slices import SLICE, in_slices
+from mangrove.drivers.base import Entry
+from mangrove.tree.access import PathAccess, locate, lookup
+from mangrove.tree.listing import browse
+from mangrove.tree.listing.mount_folders import make_mount_entry
+from mangrove.tree.listing.paged_folder import PagedFolder
+
+PAGE = 1000  # entries of a folder in pages that are asked for at once
+
+
+async def stat(access: PathAccess) -> Entry:
+    """What is at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
+
+    NotFound, NotReadable, or the driver's StorageProblem.
+    """
+    access.require_read()
+    virtual = browse.find_virtual_entry(access)
+    return virtual[0] if virtual is not None else await lookup(await locate(access), to_show=True)
+
+
+async def find_known(access: PathAccess) -> Entry | None:
+    """What is at the path, as far as the caller may know it; None otherwise, and for nothing."""
+    if not access.may_read():
+        return None
+    try:
+        return await stat(access)
+    except NotFound:
+        return None
+
+
+async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
+    """What the caller may see in a folder: its storage's entries, then the mounts that it has no entry for.
+
+    Of a storage that lists in pages no more than one page is read ahead; of names that are mounts' the mount is shown.
+    """
+    access.require_read()
+    virtual = access.find_virtual_folders()
+    folder = await browse.open_pages(access, bool(virtual))
+    visibility = access.make_visibility_filter()
+    if isinstance(folder, PagedFolder):
+
+        def test(entry: Entry) -> bool:
+            return entry.name not in virtual and visibility.passes(entry)
+
+        async for entry in _iterate_pages(access, folder, (visibility.key, frozenset(virtual)), test):
+            yield entry
+    elif folder is not None:
+        virtual = browse.exclude_names(virtual, folder)
+        for start in range(0, len(folder.entries), SLICE):
+            async for entry in in_slices(folder.entries[start : start + SLICE]):
+                if visibility.passes(entry):
+                    yield entry
+    for name, mount in virtual.items():
+        yield make_mount_entry(name, mount)
+
+
+async def _iterate_pages(
+    access: PathAccess, folder: PagedFolder, key: Hashable, test: Callable[[Entry], bool]
+) -> AsyncIterator[Entry]:
+    start, is_end = 0, False
+    while not is_end:
+        try:
+            part = await folder.read(key, test, start, start + PAGE)
+        except StorageProblem as problem:
+            raise browse.explain_folder_failure(access, problem) from problem
+        async for entry in in_slices(part.entries):
+            yield entry
+        start += len(part.entries)
+        is_end = len(part.entries) < PAGE
+
+
+async def require_folder(access: PathAccess) -> None:
+    """NotFound or NotAFolder unless there is a folder at the path."""
+    if not (await stat(access)).is_dir:
+        raise NotAFolder
+
+
+def format_etag(entry: Entry) -> str:
+    """A strong validator of a file, with quotes."""
+    if entry.etag or entry.hashes:
+        return f'"{entry.etag or max((entry.hashes or {}).values())}"'
+    size = "" if entry.size is None else f"{entry.size:x}"
+    return f'"{int(entry.modified * 1e9):x}-{size}"'

@@ -1,0 +1,130 @@
+"""The orders in which a folder is listed: its storage's own, or the one that a request asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mangrove.core.slices import run_in_slices
+from mangrove.drivers.base import Entry
+from mangrove.records.storages import Storage
+from mangrove.tree.listing.columns import (
+    IS_DIR,
+    Columns,
+    Positions,
+    Selection,
+    encode_name,
+    make_columns,
+    make_keys,
+    order_by_key,
+    put_folders,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`by`: name, size, modified, or nothing for the order in which entries came. `folders`: front, back, or nothing
+    for among the files."""
+
+    by: str = ""
+    descending: bool = False
+    folders: str = ""
+
+    @classmethod
+    def of(cls, storage: Storage) -> Order:
+        """The storage's own."""
+        return cls(storage.order_by, storage.order_direction == "desc", storage.extract_folder)
+
+    @property
+    def is_of_storage(self) -> bool:
+        """Whether it is the one in which entries came."""
+        return not self.by and self.folders not in ("front", "back")
+
+    def make_key(self, entry: Entry) -> Any:
+        """What entries are compared by."""
+        if self.by == "name":
+            return make_natural_key(entry.name)
+        return (entry.size or 0) if self.by == "size" else entry.modified
+
+
+def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
+    """Steps to the positions in that order; what is equal keeps the order in which it came."""
+    positions: Positions = range(len(columns))
+    if order.by == "name":
+        keys = yield from make_keys(columns, make_natural_key)
+        positions = yield from order_by_key(positions, keys.__getitem__, order.descending)
+    elif order.by == "size":
+        positions = yield from order_by_key(positions, columns.sizes.__getitem__, order.descending)
+    elif order.by == "modified":
+        positions = yield from order_by_key(positions, columns.modified.__getitem__, order.descending)
+    if order.folders in ("front", "back"):
+        positions = yield from put_folders(positions, columns, order.folders == "front")
+    return positions
+
+
+async def sort_entries(found: Sequence[Entry], order: Order) -> Selection:
+    """The entries in that order."""
+    columns = await run_in_slices(make_columns(found))
+    return Selection(columns, await run_in_slices(sort(columns, order)))
+
+
+def find_folder_place(sorted_entries: Selection, order: Order, folder: Entry) -> int:
+    """How many of the entries, which are in that order, come before one more folder."""
+    columns, positions = sorted_entries.columns, sorted_entries.positions
+    start, stop = 0, len(positions)
+    if order.folders == "front":
+        stop = _find_first(positions, start, stop, lambda at: not columns.flags[at] & IS_DIR)
+    elif order.folders == "back":
+        start = _find_first(positions, start, stop, lambda at: bool(columns.flags[at] & IS_DIR))
+    wanted = order.make_key(folder)
+    if order.descending:
+        return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) < wanted)
+    return _find_first(positions, start, stop, lambda at: order.make_key(columns[at]) > wanted)
+
+
+def _find_first(positions: Positions, start: int, stop: int, is_behind: Callable[[int], bool]) -> int:
+    """The first index at which `is_behind` holds, as it does for all after it; `stop` when there is none."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if is_behind(positions[middle]):
+            stop = middle
+        else:
+            start = middle + 1
+    return start
+
+
+def cut_page(start: int, stop: int, places: Sequence[int]) -> Iterator[tuple[int, int] | int]:
+    """What rows `start` to `stop` are where others are put between those of a folder, each behind `places[i]` of them:
+    slices of the folder's rows, and numbers of the others."""
+    passed = sum(place + number < start for number, place in enumerate(places))
+    row = start - passed
+    for number in range(passed, len(places)):
+        if places[number] + number >= stop:
+            break
+        yield row, places[number]
+        yield number
+        row, passed = places[number], number + 1
+    yield row, stop - passed
+
+
+_digits = re.compile(r"\d+")
+LONGEST_NUMBER = 4000  # digits; a longer one is text
+
+
+def make_natural_key(name: str) -> bytes:
+    """A key under which `a2` comes before `a10`; letters compare with case.
+
+    A number becomes a zero byte, which comes before all text, its length and its digits; then, for those of one value,
+    as it was written.
+    """
+    return encode_name(_digits.sub(_make_number_key, name))
+
+
+def _make_number_key(match: re.Match[str]) -> str:
+    written = match.group()
+    if len(written) >= LONGEST_NUMBER:
+        return written
+    number = str(int(written))
+    return f"\0{chr(len(number))}{number}{written}\0"

@@ -1,0 +1,60 @@
+"""An entry, and those beside it that may go with it: subtitles of a film, parts of an archive."""
+
+from __future__ import annotations
+
+from mangrove.core.problems import Problem
+from mangrove.core.slices import run_in_slices
+from mangrove.drivers.base import Entry
+from mangrove.drivers.paging import ListsPages, PagedPlace, find_paged
+from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.listing.columns import Selection, make_columns
+from mangrove.tree.listing.listing import listings
+from mangrove.tree.mounts import Located
+
+
+async def look_up_with_related(access: PathAccess, located: Located) -> tuple[Entry, Selection | None]:
+    """The entry at a path, and what of its folder begins with its stem, by name, rules not applied; None where the
+    caller may not list the folder, or that fails.
+
+    A storage that lists in pages tells both in one call, of no more than one page.
+    """
+    name = access.path.name
+    stem = name.rpartition(".")[0] or name
+    folder = await _find_folder(access)
+    if folder is None:
+        return await lookup(located, to_show=True), None
+    place = await find_paged(folder.driver, folder.path)
+    if place is None or await listings().find_fresh(folder) is not None:
+        return await lookup(located, to_show=True), await _find_listed(folder, stem)
+    found: tuple[Entry | None, Selection | None] = None, None
+    try:
+        found = await _list(place, stem, name)
+    except Problem:
+        pass  # the look at the entry tells
+    is_same = isinstance(located.driver, ListsPages) and place == (located.driver, located.path.parent)
+    entry = found[0] if is_same else None
+    return entry or await lookup(located, to_show=True), found[1]
+
+
+async def _find_folder(access: PathAccess) -> Located | None:
+    parent = access.parent
+    try:
+        return await parent.locate() if parent.may_read() else None
+    except Problem:
+        return None
+
+
+async def _find_listed(folder: Located, stem: str) -> Selection | None:
+    try:
+        return (await listings().get(folder)).find_by_prefix(stem)
+    except Problem:
+        return None
+
+
+async def _list(place: PagedPlace, stem: str, name: str) -> tuple[Entry | None, Selection]:
+    """The entry of that name, a file before a folder, if the first page has it; and that page."""
+    page = await place.driver.list_page(place.path, prefix=stem)
+    named = [entry for entry in page.entries if entry.name == name]
+    columns = await run_in_slices(make_columns(page.entries))
+    beside = await run_in_slices(Selection(columns, range(len(columns))).sort_by_name())
+    return min(named, key=lambda entry: entry.is_dir, default=None), beside

@@ -1,0 +1,182 @@
+"""Signed download links: what must be signed, signatures, and the addresses of files (behaviour 9.2, 5.2)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from urllib.parse import quote
+
+from mangrove.configuration.values import Settings
+from mangrove.core.config import config
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Unauthorized
+from mangrove.identity.rights import Right
+from mangrove.records.accounts.users import User
+from mangrove.records.store.crypto import derive
+from mangrove.tree.mounts import Mount
+from mangrove.tree.rules import Rules
+
+BUCKET = 600  # seconds: the times in links are rounded up to this, so that a page of them can be kept
+_NUMBER = 5  # bytes of each number in a signature
+
+
+class Purpose(StrEnum):
+    """What a link opens. Each has a key of its own."""
+
+    FILE = "links"
+    ARCHIVE = "links into archives"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs links that are given out now. Equal ones sign alike.
+
+    `owner`: the id of the user who asked for the links, 0 for nobody; `issued`, `expires`: unix seconds, `expires` 0
+    for never.
+    """
+
+    key: bytes = field(repr=False)
+    owner: int
+    issued: int
+    expires: int
+
+    def sign(self, path: str) -> str:
+        """`<base64url of HMAC-SHA256, issued and owner>:<expires>`, in which the HMAC covers the path and all three."""
+        text = f"{self.issued}:{self.owner}:{path}:{self.expires}"
+        numbers = self.issued.to_bytes(_NUMBER) + self.owner.to_bytes(_NUMBER)
+        return _join(hmac.digest(self.key, text.encode(), "sha256") + numbers, self.expires)
+
+
+def _join(digest: bytes, expires: int) -> str:
+    return f"{base64.urlsafe_b64encode(digest).decode()}:{expires}"
+
+
+def make_signer(settings: Settings, owner: int, purpose: Purpose = Purpose.FILE) -> Signer:
+    """What signs the links that a user gets now."""
+    issued = (int(time.time()) // BUCKET + 1) * BUCKET
+    expires = issued + settings.link_expiration * 3600 if settings.link_expiration > 0 else 0
+    return Signer(_make_key(settings, purpose), owner, issued, expires)
+
+
+def _make_key(settings: Settings, purpose: Purpose) -> bytes:
+    """Out of the master key, so that no link allows guessing the permanent token; a new salt ends all links."""
+    return derive(f"{purpose} {settings.link_salt}")
+
+
+def verify(settings: Settings, path: str, signature: str, purpose: Purpose = Purpose.FILE) -> int | None:
+    """The id of the user a link was made for, None for a link of old; Unauthorized with the reason unless `signature`
+    is good for `path` now."""
+    signature = signature.removesuffix("/")
+    expires = _parse_expiry(signature)
+    if 0 < expires < time.time():
+        raise Unauthorized("sign expired")
+    numbers = _read_numbers(signature)
+    if numbers is None:
+        _verify_old(settings, path, signature, purpose)
+        return None
+    issued, owner = numbers
+    if not _is_same(Signer(_make_key(settings, purpose), owner, issued, expires).sign(path), signature):
+        raise Unauthorized("sign invalid")
+    if 0 < settings.link_expiration * 3600 < time.time() - issued:
+        raise Unauthorized("sign expired")
+    return owner
+
+
+def _parse_expiry(signature: str) -> int:
+    expires = signature.rpartition(":")[2]
+    if not expires:
+        raise Unauthorized("expire missing")
+    if ":" not in signature or not expires.isdecimal() or not expires.isascii() or len(expires) > 15:
+        raise Unauthorized("expire invalid")
+    return int(expires)
+
+
+def _read_numbers(signature: str) -> tuple[int, int] | None:
+    """The time of issue and the user in a signature; None for one that is not of this form."""
+    try:
+        raw = base64.b64decode(signature.rpartition(":")[0], altchars=b"-_", validate=True)
+    except ValueError:
+        return None
+    if len(raw) != hashlib.sha256().digest_size + 2 * _NUMBER:
+        return None
+    return int.from_bytes(raw[-2 * _NUMBER : -_NUMBER]), int.from_bytes(raw[-_NUMBER:])
+
+
+def sign_with_token(key: str, path: str, expires: int = 0) -> str:
+    """A signature as links had it before they carried a time and a user: HMAC-SHA256 of `path:expires`."""
+    return _join(hmac.digest(key.encode(), f"{path}:{expires}".encode(), "sha256"), expires)
+
+
+def _verify_old(settings: Settings, path: str, signature: str, purpose: Purpose) -> None:
+    """Unauthorized unless it is a link from before this version, and the permanent token was not renewed since.
+
+    Such a link does not tell its age: one without an end of its own is good only while links have none.
+    """
+    expires = _parse_expiry(signature)
+    key = f"{settings.token}-archive" if purpose is Purpose.ARCHIVE else settings.token
+    is_renewed = not settings.token or settings.link_salt
+    if is_renewed or not _is_same(sign_with_token(key, path, expires), signature):
+        raise Unauthorized("sign invalid")
+    if not expires and settings.link_expiration > 0:
+        raise Unauthorized("sign expired")
+
+
+def _is_same(expected: str, signature: str) -> bool:
+    return hmac.compare_digest(expected.encode(), signature.encode())
+
+
+def require_reader(
+    user: User | None, rules: Rules, path: TreePath, places: Iterable[TreePath], purpose: Purpose
+) -> None:
+    """Unauthorized unless the user whom a link was made for may still read what it opens, at all `places` that the path
+    stands for. They knew its password."""
+    may_read = (
+        user is not None
+        and not user.disabled
+        and path.within(TreePath(user.base_path))
+        and all(one.is_reader and not one.is_hidden for one in (rules.judge(user, place) for place in places))
+        and (purpose is not Purpose.ARCHIVE or bool(user.permission & Right.READ_ARCHIVES))
+    )
+    if not may_read:
+        raise Unauthorized("sign revoked")
+
+
+def requires_signature(settings: Settings, rules: Rules, mount: Mount, path: TreePath) -> bool:
+    """Whether a link to the file at `path` carries a signature and needs one: also where not all do, what a rule
+    locks, reserves for readers or hides from some."""
+    return settings.sign_all or mount.storage.enable_sign or rules.is_guarded(path)
+
+
+def signs_folder(settings: Settings, rules: Rules, mount: Mount, folder: TreePath) -> bool:
+    """Whether the links in a listing of `folder` carry a signature: all of them where one of them may need it."""
+    return requires_signature(settings, rules, mount, folder) or rules.hides_in(folder)
+
+
+def encode_path(path: str) -> str:
+    """`path` percent-encoded for a URL, slashes kept."""
+    return quote(path, safe="/~!$&'()*+,;=:@-._")
+
+
+def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
+    """The address of a file under one of our routes; `query` is encoded.
+
+    An HTTP API cuts a path at a question mark, however it is encoded: there one that has any is in the query.
+    """
+    if "?" in path and not config().on_one_machine:
+        query = f"path={quote(path, safe='/')}" + (f"&{query}" if query else "")
+        path = path.replace("?", "_")
+    return f"{base}{route}{encode_path(path)}" + (f"?{query}" if query else "")
+
+
+def make_proxy_url(mount: Mount, path: TreePath, base: str, signature: str, must_sign: bool, route: str = "/p") -> str:
+    """The address under which the service, or the storage's download proxy, serves the bytes, under `route`."""
+    down = mount.storage.down_proxy_url.partition("\n")[0].strip()
+    if down:
+        query = "" if mount.storage.disable_proxy_sign else f"?sign={signature}"
+        return f"{down}{encode_path(path)}{query}"
+    return make_file_url(base, route, path, f"sign={signature}" if must_sign else "")

@@ -1,0 +1,91 @@
+"""The verbs as POSIX has them: a folder's parent must be there, what is taken is refused, and `rmdir` takes an empty
+folder only. Rights and rules are those of `changes` and `transfers`, which do the work."""
+
+from __future__ import annotations
+
+from mangrove.core.problems import Denied, Exists, Forbidden, NotAFile, NotFound, NotSupported
+from mangrove.drivers.base import Removes, RemovesEmpty, SetsTimes
+from mangrove.identity.rights import Right
+from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.listing import entries
+from mangrove.tree.operations import changes, journal, transfers
+
+
+class NotEmpty(Exists):
+    """A folder that is to be removed holds something, shown or not."""
+
+    text = "the folder is not empty"
+
+
+async def mkdir(access: PathAccess) -> None:
+    """Make one folder; NotFound without the folder above it, Exists when the name is taken."""
+    access.parent.require(Right.WRITE)
+    if access.parent.may_read():  # else what is there is not to be known
+        await entries.require_folder(access.parent)
+    if access.may_read():
+        try:
+            await entries.stat(access)
+        except NotFound:
+            pass
+        else:
+            raise Exists
+    await changes.mkdir(access)
+
+
+async def remove_file(access: PathAccess) -> None:
+    """Remove one file; NotFound, or NotAFile for a folder."""
+    access.parent.require(Right.DELETE)
+    if (await entries.stat(access)).is_dir:
+        raise NotAFile
+    await changes.remove(access.parent, [access.path.name])
+
+
+async def remove_folder(access: PathAccess) -> None:
+    """Remove one empty folder; NotFound, NotAFolder, NotEmpty."""
+    access.parent.require(Right.DELETE)
+    if access.is_mount_or_ancestor():
+        raise Forbidden
+    await entries.require_folder(access)
+    if access.is_restricted_below(True):
+        raise Denied
+    located = await locate(access)
+    driver = located.driver
+    if not isinstance(driver, Removes):
+        raise NotSupported
+    async for batch in driver.list(located.path):
+        if batch:
+            raise NotEmpty
+    async with journal.change(located, are_folders=True):
+        if not isinstance(driver, RemovesEmpty):
+            await driver.remove(located.path)
+        elif not await driver.remove_empty(located.path):
+            raise NotEmpty
+
+
+async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
+    """Give an entry another path, in its folder or in another one of its storage.
+
+    Asks for the right to rename, to move, or both; Exists or Collision where the name is taken and not to be replaced,
+    NotSupported between storages: there only a task can do it.
+    """
+    if source.path == target.path:
+        await entries.stat(source)
+    elif source.path.parent == target.path.parent:
+        await changes.rename(source, target.path.name, overwrite)
+    elif await transfers.move_to(source, target, overwrite):
+        raise NotSupported(transfers.NEEDS_TASK)
+
+
+async def set_modified(access: PathAccess, modified: float) -> None:
+    """Give an entry another modification time (seconds since the epoch); NotSupported where the storage has none."""
+    access.parent.require(Right.WRITE)
+    access.require_read()
+    if not access.may_write():
+        raise Denied
+    if access.is_mount_or_ancestor():
+        raise NotSupported
+    located = await locate(access)
+    if not isinstance(located.driver, SetsTimes):
+        raise NotSupported
+    async with journal.change(located, are_folders=False):
+        await located.driver.set_modified(located.path, modified)

@@ -1,0 +1,118 @@
+"""The verb that stores a body: checked before the first byte is read, streamed, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+from mangrove.core.paths import TreePath, check_name
+from mangrove.core.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
+from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
+from mangrove.identity.rights import Right
+from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.operations import names
+from mangrove.tree.operations.changes import check_missing_folders
+from mangrove.tree.operations.drops import choose_path
+
+SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
+
+
+async def write(
+    access: PathAccess, body: AsyncIterator[bytes], upload: Upload, *, overwrite: bool = True, hashes: Mapping[str, str]
+) -> None:
+    """Store `body` at the path, making missing folders; `hashes` (md5, sha1, sha256 in hex) must fit the bytes.
+
+    Everything that can be refused is refused before `body` is touched. A body that is cut, too long, or does
+    not fit its hashes leaves no file and the old one as it was. Without `overwrite` nothing is replaced, whatever
+    appears there meanwhile. It survives a power cut where the setting `durability` says so.
+    """
+    access, located = await prepare(access, overwrite)
+    replaceable = overwrite and access.parent.may_replace(access)
+    upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
+    try:
+        await names.write(located, verify_hashes(body, hashes), upload)
+    except Exists:
+        if replaceable:
+            raise
+        raise Collision from None
+    except StorageProblem as problem:
+        raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
+
+
+async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Located]:
+    """Where an upload goes that is allowed; its folder exists afterwards."""
+    access.parent.require(Right.WRITE)
+    mount, inner = _find_mount(access)
+    check_name(access.path.name)
+    if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
+        raise Denied("system file upload ignored")
+    located = Located(await mount.get_driver(), inner, mount)
+    if not is_writable(located.driver):
+        raise StorageProblem("upload not supported")
+    access, located = await choose_path(access, located, is_folder=False)
+    try:
+        found = await lookup(located)
+    except NotFound:
+        await _make_folder(access.parent, located.parent)
+    else:
+        if not (overwrite and access.parent.may_replace(access)):
+            raise Collision
+        if found.is_dir:
+            raise Exists
+    return access, located
+
+
+def is_writable(driver: Driver) -> bool:
+    """Whether bodies can be stored in that storage."""
+    return isinstance(driver, Writes) and not driver.config.no_upload
+
+
+def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
+    if access.is_mount_or_ancestor() or access.path == access.base:
+        raise StorageProblem(f"failed get storage: storage not found; rawPath: {access.path}")
+    try:
+        return access.find_mount()
+    except StorageProblem as problem:
+        raise problem.with_prefix("failed get storage") from None
+
+
+async def _make_folder(access: PathAccess, located: Located) -> None:
+    """Make the folder and its missing parents, where the storage has folders."""
+    if located.path == "/":
+        return
+    try:
+        if (await lookup(located)).is_dir:
+            return
+        raise Exists(f"failed to make dir [{located.path}]: file exists")
+    except NotFound:
+        pass
+    if isinstance(located.driver, MakesDirectories):
+        await check_missing_folders(access, located)
+        try:
+            await names.makedirs(located)
+        except StorageProblem as problem:
+            raise problem.with_prefix(f"failed to make dir [{located.path}]") from problem
+
+
+async def refuse_form(access: PathAccess) -> None:
+    """The two refusals that only the form upload words in its own way."""
+    try:
+        mount, _ = access.find_mount()
+    except StorageProblem as problem:
+        raise BadRequest(problem.message) from None
+    if not is_writable(await mount.get_driver()):
+        raise UploadRefused
+
+
+async def verify_hashes(body: AsyncIterator[bytes], hashes: Mapping[str, str]) -> AsyncIterator[bytes]:
+    """The body as it is; BadRequest at its end when a hash does not fit, so that nothing is stored."""
+    sums = {kind: hashlib.new(kind) for kind in hashes}
+    async for chunk in body:
+        for digest in sums.values():
+            digest.update(chunk)
+        yield chunk
+    for kind, digest in sums.items():
+        if digest.hexdigest() != hashes[kind].lower():
+            raise BadRequest(f"the received bytes do not match X-File-{kind.capitalize()}")

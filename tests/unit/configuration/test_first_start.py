@@ -1,0 +1,73 @@
+"""The first start on the real engine: whole in the end, whenever it was cut, and done once when it runs twice."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mangrove.configuration import first_start, snapshot
+from mangrove.core.problems import Problem
+from mangrove.records import settings, storages
+from mangrove.records.accounts import users
+
+pytestmark = pytest.mark.usefixtures("records")
+
+
+def start(folder: Path, given: str = "") -> str | None:
+    return first_start.run(folder, given, lambda plain: f"<{plain}>", 0x71FF)
+
+
+def find_names() -> tuple[list[str], list[str]]:
+    assert len(settings.all()["token"]) >= 16
+    return sorted(user.username for user in users.all()), [storage.mount_path for storage in storages.all()]
+
+
+def test_of_first_starts_at_once_one_returns_the_password(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        passwords = [one for one in pool.map(lambda _: start(tmp_path), range(4)) if one is not None]
+    assert len(passwords) == 1
+    assert find_names() == (["admin", "guest"], ["/files"])
+    assert users.get(next(user.id for user in users.all() if user.role == 2)).password_hash == f"<{passwords[0]}>"
+
+
+def test_a_first_start_that_was_cut_after_the_administrator_is_finished_by_the_next(tmp_path: Path) -> None:
+    users.create(username="admin", password_hash="kept", role=2)
+    assert start(tmp_path, "another password") is None
+    assert find_names() == (["admin", "guest"], ["/files"])
+    assert next(user for user in users.all() if user.role == 2).password_hash == "kept"
+
+
+def test_what_was_removed_or_renamed_since_is_not_made_again(tmp_path: Path) -> None:
+    start(tmp_path, "a password")
+    storages.delete(storages.all()[0].id)
+    for user in users.all():
+        users.change(user.id, username=f"{user.username}-renamed")
+    assert start(tmp_path, "a password") is None
+    assert find_names() == (["admin-renamed", "guest-renamed"], [])
+
+
+def test_the_configuration_is_loaded_afterwards(tmp_path: Path) -> None:
+    start(tmp_path, "a password")
+    assert sorted(user.username for user in users.all()) == ["admin", "guest"]
+    assert snapshot.current().settings.token == settings.all()["token"]
+
+
+def test_another_failure_with_the_message_of_a_taken_name_ends_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**fields: object) -> None:
+        raise Problem(users.TAKEN)
+
+    monkeypatch.setattr(users, "create", refuse)
+    with pytest.raises(Problem, match="is taken"):
+        start(tmp_path, "a password")
+
+
+def test_a_short_password_of_the_administrator_is_known_at_the_next_start(tmp_path: Path) -> None:
+    start(tmp_path, "seven77")
+    assert first_start.find_short_password() == "admin"
+    admin = next(user for user in users.all() if user.role == 2)
+    users.change(admin.id, has_short_password=False)
+    assert first_start.find_short_password() is None

@@ -1,0 +1,85 @@
+"""Setting values: typed for the service, as records for the wire."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mangrove.configuration import values
+from mangrove.configuration.table import BY_KEY, DEPRECATED, TABLE
+from mangrove.configuration.values import Settings
+from mangrove.core.problems import BadRequest
+
+SHOWN = (
+    "allow_indexed allow_mounted announcement audio_autoplay audio_cover auto_update_index default_page_size "
+    "external_previews favicon filename_char_mapping forward_direct_link_params hide_files home_container home_icon "
+    "iframe_previews logo main_color ocr_api package_download pagination_type robots_txt search_index settings_layout "
+    "site_title sso_login_enabled sso_login_platform version video_autoplay"
+)  # the document, "Public site settings"
+
+
+def test_everybody_sees_what_the_document_lists_and_no_secret() -> None:
+    public = Settings({"token": "mangrove-secret", "announcement": "hello"}).get_public()
+    assert set(SHOWN.split()) <= set(public)
+    assert public["announcement"] == "hello"
+    assert all(isinstance(value, str) for value in public.values())
+    assert not {key for key in public if re.search("token|secret|password(?!_length)", key)}
+    assert "mangrove-secret" not in public.values()
+
+
+def test_stored_values_cover_defaults_except_for_the_version() -> None:
+    found = Settings({"site_title": "Mine", "version": "v999", "unknown": "x"})
+    assert found["site_title"] == "Mine"
+    assert found["version"] == BY_KEY["version"].default
+    assert found["default_page_size"] == "30"
+    assert len(found) == len(TABLE) + 1
+
+
+def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
+    rows = Settings({"unknown": "x"}).make_records()
+    assert [row["key"] for row in rows] == [*(setting.key for setting in TABLE), "unknown"]
+    assert rows[-1]["flag"] == DEPRECATED
+    assert [row["index"] for row in rows[:-1]] == list(range(len(TABLE)))
+    assert {tuple(row) for row in rows} == {("key", "value", "help", "type", "options", "group", "flag", "index")}
+    assert {row["group"] for row in Settings({}).make_records(frozenset({1, 3}))} == {1, 3}
+    with pytest.raises(BadRequest, match="record not found"):
+        Settings({}).make_record("nothing")
+
+
+def test_typed_values() -> None:
+    found = Settings(
+        {"sign_all": "1", "link_expiration": "", "text_types": " MD, ,txt ", "hide_storage_details": "false"}
+    )
+    assert found.sign_all
+    assert not found.hide_storage_details
+    assert found.link_expiration == 0
+    assert found.text_types == {"md", "txt"}
+
+
+def test_every_new_token_is_another_one() -> None:
+    one, other = values.make_token(), values.make_token()
+    assert one != other
+    assert re.fullmatch(r"mangrove-[0-9a-f-]{36}[0-9A-Za-z]{64}", one)
+    tokens = [row["value"] for _ in range(2) for row in values.make_default_records() if row["key"] == "token"]
+    assert len({*tokens, one}) == 3
+
+
+def test_sizes_are_bytes_and_lists_are_sets() -> None:
+    found = Settings(
+        {
+            "archive_max_size": "3", "offline_download_max_size": "2", "ignore_direct_link_params": "sign, a",
+            "offline_download_ready": "aria2,,SimpleHttp", "qbittorrent_seedtime": "-1",
+        }
+    )  # fmt: skip
+    assert (found.archive_max_size, found.offline_download_max_size) == (3 << 20, 2 << 20)
+    assert found.ignore_direct_link_params == {"sign", "a"}
+    assert found.offline_download_ready == {"aria2", "SimpleHttp"}
+    assert found.qbittorrent_seedtime == -1
+
+
+def test_of_two_settings_that_name_an_extension_the_first_decides() -> None:
+    found = Settings(
+        {"audio_types": "ogg", "video_types": "ogg,MKV", "image_types": "mkv,png", "text_types": "png,txt"}
+    )
+    assert found.type_codes == {"ogg": 3, "mkv": 2, "png": 5, "txt": 4}

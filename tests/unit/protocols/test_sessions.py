@@ -1,0 +1,113 @@
+"""Sessions at the doors: they cost no call while nothing changes, and end with what they were opened with."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from mangrove.configuration import snapshot
+from mangrove.core import generations, runtime
+from mangrove.core.config import Config
+from mangrove.core.generations import Topic
+from mangrove.core.problems import Denied, Unauthorized
+from mangrove.identity import accounts, app_passwords, keys
+from mangrove.identity.accounts import UserFields
+from mangrove.identity.rights import Right
+from mangrove.protocols import sessions
+from mangrove.protocols.sessions import Door, Session, find_ended, sign_in_with_password
+from mangrove.records.accounts import sshkeys, users
+from mangrove.records.accounts.users import User
+from mangrove.records.store.base import Connections, count_calls
+from mangrove.records.store.crypto import Keyring
+from tests.unit.identity.test_keys import ED25519
+
+pytestmark = pytest.mark.usefixtures("records")
+DOOR = Door("test", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+PASSWORD = "her own password"
+SOURCE = "1.2.3.4"
+
+
+@pytest.fixture
+def ann() -> User:
+    runtime.put(Config, replace(Config(), snapshot_seconds=None))
+    return accounts.create(UserFields("ann", "/", 0, int(Right.WEBDAV_READ), False, "", True), PASSWORD)
+
+
+async def open_all(ann: User) -> list[Session]:
+    """One session by the account's password, one by an application password, one by a key."""
+    _, text = await asyncio.to_thread(app_passwords.add, ann.id, "phone")
+    key = await asyncio.to_thread(keys.add, ann.id, "laptop", ED25519)
+    found = await DOOR.find_key("ann", key.fingerprint)
+    assert found is not None
+    by_key = DOOR.open_session(found[0], SOURCE, found[1])
+    return [await sign_in_with_password("ann", each, DOOR, SOURCE) for each in (PASSWORD, text)] + [by_key]
+
+
+def test_a_look_at_sessions_that_go_on_makes_no_call(ann: User) -> None:
+    async def work() -> None:
+        opened = await open_all(ann)
+        assert await find_ended(opened) == []
+        before = count_calls()
+        assert await find_ended(opened) == []
+        assert count_calls() == before
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("ending", [1, 2])
+def test_a_session_ends_with_the_application_password_or_key_it_was_opened_with(ann: User, ending: int) -> None:
+    async def work() -> None:
+        opened = await open_all(ann)
+        used = opened[ending].credential
+        assert used is not None
+        delete = sshkeys.delete if used.kind == sshkeys.KIND else app_passwords.delete
+        await asyncio.to_thread(delete, used.id)
+        assert await find_ended(opened) == [opened[ending]]
+        with pytest.raises(Unauthorized, match=sessions.ENDED):
+            await opened[ending].find_user()
+
+    asyncio.run(work())
+
+
+def test_what_another_process_removes_ends_a_session_here(ann: User) -> None:
+    async def work() -> None:
+        opened = await open_all(ann)
+        assert await find_ended(opened) == []
+        used = opened[1].credential
+        assert used is not None
+        with runtime.use(runtime.current().keep(Connections, Keyring)):
+            await asyncio.to_thread(app_passwords.delete, used.id)
+        generations.note(Topic.CONFIGURATION)  # as the other process does, where they share memory
+        await snapshot.fresh()
+        assert await find_ended(opened) == [opened[1]]
+
+    asyncio.run(work())
+
+
+def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
+    async def work() -> None:
+        opened = await open_all(ann)
+        await asyncio.to_thread(keys.add, ann.id, "the same key again", ED25519)
+        assert await find_ended(opened) == []
+        version = (await snapshot.fresh()).version
+        for session in opened[1:]:
+            assert session.credential is not None
+            await asyncio.to_thread(session.credential.note_use)
+        assert (await snapshot.fresh()).version == version
+        (key, _) = await asyncio.to_thread(sshkeys.find_by_user, ann.id)
+        assert key.last_used > key.added
+        assert await find_ended(opened) == []
+
+    asyncio.run(work())
+
+
+def test_the_right_to_use_the_door_is_needed_with_an_application_password_too(ann: User) -> None:
+    _, text = app_passwords.add(ann.id, "phone")
+    users.change(ann.id, permission=0)
+    with pytest.raises(Denied, match="permission to use test"):
+        asyncio.run(sign_in_with_password("ann", text, DOOR, SOURCE))
+    users.change(ann.id, permission=int(Right.WEBDAV_READ), disabled=True)
+    with pytest.raises(Unauthorized, match="disabled"):
+        asyncio.run(sign_in_with_password("ann", text, DOOR, SOURCE))

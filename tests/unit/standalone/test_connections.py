@@ -1,0 +1,314 @@
+"""The bounds on connections, in a real uvicorn in front of a small application, with bounds of tenths of a second."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.runtime import Runtime
+from mangrove.core.shared_memory import Counts, Region, SharedMemory
+from mangrove.standalone.connections import ClientConnections, ConnectionLimits, raise_descriptor_limit
+from tests.sharing import share_memory
+
+SECONDS = 20.0  # that a fact may take to come true
+QUICK = {"head_seconds": 0.3, "window": 0.3}
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+UPLOAD = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+
+
+class Small:
+    """An application that reads the body, notes whether it was whole, and answers `size` bytes."""
+
+    def __init__(self, size: int = 2) -> None:
+        self.size = size
+        self.outcomes: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        message: Any = {"type": "http.request", "more_body": True}
+        while message["type"] == "http.request" and message["more_body"]:
+            message = await receive()
+        self.outcomes.append(message["type"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(max(self.size >> 16, 1)):
+            await send({"type": "http.response.body", "body": b"x" * min(self.size, 1 << 16), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        self.outcomes.append("answered")
+
+
+class Server:
+    """A server in a thread; its bounds are checked every hundredth of a second."""
+
+    def __init__(self, app: Any, limits: ConnectionLimits, descriptors: int) -> None:
+        self.connections = ClientConnections(limits, descriptors)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(app, http=self.connections.make_protocol(), ws="none", lifespan="off", log_config=None)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
+
+    async def _serve(self) -> None:
+        checks = asyncio.create_task(self._check())
+        await self.server.serve([self.listener])
+        checks.cancel()
+
+    async def _check(self) -> None:
+        while True:
+            await self.connections.check()
+            await asyncio.sleep(0.01)
+
+    def connect(self, address: str = "127.0.0.1") -> socket.socket:
+        """A connection from an address of this machine."""
+        return socket.create_connection(self.listener.getsockname(), SECONDS, (address, 0))
+
+
+@contextmanager
+def serve(app: Any = None, descriptors: int = 10_000, **limits: Any) -> Iterator[Server]:
+    server = Server(app or Small(), ConnectionLimits(**limits), descriptors)
+    server.thread.start()
+    try:
+        yield server
+    finally:
+        server.server.should_exit = server.server.force_exit = True
+        server.thread.join()
+        server.listener.close()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    found = bytearray()
+    try:
+        while block := connection.recv(1 << 16):
+            found += block
+    except ConnectionResetError:
+        pass  # closed with something unread
+    return bytes(found)
+
+
+def send_slowly(connection: socket.socket, data: bytes) -> float:
+    """Send `data` again and again, until the other side closes; how long that took."""
+    began = time.monotonic()
+    connection.settimeout(0.05)
+    while time.monotonic() < began + SECONDS:
+        try:
+            connection.sendall(data)
+            if not connection.recv(1, socket.MSG_PEEK):
+                break
+            break  # an answer
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    connection.settimeout(SECONDS)
+    return time.monotonic() - began
+
+
+def is_served(server: Server, address: str = "127.0.0.1") -> bool:
+    with server.connect(address) as connection:
+        connection.sendall(HEAD.replace(b"Host", b"Connection: close\r\nHost"))
+        return read_all(connection).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("bound", "key"), [("per_source", "127.0.0.1"), ("connections", None)])
+def test_connections_of_the_other_processes_count(bound: str, key: str | None) -> None:
+    other, own = share_memory(2)
+    runtime.put(SharedMemory, own)
+    with runtime.use(Runtime()) as there:
+        there.put(SharedMemory, other)
+        counts = Counts(Region.CONNECTIONS)
+    with serve(**{bound: 3}) as server:
+        counts.add(key, 2)
+        assert is_served(server)
+        counts.add(key, 1)
+        with server.connect() as connection:
+            connection.sendall(HEAD)
+            assert read_all(connection).startswith(b"HTTP/1.1 503")
+        other.clear(Region.CONNECTIONS)  # that process died
+        assert is_served(server)
+
+
+def test_the_only_connection_of_a_source_gives_way_to_its_next() -> None:
+    with serve(connections=1) as server:
+        for _ in range(5):
+            with server.connect() as idle:
+                assert is_served(server)
+                assert read_all(idle) == b""
+
+
+def test_a_head_that_trickles_is_cut_with_408() -> None:
+    with serve(**QUICK) as server, server.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        assert send_slowly(connection, b"x: y\r\n") < SECONDS
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
+        assert b'{"code":408,' in answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", HEAD])
+def test_a_connection_that_asks_nothing_is_closed(sent: bytes) -> None:
+    with serve(**QUICK) as server, server.connect() as connection:
+        connection.sendall(sent)
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 200") if sent == HEAD else not answer
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 70_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 20_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200_000,
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 1_000_000,
+    ],
+)
+def test_a_head_over_its_size_is_refused_with_431(head: bytes) -> None:
+    app = Small()
+    with serve(app) as server, server.connect() as connection:
+        try:
+            connection.sendall(head)
+        except OSError:
+            pass  # cut before all of it was sent
+        assert read_all(connection).startswith(b"HTTP/1.1 431") or len(head) > 100_000
+        assert is_served(server)
+    assert app.outcomes.count("answered") == 1
+
+
+def test_a_head_of_nearly_its_size_is_answered() -> None:
+    with serve() as server, server.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nConnection: close\r\nx: " + b"y" * 65_000 + b"\r\n\r\n")
+        assert read_all(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_trailers_without_end_are_cut() -> None:
+    app = Small()
+    with serve(app) as server, server.connect() as connection:
+        connection.sendall(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n")
+        assert send_slowly(connection, b"x: " + b"y" * 60_000 + b"\r\n") < SECONDS
+        read_all(connection)
+    assert app.outcomes[0] == "http.disconnect"
+
+
+def test_a_body_that_trickles_is_cut_with_408_and_the_application_knows() -> None:
+    app = Small()
+    with serve(app, **QUICK) as server, server.connect() as connection:
+        connection.sendall(UPLOAD)
+        assert send_slowly(connection, b"x") < SECONDS
+        assert read_all(connection).startswith(b"HTTP/1.1 408")
+    assert app.outcomes[0] == "http.disconnect"
+
+
+def test_a_slow_body_above_the_bound_is_taken_whole() -> None:
+    app = Small()
+    with serve(app, slowest=1000, **QUICK) as server, server.connect() as connection:
+        connection.sendall(UPLOAD)
+        for _ in range(20):
+            connection.sendall(b"x" * 5000)
+            time.sleep(0.05)  # the pace of the client: it takes three windows
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    assert app.outcomes[0] == "http.request"
+
+
+def test_a_client_that_waits_for_100_continue_is_not_slow() -> None:
+    release = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.to_thread(release.wait)
+        await Small()(scope, receive, send)
+
+    with serve(app, **QUICK) as server, server.connect() as connection:
+        connection.sendall(UPLOAD.replace(b"Host", b"Expect: 100-continue\r\nHost"))
+        time.sleep(1)  # three windows in which the service thinks
+        release.set()
+        assert connection.recv(100).startswith(b"HTTP/1.1 100")
+        connection.sendall(b"x" * 100_000)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("size", [1 << 16, 64 << 20])
+def test_a_client_that_does_not_read_its_answer_is_cut(size: int) -> None:
+    app = Small(size)
+    with serve(app, **QUICK) as server, server.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(HEAD)
+        end = time.monotonic() + SECONDS
+        while server.server.server_state.connections or not app.outcomes:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def test_a_slow_reader_above_the_bound_gets_all() -> None:
+    with serve(Small(1 << 20), slowest=10_000, **QUICK) as server, server.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        connection.sendall(HEAD.replace(b"Host", b"Connection: close\r\nHost"))
+        size = 0
+        while block := connection.recv(1 << 15):
+            size += len(block)
+            time.sleep(0.03)  # the pace of the reader: it takes several windows
+    assert size > 1 << 20
+
+
+def test_an_idle_connection_gives_way_to_a_new_one_of_its_address() -> None:
+    with serve(per_source=3) as server:
+        idle = [server.connect() for _ in range(10)]
+        assert is_served(server)
+        assert read_all(idle[0]) == b""
+        for one in idle:
+            one.close()
+
+
+def test_connections_under_way_are_kept_and_further_ones_of_their_address_refused_with_503() -> None:
+    with serve(per_source=3) as server:
+        busy = [server.connect() for _ in range(3)]
+        for one in busy:
+            one.sendall(UPLOAD)
+        end = time.monotonic() + SECONDS
+        while len(server.server.server_state.tasks) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        with server.connect() as other:
+            assert read_all(other).startswith(b"HTTP/1.1 503")
+        assert is_served(server, "127.0.0.2")
+        for one in busy:
+            one.sendall(b"x" * 100_000)
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+            one.close()
+
+
+def test_a_trusted_proxy_may_have_as_many_connections_as_there_are() -> None:
+    runtime.put(Config, Config(trusted_proxies=("127.0.0.2/31",)))
+    with serve(per_source=3) as server:
+        idle = [server.connect("127.0.0.3") for _ in range(10)]
+        for one in idle:
+            one.sendall(HEAD)
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+        for one in idle:
+            one.close()
+
+
+def test_clients_get_half_of_the_descriptors_and_idle_ones_give_way() -> None:
+    with serve(descriptors=12) as server:
+        idle = [server.connect(f"127.0.0.{number}") for number in range(10, 30)]
+        assert is_served(server)
+        assert len(server.server.server_state.connections) <= 6
+        for one in idle:
+            one.close()
+
+
+def test_the_limit_of_descriptors_is_raised_to_what_the_system_allows() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+        assert raise_descriptor_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,68 @@
+"""What one machine adds to the health: a full disk, work in the background that ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mangrove.configuration import health
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
+from mangrove.core.shared_memory import Activity, ActivityTimes, SharedMemory
+from mangrove.standalone import health as local_health
+from mangrove.standalone.health import add_disk_check, add_work_checks, note_work
+from tests.disks import mount_small
+from tests.sharing import share_memory
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system with less room than a start needs."""
+    with mount_small(tmp_path / "small", "64k") as folder:
+        yield folder
+
+
+def test_a_full_disk_is_said(records: None, small: Path) -> None:
+    add_disk_check(small)
+    assert asyncio.run(health.find_faults()) == ["no space left for the data directory"]
+
+
+def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_health, "NOTE_SECONDS", 0.01)
+    monkeypatch.setattr(local_health, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+
+    async def say_so(*faults: str) -> None:
+        found: list[str] | None = None
+        while found != list(faults):
+            found = await health.find_faults()
+
+    async def go() -> None:
+        add_work_checks()
+        await say_so("tasks are not run", "the schedule is not run")  # nobody has begun
+        ends, work = asyncio.Event(), asyncio.Event()
+        goes_on, ended = asyncio.create_task(ends.wait()), asyncio.create_task(work.wait())
+        noting = asyncio.create_task(note_work({Activity.TASKS: goes_on, Activity.SCHEDULE: ended}))
+        await say_so()
+        work.set()
+        await say_so("the schedule is not run")
+        noting.cancel()
+        await say_so("tasks are not run", "the schedule is not run")
+        ends.set()
+        await goes_on
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+
+
+def test_work_of_another_process_counts(records: None) -> None:
+    other, own = share_memory(2)
+    with runtime.use(Runtime()) as there:
+        there.put(SharedMemory, other)
+        for activity in (Activity.TASKS, Activity.SCHEDULE):
+            runtime.get(ActivityTimes).note(activity)
+    runtime.put(SharedMemory, own)
+    add_work_checks()
+    assert asyncio.run(health.find_faults()) == []

@@ -1,0 +1,210 @@
+"""The runner is fair between owners, however a task came to wait: nobody waits for all that another one asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.identity.rights import Caller, Right
+from mangrove.records.accounts import users
+from mangrove.records.tasks.model import Task
+from mangrove.standalone import runner
+from mangrove.tasks.core import machines as starters
+from mangrove.tasks.core import queue, steps
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.openings import EACH
+from mangrove.tasks.core.specs import TransferSpec
+from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
+from tests.unit.standalone.test_runner import Machinery, done, ends, poll_often, start, wait
+
+__all__ = ["ends", "poll_often", "start"]
+
+MANY = 200
+FEW = 12  # tasks of the other owner that may be begun before
+
+
+@dataclass
+class Crowd:
+    """`many` tasks of one user wait, and behind them `one` of another."""
+
+    task_env: TaskEnv
+    many: list[Task]
+    one: Task
+    ends: tuple[Disk, Disk]
+
+    def check_is_soon(self, machinery: Machinery) -> None:
+        """The one ends while nearly all others wait."""
+        wait(done(self.task_env, self.one))
+        assert self.task_env.read(self.one).view.state == State.SUCCEEDED
+        begun = machinery.started.index(self.one.id)
+        assert begun <= FEW, begun
+        self.allow_work(0)
+
+    def allow_work(self, workers: int = 2) -> None:
+        self.task_env.set(copy_task_threads_num=str(workers), move_task_threads_num=str(workers))
+
+
+@contextmanager
+def as_other(task_env: TaskEnv) -> Iterator[None]:
+    """What is opened meanwhile is another user's."""
+    first = task_env.user
+    task_env.user = users.create(username=f"u{uuid4().hex}", password_hash="x", role=0, permission=ALL_RIGHTS)
+    try:
+        yield
+    finally:
+        task_env.user = first
+
+
+def open_many(task_env: TaskEnv, ends: tuple[Disk, Disk], count: int = MANY) -> list[Task]:
+    """Tasks of a name each: as many requests as that takes."""
+    names = [f"m{number}" for number in range(count)]
+    for name in names:
+        ends[0].put(name, b"m")
+    requests = (names[start : start + EACH] for start in range(0, count, EACH))
+    return [task for some in requests for task in task_env.transfer("copy", ends[0].mount, ends[1].mount, *some)]
+
+
+def open_one(task_env: TaskEnv, ends: tuple[Disk, Disk], content: bytes = b"1") -> Task:
+    ends[0].put("one", content)
+    with as_other(task_env):
+        return task_env.copy(ends[0].mount, ends[1].mount, "one")
+
+
+@pytest.fixture
+def crowd(task_env: TaskEnv, ends: tuple[Disk, Disk]) -> Crowd:
+    """Opened while nobody may work."""
+    task_env.set(copy_task_threads_num="0", move_task_threads_num="0")
+    return Crowd(task_env, open_many(task_env, ends), open_one(task_env, ends), ends)
+
+
+def test_one_task_behind_hundreds_of_another_owner_is_worked_on_within_the_first_few(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery]
+) -> None:
+    task_env.set(copy_task_threads_num="0")
+    machinery = start()
+    crowd = Crowd(task_env, open_many(task_env, ends), open_one(task_env, ends), ends)
+    crowd.allow_work()
+    crowd.check_is_soon(machinery)
+
+
+def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
+    machinery = start()  # takes up from the records what nobody has started
+    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    crowd.allow_work()
+    crowd.check_is_soon(machinery)
+
+
+def count_waiting(task: Task) -> int:
+    """How many tasks of its kind wait in the runner."""
+    found = runtime.get(starters.MachineStarter)
+    assert isinstance(found, runner.Runner)
+    return len(list(found._queues[task.kind]))
+
+
+def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
+    crowd: Crowd, start: Callable[[], Machinery]
+) -> None:
+    task_env, machinery = crowd.task_env, start()
+    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    owner = users.get(crowd.one.owner)
+    users.change(owner.id, permission=0)
+    crowd.allow_work()
+    wait(done(task_env, crowd.one))
+    assert task_env.read(crowd.one).view.state == State.FAILED
+    users.change(owner.id, permission=ALL_RIGHTS)
+    queue.retry("copy", crowd.one.id, Caller(users.get(owner.id), Right.READ))
+    wait(lambda: task_env.read(crowd.one).view.state == State.SUCCEEDED)
+    assert not any(task_env.read(one).done for one in crowd.many[-20:])
+    assert machinery.started.count(crowd.one.id) == 2
+
+
+def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all(
+    crowd: Crowd, start: Callable[[], Machinery]
+) -> None:
+    task_env = crowd.task_env
+    task_env.set(decompress_upload_task_threads_num="0")
+    task_env.do(snapshot.fresh())
+    machinery = start()
+    for task in (*crowd.many, crowd.one):
+        queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
+    chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.one)]
+    first, one = (task for task in chained if task is not None)
+    wait(lambda: count_waiting(one) == MANY + 1)
+    task_env.set(decompress_upload_task_threads_num="1")
+    wait(done(task_env, one))
+    assert machinery.started[:2] == [first.id, one.id]
+    task_env.set(decompress_upload_task_threads_num="0")
+
+
+def test_the_tasks_of_a_removed_user_hold_nobody_up(crowd: Crowd, start: Callable[[], Machinery]) -> None:
+    machinery = start()
+    users.delete(crowd.many[0].owner)
+    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    crowd.allow_work()
+    crowd.check_is_soon(machinery)
+
+
+def test_hundreds_of_tasks_that_are_cancelled_at_once_hold_nobody_up(
+    crowd: Crowd, start: Callable[[], Machinery]
+) -> None:
+    task_env, machinery = crowd.task_env, start()
+    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    machinery.go_on.clear()
+    for task in crowd.many[: 2 * runner.THREADS]:
+        queue.cancel("copy", task.id, task_env.caller())
+    crowd.allow_work()
+    wait(lambda: crowd.one.id in machinery.started)
+    assert machinery.most <= runner.STOPPING + 2
+    machinery.go_on.set()
+    wait(done(task_env, crowd.one))
+    for task in crowd.many[: 2 * runner.THREADS]:
+        wait(done(task_env, task))
+        assert task_env.view(task) == (State.CANCELED, "context canceled")
+
+
+def test_work_that_takes_long_makes_room_between_two_slices_and_goes_on(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    task_env.set(copy_task_threads_num="1")
+    for number in range(40):
+        ends[0].put(f"tree/d{number}/f", b"%d" % number)  # a slice for each folder
+    machinery = start()
+    machinery.go_on.clear()
+    large = task_env.copy(ends[0].mount, ends[1].mount, "tree")
+    wait(lambda: large.id in machinery.started)
+    small = open_one(task_env, ends)
+    machinery.go_on.set()
+    wait(done(task_env, small))
+    assert task_env.read(small).view.state == State.SUCCEEDED
+    assert not task_env.read(large).done
+    wait(done(task_env, large))
+    assert task_env.view(large) == (State.SUCCEEDED, "")
+    assert len(ends[1].files()) == 41
+
+
+def test_a_task_that_made_room_can_be_cancelled(
+    task_env: TaskEnv, ends: tuple[Disk, Disk], start: Callable[[], Machinery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps.Run, "has_time", lambda run: False)
+    task_env.set(copy_task_threads_num="1")
+    for number in range(40):
+        ends[0].put(f"tree/d{number}/f", b"%d" % number)
+    machinery = start()
+    machinery.go_on.clear()
+    large = task_env.copy(ends[0].mount, ends[1].mount, "tree")
+    wait(lambda: large.id in machinery.started)
+    small = open_one(task_env, ends)
+    task_env.set(copy_task_threads_num="0")
+    machinery.go_on.set()
+    wait(lambda: count_waiting(large) == 2 or task_env.read(large).done)
+    queue.cancel("copy", large.id, task_env.caller())
+    wait(done(task_env, large))
+    assert task_env.view(large) == (State.CANCELED, "context canceled")
+    assert not task_env.read(small).done
