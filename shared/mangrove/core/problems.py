@@ -34,6 +34,7 @@ Problem                      500  the base: its message is fit for the user
 │   ├── Unreachable          500  the storage does not answer; worth a retry
 │   │   └── TooManyConnections 500  an FTP server takes no further connection [drivers.ftp.errors]
 │   ├── StorageUnavailable   500  the storage did not start; its status is in the message
+│   ├── StorageFull          500  the storage has no space left, or its quota is used up
 │   └── NotSupported         500  `not implement`
 │       ├── NotAFolder       500  `not a folder`
 │       └── NotAFile         500  `not a file`
@@ -258,6 +259,10 @@ class Unreachable(StorageProblem):
 
 class StorageUnavailable(StorageProblem):
     text = "storage not init"
+
+
+class StorageFull(StorageProblem):
+    text = "the storage is full"
 
 
 class NotSupported(StorageProblem):

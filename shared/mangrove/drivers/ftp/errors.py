@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import aioftp
 
-from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import Forbidden, NotSupported, StorageFull, StorageProblem, Unreachable
 
 LONGEST_TEXT = 200  # characters of what the server says
 
@@ -39,7 +39,7 @@ def make_problem(error: aioftp.StatusCodeError) -> StorageProblem:
     code, text = get_code(error), _get_text(error)
     said = f"the server answers {code}: {text}"
     if code in ("452", "552"):
-        return StorageProblem(f"the storage is full ({said})")
+        return StorageFull(f"the storage is full ({said})")
     if code in ("450", "550", "551", "553"):
         return Refused(f"permission denied ({said})")
     if code in ("430", "530", "532", "534"):

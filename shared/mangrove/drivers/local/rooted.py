@@ -23,6 +23,7 @@ from mangrove.core.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -49,8 +50,8 @@ _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.EPERM: (Forbidden, None),
     errno.EROFS: (Forbidden, "the storage is read-only"),
     errno.EXDEV: (NotSupported, None),
-    errno.ENOSPC: (StorageProblem, "no space left on the storage"),
-    errno.EDQUOT: (StorageProblem, "the quota of the storage is used up"),
+    errno.ENOSPC: (StorageFull, "no space left on the storage"),
+    errno.EDQUOT: (StorageFull, "the quota of the storage is used up"),
     errno.ENAMETOOLONG: (StorageProblem, "file name too long"),
 }
 

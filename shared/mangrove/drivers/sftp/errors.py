@@ -14,6 +14,7 @@ from mangrove.core.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -45,7 +46,7 @@ def make_problem(error: asyncssh.SFTPError, name: str) -> StorageProblem:
     if isinstance(error, _LOST):
         return Unreachable("the connection to the SFTP server was lost")
     if isinstance(error, _FULL):
-        return StorageProblem("the server has no space left")
+        return StorageFull("the server has no space left")
     if isinstance(error, _BAD_NAME):
         return StorageProblem(f"the server cannot hold the name {name}" if name else "the server refuses the request")
     return Failure(f"the SFTP server answers {type(error).__name__.removeprefix('SFTP')}{about}: {error.reason[:200]}")

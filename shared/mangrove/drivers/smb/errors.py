@@ -17,6 +17,7 @@ from mangrove.core.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -83,7 +84,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
     if status in _NAME:
         return refuse_name(name)
     if status in _FULL:
-        return StorageProblem(_FULL[status])
+        return StorageFull(_FULL[status])
     if status in _OTHER:
         kind, text = _OTHER[status]
         return kind(text)

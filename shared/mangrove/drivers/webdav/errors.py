@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mangrove.core.problems import Exists, Forbidden, InUse, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import Exists, Forbidden, InUse, NotFound, StorageFull, StorageProblem, Unreachable
 from mangrove.net.addresses import ForbiddenAddress
 from mangrove.net.client import NETWORK_ERRORS, describe_failure
 
@@ -31,7 +31,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
         case 414:
             return StorageProblem(f"{prefix}the name is too long for the WebDAV server")
         case 507:
-            return StorageProblem("the WebDAV server has no space left")
+            return StorageFull("the WebDAV server has no space left")
     kind = Unreachable if status in _BUSY else StorageProblem
     return kind(f"{prefix}the WebDAV server answers {status}")
 

@@ -21,6 +21,7 @@ from mangrove.core.problems import (
     Problem,
     RecordsUnavailable,
     SecondFactorRequired,
+    StorageFull,
     Unauthorized,
     Unreachable,
     UploadRefused,
@@ -64,6 +65,7 @@ _STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
     ((Denied, Forbidden), 403),
     ((InUse, OutOfTime, RecordsUnavailable), 503),
     ((Unreachable,), 502),
+    ((StorageFull,), 507),
 )
 
 

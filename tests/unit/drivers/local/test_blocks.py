@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.core.problems import StorageProblem
+from mangrove.core.problems import StorageFull
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import (
@@ -158,7 +158,7 @@ def test_an_error_of_the_disk_is_a_problem(tmp_path: Path) -> None:
 
     handle = os.open("/dev/full", os.O_WRONLY)
     try:
-        with pytest.raises(StorageProblem, match="no space left on the storage"):
+        with pytest.raises(StorageFull, match="no space left on the storage"):
             asyncio.run(write_body(StorageThreads("test"), body(), handle))
     finally:
         os.close(handle)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageFull, StorageProblem
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, translate_errors
 
@@ -192,7 +192,7 @@ def test_a_path_that_the_kernel_can_open_is_not_walked(tmp_path: Path, monkeypat
         (errno.ENOENT, NotFound, "object not found"), (errno.EEXIST, Exists, "file exists"),
         (errno.ENOTEMPTY, Exists, "folder is not empty"), (errno.EACCES, Forbidden, "permission denied"),
         (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotAFile, "not a file"),
-        (errno.ENOSPC, StorageProblem, "no space left on the storage"),
+        (errno.ENOSPC, StorageFull, "no space left on the storage"),
         (errno.EIO, StorageProblem, "Input/output error"),
     ],
 )  # fmt: skip

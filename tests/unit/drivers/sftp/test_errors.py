@@ -12,6 +12,7 @@ from mangrove.core.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -30,7 +31,7 @@ from mangrove.drivers.sftp.errors import Failure, translate_errors
         (asyncssh.SFTPOpUnsupported("x"), NotSupported, "not implement"),
         (asyncssh.SFTPConnectionLost("x"), Unreachable, "lost"),
         (asyncssh.SFTPNoConnection("x"), Unreachable, "lost"),
-        (asyncssh.SFTPNoSpaceOnFilesystem("x"), StorageProblem, "no space"),
+        (asyncssh.SFTPNoSpaceOnFilesystem("x"), StorageFull, "no space"),
         (asyncssh.SFTPBadMessage("x"), StorageProblem, "/d/name"),
         (asyncssh.SFTPFailure("Failure"), Failure, "/d/name: Failure"),
         (asyncssh.SFTPError(99, "odd"), Failure, "odd"),

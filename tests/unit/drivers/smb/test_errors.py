@@ -23,6 +23,7 @@ from mangrove.core.problems import (
     NotAFolder,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -43,7 +44,7 @@ from mangrove.drivers.smb.errors import make_problem, translate_errors
         (NtStatus.STATUS_NOT_SUPPORTED, NotSupported),
         (NtStatus.STATUS_PATH_NOT_COVERED, NotSupported),
         (NtStatus.STATUS_USER_SESSION_DELETED, Unreachable),
-        (NtStatus.STATUS_DISK_FULL, StorageProblem),
+        (NtStatus.STATUS_DISK_FULL, StorageFull),
         (NtStatus.STATUS_BAD_NETWORK_NAME, StorageProblem),
         (0xC0000072, Forbidden),
         (0xC0FFEE00, StorageProblem),

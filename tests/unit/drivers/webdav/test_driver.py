@@ -16,6 +16,7 @@ from mangrove.core.problems import (
     InUse,
     NotFound,
     NotSupported,
+    StorageFull,
     StorageProblem,
     Unreachable,
 )
@@ -204,7 +205,7 @@ async def test_a_body_of_another_size_is_refused_and_leaves_nothing() -> None:
     ("status", "kind"),
     [
         (401, Forbidden), (403, Forbidden), (404, NotFound), (409, NotFound), (412, Exists), (413, StorageProblem),
-        (423, InUse), (500, StorageProblem), (502, Unreachable), (503, Unreachable), (507, StorageProblem),
+        (423, InUse), (500, StorageProblem), (502, Unreachable), (503, Unreachable), (507, StorageFull),
     ],
 )  # fmt: skip
 @in_loop
