@@ -48,9 +48,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """Keep what failed by its own name, without that of its group: so it is found when it is run once more."""
     yield
-    if session.config.cache is not None and "workerinput" not in vars(session.config):
-        failed: dict[str, bool] = session.config.cache.get(LAST_FAILED, {})
-        session.config.cache.set(LAST_FAILED, {GROUP.sub("", name): value for name, value in failed.items()})
+    cache = getattr(session.config, "cache", None)  # there is none with `-p no:cacheprovider`
+    if cache is not None and "workerinput" not in vars(session.config):
+        failed: dict[str, bool] = cache.get(LAST_FAILED, {})
+        cache.set(LAST_FAILED, {GROUP.sub("", name): value for name, value in failed.items()})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
