@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.configuration.table import TABLE
+from mangrove.configuration.values import DECLARED
 from mangrove.drivers import registry
 from mangrove.drivers.options import list_common_items
 from mangrove.identity.rights import Right
@@ -23,7 +23,7 @@ from tests.contract.effects import Effects
 TESTS = Path(__file__).parents[1]
 LATER = {11: "drivers", 13: "cloud", 14: "doors", 17: "page"}  # issues that may be named
 ALL: dict[str, tuple[Effects, set[str]]] = {
-    "settings": (effects.SETTINGS, {setting.key for setting in TABLE}),
+    "settings": (effects.SETTINGS, set(DECLARED)),
     "storage fields": (effects.STORAGE_FIELDS, {field.name for field in fields(Storage)}),
     "user fields": (effects.USER_FIELDS, {field.name for field in fields(User)}),
     "permission bits": (effects.PERMISSION_BITS, {str(right.name) for right in Right}),
@@ -89,4 +89,4 @@ def test_what_cannot_be_switched_on_is_what_the_table_of_settings_calls_absent()
     refusing = effects.SETTINGS.shown["unit/configuration/test_settings.py"][
         "test_what_is_not_there_cannot_be_switched_on"
     ]
-    assert {*refusing.split()} == {setting.key for setting in TABLE if setting.absent}
+    assert {*refusing.split()} == {key for key, setting in DECLARED.items() if setting.absent}

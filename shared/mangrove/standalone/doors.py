@@ -30,7 +30,7 @@ class Doors:
         """Follow the settings until cancelled."""
         try:
             while True:
-                wanted = (await snapshot.fresh()).settings.sftp_address
+                wanted = (await snapshot.fresh()).settings.sftp_listen
                 seconds = LOOK_SECONDS
                 if wanted != self._address or (wanted and self._acceptor is None):
                     await self._close()

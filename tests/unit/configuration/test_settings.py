@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mangrove.configuration import settings, snapshot
-from mangrove.configuration.settings import HOOKS
-from mangrove.configuration.table import BY_KEY, TABLE, Setting
+from mangrove.configuration.declared.access import MAX_LINK_HOURS
+from mangrove.configuration.setting import Setting
+from mangrove.configuration.values import DECLARED
 from mangrove.core.problems import Problem
 from mangrove.records import settings as records
 
 pytestmark = pytest.mark.usefixtures("records")
-
-
-def test_the_keys_that_demand_more_than_their_type_are_in_the_table() -> None:
-    assert HOOKS.keys() <= BY_KEY.keys()
-    for key, check in HOOKS.items():
-        check(BY_KEY[key].default)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_a_short_token_that_an_older_backup_carries_goes_on_and_no_other() -> No
         ("archive_max_ratio", "9" * 15, "9" * 16), ("archive_max_members", "7", "\N{ARABIC-INDIC DIGIT SEVEN}"),
         ("non_efs_zip_encoding", "cp437", "no such encoding"), ("non_efs_zip_encoding", "GBK", "base64"),
         ("search_index", "none", ""), ("link_expiration", "0", "-1"),
-        ("link_expiration", str(settings.MAX_LINK_HOURS), str(settings.MAX_LINK_HOURS + 1)),
+        ("link_expiration", str(MAX_LINK_HOURS), str(MAX_LINK_HOURS + 1)),
         ("offline_download_allowed_hosts", "a.example, 10.0.0.0/8\n[::1]", "a.example/path"),
         ("offline_download_allowed_hosts", "", "10.0.0.0/99"), ("token", "", "x" * 15), ("token", "x" * 32, "x" * 31),
         ("privacy_regs", "a+\n\n(b)", "a\n(?<=b)"), ("filename_char_mapping", "{}", "null"),
@@ -125,11 +122,11 @@ def test_a_key_that_was_saved_since_the_snapshot_can_be_deleted() -> None:
     assert records.all() == {}
 
 
-ABSENT = [setting for setting in TABLE if setting.absent]
+ABSENT = [setting for setting in DECLARED.values() if setting.absent]
 
 
 @pytest.mark.parametrize("setting", ABSENT, ids=[setting.key for setting in ABSENT])
-def test_what_is_not_there_cannot_be_switched_on(setting: Setting) -> None:
+def test_what_is_not_there_cannot_be_switched_on(setting: Setting[Any]) -> None:
     on = {"bool": "true", "number": "1", "select": setting.options.partition(",")[0]}.get(setting.type, "something")
     with pytest.raises(Problem) as refusal:
         settings.save({"site_title": "half a form", setting.key: on})

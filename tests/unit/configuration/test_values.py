@@ -7,8 +7,8 @@ import re
 import pytest
 
 from mangrove.configuration import values
-from mangrove.configuration.table import BY_KEY, DEPRECATED, TABLE
-from mangrove.configuration.values import Settings
+from mangrove.configuration.setting import Flag
+from mangrove.configuration.values import DECLARED, Settings
 from mangrove.core.problems import BadRequest
 
 SHOWN = (
@@ -31,20 +31,33 @@ def test_everybody_sees_what_the_document_lists_and_no_secret() -> None:
 def test_stored_values_cover_defaults_except_for_the_version() -> None:
     found = Settings({"site_title": "Mine", "version": "v999", "unknown": "x"})
     assert found["site_title"] == "Mine"
-    assert found["version"] == BY_KEY["version"].default
+    assert found["version"] == DECLARED["version"].default
     assert found["default_page_size"] == "30"
-    assert len(found) == len(TABLE) + 1
+    assert len(found) == len(DECLARED) + 1
 
 
 def test_records_come_in_the_order_of_the_table_and_unknown_keys_last_and_deprecated() -> None:
     rows = Settings({"unknown": "x"}).make_records()
-    assert [row["key"] for row in rows] == [*(setting.key for setting in TABLE), "unknown"]
-    assert rows[-1]["flag"] == DEPRECATED
-    assert [row["index"] for row in rows[:-1]] == list(range(len(TABLE)))
+    assert [row["key"] for row in rows] == [*DECLARED, "unknown"]
+    assert rows[-1]["flag"] == Flag.DEPRECATED
+    assert [row["index"] for row in rows[:-1]] == list(range(len(DECLARED)))
     assert {tuple(row) for row in rows} == {("key", "value", "help", "type", "options", "group", "flag", "index")}
     assert {row["group"] for row in Settings({}).make_records(frozenset({1, 3}))} == {1, 3}
     with pytest.raises(BadRequest, match="record not found"):
         Settings({}).make_record("nothing")
+
+
+def test_stored_number_out_of_bounds_counts_as_the_nearest() -> None:
+    stored = Settings({"small_file_threads_num": "900", "multipart_chunk_size": "0", "archive_max_members": "-5"})
+    assert (stored.small_file_threads_num, stored.multipart_chunk_size, stored.archive_max_members) == (32, 1 << 20, 0)
+    assert (Settings({}).sftp_listen, Settings({"sftp_listen": "[::1]:22"}).sftp_listen) == (None, ("::1", 22))
+    assert (
+        Settings({}).max_client_upload_speed,
+        Settings({"max_client_upload_speed": "2"}).max_client_upload_speed,
+    ) == (
+        None,
+        2048,
+    )
 
 
 def test_typed_values() -> None:

@@ -1,0 +1,137 @@
+"""Settings of the site as front ends show it, and of previews."""
+
+from __future__ import annotations
+
+from mangrove import __version__
+from mangrove.configuration.setting import (
+    Flag,
+    Group,
+    SettingGroup,
+    check_encoding,
+    choice,
+    line,
+    number,
+    switch,
+    text,
+    words,
+)
+
+PUBLIC, PRIVATE, READONLY = Flag.PUBLIC, Flag.PRIVATE, Flag.READONLY
+LOGO = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%232e7d5b' "
+    "d='M16 2C9 2 4 7 4 12c0 4 4 6 9 6v12h6V18c5 0 9-2 9-6 0-5-5-10-12-10z'/%3E%3C/svg%3E"
+)
+PREVIEWS = (
+    '{"doc,docx,xls,xlsx,ppt,pptx":{"Microsoft":"https://view.officeapps.live.com/op/view.aspx?src=$e_url",'
+    '"Google":"https://docs.google.com/gview?url=$e_url&embedded=true"}}'
+)
+
+
+class Site(SettingGroup):
+    """The site as front ends show it."""
+
+    group = Group.SITE
+
+    version = line(f"v{__version__}", READONLY, "The version of the service.", zh="版本")
+    site_title = line("Mangrove", PUBLIC, "The name of the site, in the title of the page.", zh="站点标题")
+    announcement = text("", PUBLIC, "A note that the page shows to everybody, as Markdown.", zh="公告")
+    pagination_type = choice(
+        "all", "all,pagination,load_more,auto_load_more", PUBLIC, "How front ends show long folders.", zh="分页方式"
+    )
+    default_page_size = number(30, PUBLIC, "How many entries of a folder front ends ask for at once.", zh="每页条目数")
+    allow_indexed = switch(False, PUBLIC, "Whether search engines may show the site.", zh="允许搜索引擎收录")
+    allow_mounted = switch(True, PUBLIC, "Whether front ends offer to open a folder in other programs.", zh="允许挂载")
+    robots_txt = text("User-agent: *\nAllow: /", PUBLIC, "What /robots.txt says.", zh="robots.txt")
+
+
+class Style(SettingGroup):
+    """Pictures, colours and layout."""
+
+    group = Group.STYLE
+
+    logo = text(LOGO, PUBLIC, "Addresses of the logo, one a line: the first for light, the last for dark.", zh="标志")
+    favicon = line(LOGO, PUBLIC, "The address of the icon in the browser's tab.", zh="网站图标")
+    main_color = line("#1890ff", PUBLIC, "The colour of buttons and links.", zh="主题色")
+    home_icon = line("🏠", PUBLIC, "A sign in front of the root folder.", zh="首页图标")
+    share_icon = line("🎁", PUBLIC, "A sign in front of a shared folder.", zh="分享图标")
+    home_container = choice(
+        "max_980px", "max_980px,hope_container", PUBLIC, "How wide front ends of the family are.", zh="首页布局"
+    )
+    settings_layout = choice(
+        "list", "list,responsive", PUBLIC, "How front ends of the family show the settings.", zh="设置页布局"
+    )
+    hide_storage_details = switch(True, PRIVATE, "Do not say in listings how full storages are.", zh="隐藏存储空间信息")
+    hide_storage_details_in_manage_page = switch(
+        True, PRIVATE, "Do not say in the administration how full storages are.", zh="在管理页隐藏存储空间信息"
+    )
+    show_disk_usage_in_plain_text = switch(
+        False, PUBLIC, "Say how full storages are in words, not as a bar.", zh="以文字显示空间用量"
+    )
+
+
+class Preview(SettingGroup):
+    """File types, and how files are shown."""
+
+    group = Group.PREVIEW
+
+    text_types = words(
+        "txt,htm,html,xml,java,properties,sql,js,md,json,conf,ini,vue,php,py,bat,gitignore,yml,go,sh,c,cpp,h,hpp,tsx,vtt,srt,ass,rs,lrc,strm",
+        PRIVATE,
+        "Extensions of text files, with commas between them.",
+        zh="文本类型",
+    )
+    audio_types = words(
+        "mp3,flac,ogg,m4a,wav,opus,wma", PRIVATE, "Extensions of audio files, with commas between them.", zh="音频类型"
+    )
+    video_types = words(
+        "mp4,mkv,avi,mov,rmvb,webm,flv,m3u8",
+        PRIVATE,
+        "Extensions of video files, with commas between them.",
+        zh="视频类型",
+    )
+    image_types = words(
+        "jpg,tiff,jpeg,png,gif,bmp,svg,ico,swf,webp,avif",
+        PRIVATE,
+        "Extensions of pictures, with commas between them.",
+        zh="图片类型",
+    )
+    proxy_types = words(
+        "m3u8,url", PRIVATE, "Extensions of files that this service always hands out itself.", zh="代理类型"
+    )
+    proxy_ignore_headers = words(
+        "authorization,referer",
+        PRIVATE,
+        "Headers of a request that no storage is sent, with commas between them.",
+        zh="代理忽略的请求头",
+    )
+    external_previews = text("{}", PUBLIC, "Other programs that can open a file, by extension, as JSON.", zh="外部预览")
+    iframe_previews = text(
+        PREVIEWS,
+        PUBLIC,
+        "Web services that can show a file, by extension, as JSON; they are told the file's address.",
+        zh="内嵌预览",
+    )
+    audio_cover = line(LOGO, PUBLIC, "The address of the picture for audio without one.", zh="音频封面")
+    audio_autoplay = switch(True, PUBLIC, "Play audio as soon as it is opened.", zh="自动播放音频")
+    video_autoplay = switch(True, PUBLIC, "Play videos as soon as they are opened.", zh="自动播放视频")
+    preview_download_by_default = switch(
+        False, PUBLIC, "Show the download first when a file is opened.", zh="默认显示下载"
+    )
+    preview_archives_by_default = switch(
+        True, PUBLIC, "Show what is in an archive when it is opened.", zh="默认预览压缩包"
+    )
+    share_preview_download_by_default = switch(
+        True, PUBLIC, "The same as without share_, for shared files.", zh="分享默认显示下载"
+    )
+    share_preview_archives_by_default = switch(
+        False, PUBLIC, "The same as without share_, for shared archives.", zh="分享默认预览压缩包"
+    )
+    readme_autorender = switch(True, PUBLIC, "Show README.md below the listing of its folder.", zh="自动显示说明文件")
+    filter_readme_scripts = switch(True, PUBLIC, "Take scripts out of what README.md shows.", zh="过滤说明文件中的脚本")
+    non_efs_zip_encoding = line(
+        "IBM437",
+        PUBLIC,
+        "The encoding of names in zip files that do not say theirs.",
+        check=check_encoding,
+        zh="ZIP 文件名编码",
+    )
