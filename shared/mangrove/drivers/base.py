@@ -99,13 +99,43 @@ class Resolver(Protocol):
         ...
 
 
+class SharedState(Protocol):
+    """A text that all processes of a service share for one storage; it is no option."""
+
+    async def read(self) -> str:
+        """Return the text, "" at first."""
+        ...
+
+    async def replace(self, old: str, new: str) -> bool:
+        """Replace the text if it is still `old`; True if it was."""
+        ...
+
+
+class LocalState:
+    """The state of a driver that no other process runs."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    async def read(self) -> str:
+        """Return the text."""
+        return self._text
+
+    async def replace(self, old: str, new: str) -> bool:
+        """Replace the text if it is still `old`; True if it was."""
+        if self._text == old:
+            self._text = new
+            return True
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class DriverContext:
     """What a driver needs to know of its mount: its path, the `modified` time of its record (seconds since the epoch),
     the resolver of other paths, how to store changed options; `report_status`: how to say what is wrong with a storage
     that goes on serving ("": nothing, after all); `proxy_range` of its record: whether what passes through
     the service is fetched in ranges of its own; `char_mapping`: what stands for text that a name of the storage may
-    hold and a path cannot."""
+    hold and a path cannot; `storage_id` of its record; `state`: what the processes share of it."""
 
     mount_path: TreePath = ROOT
     modified: float = 0.0
@@ -114,6 +144,8 @@ class DriverContext:
     save_options: Callable[[Options], Awaitable[None]] | None = None
     proxy_range: bool = False
     char_mapping: Mapping[str, str] = field(default_factory=dict)
+    storage_id: int = 0
+    state: SharedState = field(default_factory=LocalState)
 
 
 class Driver(ABC):

@@ -31,7 +31,7 @@ MODULES = {
     "Swift": "clouds.swift",
     "TOS": "clouds.tos",
     "UrlTree": "urltree",
-    "Virtual": "virtual",
+    "Virtual": "virtual.driver",
     "WebDav": "webdav.driver",
     "YandexDisk": "clouds.yandex_disk",
 }

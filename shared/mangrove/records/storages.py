@@ -65,6 +65,7 @@ class StorageRecord(Versioned):
     proxy_range = BooleanAttribute(default=False)
     down_proxy_url = UnicodeAttribute(default="")
     disable_proxy_sign = BooleanAttribute(default=False)
+    driver_state = UnicodeAttribute(default="")
 
 
 TAKEN = "the mount path is taken"
@@ -93,6 +94,24 @@ def set_status(id: int, status: str) -> Storage:
     with translate_errors():
         record.save()
     return _repository.to_value(record)
+
+
+def read_driver_state(id: int) -> str:
+    """Return what the driver of a storage shares between processes, "" at first; RecordMissing."""
+    state: str = _repository.get_record(id).driver_state
+    return state
+
+
+@retry_on_conflict
+def replace_driver_state(id: int, old: str, new: str) -> bool:
+    """Set the driver's state if it is still `old`; True if it was, RecordMissing. It is no configuration either."""
+    record = _repository.get_record(id)
+    if record.driver_state != old:
+        return False
+    record.driver_state = new
+    with translate_errors():
+        record.save()
+    return True
 
 
 def all() -> list[Storage]:

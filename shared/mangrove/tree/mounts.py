@@ -147,7 +147,22 @@ def _make_context(mount: Mount) -> DriverContext:
         save_options=save_options,
         proxy_range=mount.storage.proxy_range,
         char_mapping=snapshot.current().settings.filename_char_mapping,
+        storage_id=mount.storage.id,
+        state=_RecordedState(mount.storage.id),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedState:
+    """The `SharedState` of a storage, kept in its record."""
+
+    storage_id: int
+
+    async def read(self) -> str:
+        return await asyncio.to_thread(storages.read_driver_state, self.storage_id)
+
+    async def replace(self, old: str, new: str) -> bool:
+        return await asyncio.to_thread(storages.replace_driver_state, self.storage_id, old, new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
-from tests.service import PROCESSES, Client, Service
+from tests.service import Client, Service
 
 ALL_RIGHTS = 0xFFFF
 OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13
@@ -63,9 +61,7 @@ def local(admin: Client, root: Path, path: str = "", addition: Any = None, **fie
 
 @contextmanager
 def virtual(admin: Client, path: str = "", **fields: Any) -> Iterator[str]:
-    """A new Virtual storage without anything in it; skipped where each process would make up its own."""
-    if PROCESSES > 1:
-        pytest.skip("what a Virtual storage holds is in the memory of one process")
+    """A new Virtual storage without anything in it."""
     nothing = {"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1}
     with mount(admin, "Virtual", path, nothing, **fields) as mounted:
         yield mounted

@@ -122,3 +122,19 @@ def test_a_path_may_have_many_folders_but_not_any_number(admin: Client, folder: 
                 assert admin.post(f"/api/fs/{verb}", path=place + "/x" * 300)["message"] == "path is too deep"
             admin.ok("/api/fs/remove_empty_directory", src_dir=place)
             assert admin.names(place) == []
+
+
+def test_a_virtual_storage_shows_the_same_on_every_connection(admin: Client) -> None:
+    """C4: with several processes `list` and `get` disagreed, as each process made up a tree of its own."""
+    options = {"num_file": 3, "num_folder": 2, "min_file_size": 1, "max_file_size": 9}
+    with fixtures.mount(admin, "Virtual", addition=options) as path:
+        clients = [Client(admin.address, admin.token) for _ in range(12)]  # connections are spread over the processes
+        shown = clients[0].ok("/api/fs/list", path=path)["content"]
+        assert len(shown) == 5
+        for client in clients:
+            assert client.ok("/api/fs/list", path=path)["content"] == shown
+            for entry in shown:
+                got = client.ok("/api/fs/get", path=f"{path}/{entry['name']}")
+                assert (got["size"], got["is_dir"]) == (entry["size"], entry["is_dir"])
+        clients[0].ok("/api/fs/rename", path=f"{path}/{shown[-1]['name']}", name="renamed")
+        assert all("renamed" in client.names(path) for client in clients)

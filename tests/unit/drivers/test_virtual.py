@@ -1,4 +1,4 @@
-"""Folders of random files: the same at every look, bounded, and changed in their listing only."""
+"""Folders of invented files: the same in every process, bounded, and changed in their listing only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Exists, NotFound, NotSupported
-from mangrove.drivers import base, virtual
-from mangrove.drivers.base import DriverContext, Upload
-from mangrove.drivers.virtual import Virtual, VirtualOptions
+from mangrove.core.problems import BadRequest, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.drivers import base
+from mangrove.drivers.base import DriverContext, LocalState, Upload
+from mangrove.drivers.virtual import changes
+from mangrove.drivers.virtual.driver import MAX_ENTRIES, Virtual
+from mangrove.drivers.virtual.options import VirtualOptions
 
 P = TreePath
 
@@ -62,10 +64,10 @@ def test_a_file_has_as_many_bytes_as_its_size() -> None:
     run_on_driver(work, min_file_size=15, max_file_size=15)
 
 
-@pytest.mark.parametrize(("asked", "made"), [(-1, 0), (0, 0), (1 << 40, virtual.MOST)])
-def test_the_number_of_entries_is_bounded(asked: int, made: int) -> None:
-    entries = run_on_driver(lambda driver: base.list_all(driver, P("/")), num_file=asked, num_folder=0)
-    assert len(entries) == made
+@pytest.mark.parametrize(("num_file", "entry_count"), [(-1, 0), (0, 0), (1 << 40, MAX_ENTRIES)])
+def test_the_number_of_entries_is_bounded(num_file: int, entry_count: int) -> None:
+    entries = run_on_driver(lambda driver: base.list_all(driver, P("/")), num_file=num_file, num_folder=0)
+    assert len(entries) == entry_count
 
 
 def test_it_has_as_many_files_and_folders_of_as_many_bytes_as_it_should() -> None:
@@ -120,3 +122,75 @@ def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_m
         assert (await driver.stat(P("/g"))).size == (4 if overwrite else 2)
 
     run_on_driver(work, num_file=0, num_folder=0)
+
+
+def _open_processes(count: int, state: LocalState, **numbers: int) -> list[Virtual]:
+    """Drivers of one storage, as several processes have them."""
+    values = {"num_file": 5, "num_folder": 5, "min_file_size": 10, "max_file_size": 20} | numbers
+    options = replace(VirtualOptions.parse("{}"), **values)
+    return [Virtual(options, DriverContext(modified=5.0, storage_id=3, state=state)) for _ in range(count)]
+
+
+def test_tree_in_two_processes_is_the_same() -> None:
+    """C4: each process made up a tree of its own, so that `list` and `get` disagreed."""
+
+    async def work() -> None:
+        first, second = _open_processes(2, LocalState())
+        folder = P("/")
+        for _ in range(4):
+            entries = await base.list_all(first, folder)
+            assert len(entries) == 10
+            assert [await second.stat(folder / entry.name) for entry in entries] == entries
+            folder = folder / entries[-1].name
+        other = Virtual(first.options, DriverContext(modified=5.0, storage_id=4))
+        assert await base.list_all(other, P("/")) != await base.list_all(first, P("/"))
+
+    asyncio.run(work())
+
+
+def test_changes_of_one_process_are_seen_by_another() -> None:
+    async def work() -> None:
+        first, second = _open_processes(2, LocalState())
+        file, *_, folder = await base.list_all(first, P("/"))
+        below = (await base.list_all(first, P("/") / folder.name))[0].name
+        await first.move(P("/") / folder.name, P("/moved"))
+        await second.copy(P("/moved"), P("/copied"))
+        await second.remove(P("/moved") / below)
+        await first.remove(P("/") / file.name)
+        await second.makedirs(P("/") / folder.name)
+        for driver in (first, second):
+            names = {entry.name for entry in await base.list_all(driver, P("/"))}
+            assert {"moved", "copied", folder.name} <= names and file.name not in names
+            assert await base.list_all(driver, P("/") / folder.name) == []
+            assert len(await base.list_all(driver, P("/moved"))) == 9
+            assert (await driver.stat(P("/copied") / below)).size is not None
+
+    asyncio.run(work())
+
+
+def test_concurrent_changes_of_processes_lose_none() -> None:
+    async def work() -> None:
+        drivers = _open_processes(3, LocalState(), num_file=0, num_folder=0)
+        await asyncio.gather(
+            *(driver.makedirs(P(f"/{number}-{step}")) for number, driver in enumerate(drivers) for step in range(10))
+        )
+        assert len(await base.list_all(drivers[0], P("/"))) == 30
+
+    asyncio.run(work())
+
+
+def test_more_changes_than_the_state_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MAX_STATE_BYTES", 1 << 10)
+
+    async def work() -> None:
+        (driver,) = _open_processes(1, LocalState(), num_file=0, num_folder=0)
+        made = 0
+        with pytest.raises(StorageProblem, match="at most 1 KiB of changes"):
+            for made in range(100):
+                await driver.makedirs(P(f"/folder {made:03}"))
+        assert 10 < made < 100
+        assert len(await base.list_all(driver, P("/"))) == made
+        await driver.remove(P("/folder 000"))
+        await driver.makedirs(P("/again"))
+
+    asyncio.run(work())

@@ -1,0 +1,232 @@
+"""Virtual: folders of invented files, to try the service with.
+
+The tree is derived from the storage's id and the path of each folder, so every process shows the same one. Changes
+affect the listing only, and all processes share them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import string
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem
+from mangrove.core.slices import in_batches
+from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Upload
+from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
+from mangrove.drivers.virtual.changes import Changes, Node
+from mangrove.drivers.virtual.options import VirtualOptions
+
+MAX_CACHED_FOLDERS = 256  # whose derived content is kept
+MAX_ENTRIES = 10_000  # files, and as many folders, in one folder
+MAX_ATTEMPTS = 20  # to store a change while other processes store theirs
+ROOT_SEED = "/"
+
+
+class Virtual(Driver):
+    name = "Virtual"
+    Options = VirtualOptions
+    config = DriverConfig(only_proxy=True, need_ms=True, is_indexed=False)
+    options: VirtualOptions
+
+    def __init__(self, options: VirtualOptions, context: DriverContext) -> None:
+        super().__init__(options, context)
+        self._derived: OrderedDict[str, Mapping[str, Node]] = OrderedDict()
+        self._changing = asyncio.Lock()  # changes of this process meet those of others only
+
+    async def _derive(self, seed: str) -> Mapping[str, Node]:
+        """Return what a folder of this seed holds without the changes; nothing for ""."""
+        folder = self._derived.get(seed)
+        if folder is None:
+            folder = await asyncio.to_thread(self._make_nodes, seed)
+            self._derived[seed] = folder
+            while len(self._derived) > MAX_CACHED_FOLDERS:
+                self._derived.popitem(last=False)
+        self._derived.move_to_end(seed)
+        return folder
+
+    def _make_nodes(self, seed: str) -> Mapping[str, Node]:
+        if not seed:
+            return {}
+        options, source = self.options, random.Random(f"{self.context.storage_id}:{seed}")
+        low = max(options.min_file_size, 0)
+        high = max(options.max_file_size, low)
+        names = [_make_name(source) for _ in range(_clamp_count(options.num_file))]
+        folders = [_make_name(source) for _ in range(_clamp_count(options.num_folder))]
+        modified = self.context.modified
+        nodes: dict[str, Node] = {name: (source.randint(low, high), modified) for name in names}
+        return nodes | {name: (_make_seed(seed, name), modified) for name in folders}
+
+    async def _find(self, changes: Changes, path: TreePath) -> Node:
+        """Return the node at a path; NotFound."""
+        node: Node = (ROOT_SEED, self.context.modified)
+        for step in reversed(path.ancestors()[:-1]):
+            changed = changes.get(step)
+            seed = node[0]
+            below = (await self._derive(seed)).get(step.name) if changed is None and isinstance(seed, str) else changed
+            if not below:
+                raise NotFound
+            node = below
+        return node
+
+    async def _find_folder(self, changes: Changes, path: TreePath) -> str:
+        """Return the seed of a folder; NotFound, NotAFolder."""
+        seed, _ = await self._find(changes, path)
+        if not isinstance(seed, str):
+            raise NotAFolder
+        return seed
+
+    async def _read_changes(self) -> Changes:
+        return Changes(await self.context.state.read())
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self._list(path)
+
+    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        changes = await self._read_changes()
+        nodes = {**await self._derive(await self._find_folder(changes, path)), **changes.list_in(path)}
+        async for batch in in_batches([(name, node) for name, node in nodes.items() if node]):
+            yield [_make_entry(name, node) for name, node in batch]
+
+    async def stat(self, path: TreePath) -> Entry:
+        return _make_entry(path.name, await self._find(await self._read_changes(), path))
+
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        entry = await self.stat(path)
+        if entry.is_dir:
+            raise NotAFile
+        left = max((entry.size or 0) - offset, 0)
+        return _generate_bytes(left if length is None else min(length, left))
+
+    async def can_refuse_existing(self) -> bool:
+        return True  # a change that another process made meanwhile keeps this one from being stored
+
+    async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+        size = 0
+        async for chunk in body:
+            size += len(chunk)
+        refuse_other_size(size, upload.size)
+        await self._change(lambda change: change.put(path, (size, upload.modified), upload.overwrite))
+        return Entry(path.name, size, upload.modified, False)
+
+    async def makedirs(self, path: TreePath) -> None:
+        await self._change(lambda change: change.make_folders(path))
+
+    async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        await self.move(path, target, overwrite=overwrite)
+
+    async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
+        if path == target:
+            return
+        refuse_inside_itself(path, target)
+
+        async def move(change: _Change) -> None:
+            await change.copy(path, target, overwrite)
+            await change.remove(path)
+
+        await self._change(move)
+
+    async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
+        refuse_inside_itself(path, target)
+        await self._change(lambda change: change.copy(path, target, overwrite))
+
+    async def remove(self, path: TreePath) -> None:
+        if path == "/":
+            raise Forbidden("delete root folder is not allowed")
+        await self._change(lambda change: change.remove(path))
+
+    async def _change(self, apply: Callable[[_Change], Awaitable[None]]) -> None:
+        """Apply a change to the newest state and store it; again where another process was quicker."""
+        async with self._changing:
+            for attempt in range(MAX_ATTEMPTS):
+                text = await self.context.state.read()
+                changes = Changes(text)
+                await apply(_Change(self, changes))
+                new = changes.format()
+                if new == text or await self.context.state.replace(text, new):
+                    return
+                await asyncio.sleep(random.random() * 0.01 * (attempt + 1))
+        raise StorageProblem("too many others change this storage: try again")
+
+
+class _Change:
+    """One change of the tree, made on the changes as they were read."""
+
+    def __init__(self, driver: Virtual, changes: Changes) -> None:
+        self._driver = driver
+        self._changes = changes
+
+    async def put(self, path: TreePath, node: Node, overwrite: bool) -> None:
+        """Give a node a path; Exists unless that is free or a file replaces a file."""
+        await self._refuse_taken(path, node, overwrite)
+        self._changes.put(path, node)
+
+    async def copy(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
+        """Copy what is at a path to another one; Exists as for `put`."""
+        node = await self._driver._find(self._changes, path)
+        await self._refuse_taken(target, node, overwrite)
+        self._changes.copy(path, target, node)
+
+    async def _refuse_taken(self, path: TreePath, node: Node, overwrite: bool) -> None:
+        await self._driver._find_folder(self._changes, path.parent)
+        taken = await self._find(path)
+        if path == "/" or (taken is not None and (_is_dir(taken) or _is_dir(node) or not overwrite)):
+            raise Exists
+
+    async def make_folders(self, path: TreePath) -> None:
+        """Make a folder and those above it; Exists for a file in the way."""
+        for step in reversed(path.ancestors()[:-1]):
+            taken = await self._find(step)
+            if taken is None:
+                self._changes.put(step, ("", time.time()))
+            elif not _is_dir(taken):
+                raise Exists
+
+    async def remove(self, path: TreePath) -> None:
+        """Remove what is at a path, which may be nothing."""
+        if await self._find(path) is not None:
+            seed = await self._driver._find_folder(self._changes, path.parent)
+            self._changes.remove(path, is_derived=path.name in await self._driver._derive(seed))
+
+    async def _find(self, path: TreePath) -> Node | None:
+        try:
+            return await self._driver._find(self._changes, path)
+        except NotFound:
+            return None
+
+
+def _make_seed(folder: str, name: str) -> str:
+    """Return the seed of a folder in a derived one: short at every depth, since changes hold it."""
+    return sha256(f"{folder}/{name}".encode()).hexdigest()[:16]
+
+
+def _is_dir(node: Node) -> bool:
+    return isinstance(node[0], str)
+
+
+def _make_entry(name: str, node: Node) -> Entry:
+    size, modified = node
+    return Entry(name, 0, modified, True) if isinstance(size, str) else Entry(name, size, modified, False)
+
+
+def _make_name(source: random.Random) -> str:
+    return "".join(source.choices(string.ascii_letters, k=10))
+
+
+def _clamp_count(number: int) -> int:
+    return min(max(number, 0), MAX_ENTRIES)
+
+
+async def _generate_bytes(left: int) -> AsyncIterator[bytes]:
+    while left > 0:
+        yield os.urandom(min(left, BLOCK))
+        left -= BLOCK
+        await asyncio.sleep(0)
