@@ -19,16 +19,16 @@ from mangrove.drivers.paging import EntriesPage
 from mangrove.records.tasks.model import Lease, Task, TaskView
 from mangrove.tasks.core import specs
 from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.routes import TransferRoute
 from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.core.staging import Staging
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.routes import TransferRoute
 from tests.simulation import Account
 
 TASKS = 2000
 PAGE = 1000
-SLICE_SECONDS = 1.0
+STEP_SECONDS = 1.0
 
 
 def _simulate(place: Environment, fact: str, concurrency: int, slots: int) -> float:
@@ -98,12 +98,12 @@ def _plan(place: Environment) -> int:
     spec = TransferSpec(target_dir="/to", name="f", overwrite=False)
     task = Task(view.id, "copy", 1, view, spec.dump(), {}, False, False, False, 0, 0.0, Lease())
     route = TransferRoute(Endpoint(driver, TreePath("/f")), None, None, False)  # type: ignore[arg-type]
-    slices, more, run = 0, True, Run(task, specs.TRANSFER, "token", SLICE_SECONDS)
+    slices, more, run = 0, True, Run(task, specs.TRANSFER, "token", STEP_SECONDS)
     with runtime.use(Runtime()):
         runtime.put(Staging, Staging(open_local(Local)))
         while more:
             cursor = run.cursor
-            run = Run(task, specs.TRANSFER, "token", SLICE_SECONDS)
+            run = Run(task, specs.TRANSFER, "token", STEP_SECONDS)
             run.cursor = cursor
             more = asyncio.run(transfer.write_manifest(run, route))
             slices += 1

@@ -19,7 +19,7 @@ import pytest
 from mangrove.core.problems import Missing
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.machines import TaskDispatcher
 from tests import servers
 
 ALL_RIGHTS = 0xFFFF
@@ -162,7 +162,7 @@ class TaskEnv:
 
     def transfer(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
-        from mangrove.tasks.core import submit
+        from mangrove.tasks import submit
         from mangrove.tree.operations.transfers import OnConflict
 
         right = Right.COPY if verb == "copy" else Right.MOVE
@@ -178,14 +178,14 @@ class TaskEnv:
         return task
 
     def download(self, target: str, url: str, policy: str = "delete_on_upload_succeed") -> Task:
-        from mangrove.tasks.core import submit
+        from mangrove.tasks import submit
 
         (task,) = self.do(submit.download(self.access(target, Right.OFFLINE_DOWNLOAD), [url], "SimpleHttp", policy))
         return task
 
     def decompress(self, source: str, target: str, name: str, **wanted: Any) -> Task:
-        from mangrove.tasks.core import submit
-        from mangrove.tasks.core.submit import DecompressOptions
+        from mangrove.tasks import submit
+        from mangrove.tasks.submit import DecompressOptions
 
         ends = self.access(source, Right.DECOMPRESS), self.access(target, Right.DECOMPRESS)
         (task,) = self.do(submit.decompress(*ends, [name], DecompressOptions(**wanted)))
@@ -269,7 +269,7 @@ class TaskEnv:
         self.loop.close()
 
 
-class RecordingStarter(MachineStarter):
+class RecordingDispatcher(TaskDispatcher):
     """Starts no machine; the tasks that are to be `started` or expedited are appended to a list."""
 
     def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
@@ -332,7 +332,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
         patch.setenv("MANGROVE_DATA", str(folder))
         made = TaskEnv(folder, endpoint)
         use_loop(made.loop)
-        runtime.put(MachineStarter, RecordingStarter(made.started))
+        runtime.put(TaskDispatcher, RecordingDispatcher(made.started))
         try:
             yield made
         finally:

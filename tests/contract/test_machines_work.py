@@ -14,7 +14,8 @@ from mangrove.core import deadlines
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
 from mangrove.standalone.machines import load_machine
-from mangrove.tasks.core import file_copy, queue, steps, submit
+from mangrove.tasks import submit
+from mangrove.tasks.core import file_copy, queue, steps
 from mangrove.tasks.core.kinds import KINDS, State
 from mangrove.tasks.decompress import worker as decompress
 from mangrove.tasks.download import worker as download

@@ -9,7 +9,7 @@ from functools import partial
 from uuid import uuid4
 
 from mangrove.core import deadlines
-from mangrove.tasks.core import openings
+from mangrove.tasks import enqueue
 from tests import lambdas, servers
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import (
@@ -26,7 +26,7 @@ from tests.contract.worker_faults import (
 )
 from tests.recorder import THROTTLED, Right
 
-MANY = openings.EACH + 5  # names that are one task, also without the first of them
+MANY = enqueue.EACH + 5  # names that are one task, also without the first of them
 
 
 def run_all(admin: Person) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from mangrove.core.problems import Denied, NotSupported
 from mangrove.identity.rights import Caller
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import submit
+from mangrove.tasks import submit
 from mangrove.tree import access
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives, changes, transfers

@@ -11,7 +11,7 @@ from mangrove.core.headers import guess_mime
 from mangrove.core.paths import check_name
 from mangrove.core.problems import BadRequest, Missing
 from mangrove.drivers.base import Upload
-from mangrove.tasks.core import submit
+from mangrove.tasks import submit
 from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
 from mangrove.tree import access

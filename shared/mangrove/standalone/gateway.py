@@ -29,7 +29,7 @@ from mangrove.standalone.runner import Runner
 from mangrove.standalone.siblings import Siblings, TaskReceiver, TaskSender
 from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
 from mangrove.tasks.core.leases import get_held
-from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
@@ -98,7 +98,7 @@ class Gateway:
         if data is None or siblings.count == 1:
             self._take_charge(loading)
         else:
-            runtime.put(MachineStarter, TaskSender(siblings.writer))
+            runtime.put(TaskDispatcher, TaskSender(siblings.writer))
             get_held().are_elsewhere = True
             self._run(self._wait_for_charge(siblings, data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again

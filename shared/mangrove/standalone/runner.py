@@ -30,7 +30,7 @@ from mangrove.standalone.machines import LoadedMachine, load_machines
 from mangrove.standalone.siblings import Message
 from mangrove.tasks.core.kinds import KINDS
 from mangrove.tasks.core.leases import get_held
-from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.worker_loop import use_loop
 
 THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
@@ -60,7 +60,7 @@ class _Postponed:
     delay: float
 
 
-class Runner(MachineStarter):
+class Runner(TaskDispatcher):
     """Runs tasks in this process: as many of a kind at once as the settings say, each owner's in turn.
 
     Between two slices of its work, and while it waits for something, a task makes room for one of an owner who has
@@ -82,7 +82,7 @@ class Runner(MachineStarter):
         self._reading = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
         use_loop(self._loop)
-        runtime.put(MachineStarter, self)
+        runtime.put(TaskDispatcher, self)
 
     def start(self, task: Task, suffix: str = "") -> None:
         """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""

@@ -23,7 +23,7 @@ from mangrove.core.generations import Topic
 from mangrove.core.telemetry import log_warning
 from mangrove.records.tasks.model import Task
 from mangrove.standalone.fair_queue import Queued
-from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.machines import TaskDispatcher
 
 LOCK = "tasks.lock"
 PIPE_BYTES = 1 << 20  # some ten thousand messages
@@ -70,7 +70,7 @@ class Siblings:
         await is_in_charge.wait()
 
 
-class TaskSender(MachineStarter):
+class TaskSender(TaskDispatcher):
     """Tells the process that runs the tasks. What the pipe has no room for it finds in the records."""
 
     def __init__(self, writer: int) -> None:

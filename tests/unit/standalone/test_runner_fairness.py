@@ -18,8 +18,8 @@ from mangrove.standalone import runner
 from mangrove.tasks.core import machines as starters
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.openings import EACH
 from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.enqueue import EACH
 from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
 from tests.unit.standalone.test_runner import Machinery, done, ends, poll_often, start, wait
 
@@ -102,7 +102,7 @@ def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> No
 
 def count_waiting(task: Task) -> int:
     """How many tasks of its kind wait in the runner."""
-    found = runtime.get(starters.MachineStarter)
+    found = runtime.get(starters.TaskDispatcher)
     assert isinstance(found, runner.Runner)
     return len(list(found._queues[task.kind]))
 

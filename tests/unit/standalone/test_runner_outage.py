@@ -19,7 +19,7 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.standalone import machines, runner
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy
-from mangrove.tasks.core.openings import EACH
+from mangrove.tasks.enqueue import EACH
 from tests.e2e.processes import find_engine
 from tests.service import Client, Service, run_service
 from tests.task_env import Disk, TaskEnv

@@ -8,18 +8,18 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.tasks.core import endpoints, file_copy
-from mangrove.tasks.core.machines import MachineStarter
-from tests.task_env import RecordingStarter, TaskEnv
+from mangrove.tasks.core.machines import TaskDispatcher
+from tests.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.copying import PART, Side
 
 
 @pytest.fixture
-def starter(records: None) -> Iterator[RecordingStarter]:
+def starter(records: None) -> Iterator[RecordingDispatcher]:
     """What machines were started, and none runs; with empty tables."""
-    before, recording = runtime.get(MachineStarter), RecordingStarter()
-    runtime.put(MachineStarter, recording)
+    before, recording = runtime.get(TaskDispatcher), RecordingDispatcher()
+    runtime.put(TaskDispatcher, recording)
     yield recording
-    runtime.put(MachineStarter, before)
+    runtime.put(TaskDispatcher, before)
 
 
 @pytest.fixture

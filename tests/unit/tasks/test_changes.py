@@ -16,7 +16,7 @@ from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.records.files import index_marks
 from mangrove.records.files.index_marks import Place
-from mangrove.tasks.core import submit
+from mangrove.tasks import submit
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.journal import Journal
 from tests import origin

@@ -18,18 +18,18 @@ from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Superseded
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
-from tests.task_env import RecordingStarter
-from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, settle
+from tests.task_env import RecordingDispatcher
+from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, settle
 
 
 @pytest.fixture
-def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
     monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", 0.02)
     monkeypatch.setattr(leases, "LEASE_SECONDS", 0.3)
-    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+    return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 def handle(task_id: Any, failure: dict[str, str] | None = None, states: list[State] | None = None) -> Any:

@@ -12,7 +12,8 @@ from mangrove.core.problems import Problem
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import name_lists, openings, queue, steps, submit
+from mangrove.tasks import enqueue, submit
+from mangrove.tasks.core import name_lists, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.transfer import listed
@@ -63,8 +64,8 @@ def test_many_names_are_one_task_that_carries_them_all(task_env: TaskEnv, verb: 
 def test_a_few_names_have_a_task_each(task_env: TaskEnv) -> None:
     source, target = task_env.disk(), task_env.disk()
     fill(source)
-    tasks = task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES[: openings.EACH])
-    assert [TransferSpec.load(task.spec).names for task in tasks] == [0] * openings.EACH
+    tasks = task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES[: enqueue.EACH])
+    assert [TransferSpec.load(task.spec).names for task in tasks] == [0] * enqueue.EACH
 
 
 def test_what_fails_is_named_and_a_retry_does_what_is_missing(task_env: TaskEnv) -> None:
@@ -202,7 +203,7 @@ def test_a_task_that_cannot_be_opened_leaves_no_list(task_env: TaskEnv, monkeypa
 
     source, target = task_env.disk(), task_env.disk()
     fill(source)
-    monkeypatch.setattr(queue, "open_many", refuse)
+    monkeypatch.setattr(queue, "enqueue_many", refuse)
     with pytest.raises(Problem, match="the task cannot be started"):
         task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES)
     assert task_env.list_staged() == []
@@ -228,7 +229,7 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     def make_spec(count: int) -> TransferSpec:
         return TransferSpec(source=source.mount, target_dir=target.mount, name="", overwrite=False, names=count)
 
-    task = task_env.do(openings.open_list("copy", access, "copy", rows, make_spec))
+    task = task_env.do(enqueue.enqueue_list("copy", access, "copy", rows, make_spec))
     found = list[str]()
 
     async def read() -> None:

@@ -16,9 +16,9 @@ from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Lease, Task, TaskView
 from mangrove.tasks.core import machines
 from mangrove.tasks.core.kinds import KINDS
-from mangrove.tasks.core.machines import MachineStarter
+from mangrove.tasks.core.machines import TaskDispatcher
 from tests.servers.refusing import refusing_server
-from tests.task_env import RecordingStarter
+from tests.task_env import RecordingDispatcher
 
 DEFINITION = {"StartAt": "S", "States": {"S": {"Type": "Succeed"}}}
 
@@ -95,8 +95,8 @@ def test_on_one_machine_tasks_wait_for_the_runner_and_then_go_to_it(monkeypatch:
     with runtime.use(runtime.Runtime()):
         machines.start(make_task())
         machines.expedite(make_task())
-        runner = RecordingStarter()
-        runtime.put(MachineStarter, runner)
+        runner = RecordingDispatcher()
+        runtime.put(TaskDispatcher, runner)
         machines.start(make_task(attempt=3))
         machines.expedite(make_task(attempt=4))
     assert ([one.attempt for one in runner.started], [one.attempt for one in runner.expedited]) == ([3], [4])

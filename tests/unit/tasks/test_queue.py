@@ -18,10 +18,10 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.machines import MachineStarter
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.machines import TaskDispatcher
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import TransferSpec
-from tests.task_env import RecordingStarter
+from tests.task_env import RecordingDispatcher
 from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -33,12 +33,12 @@ SPEC = TransferSpec(source="/a/b", password="open sesame", target_dir="/c/d", na
 
 
 @pytest.fixture(autouse=True)
-def started(starter: RecordingStarter) -> list[Task]:
+def started(starter: RecordingDispatcher) -> list[Task]:
     """The tasks whose machines were started."""
     return starter.started
 
 
-class RefusingStarter(MachineStarter):
+class RefusingStarter(TaskDispatcher):
     """Step Functions that do not answer."""
 
     def start(self, task: Task, suffix: str = "") -> None:
@@ -46,7 +46,7 @@ class RefusingStarter(MachineStarter):
 
 
 def open_task(caller: Caller = ANN, kind: str = "copy", **more: Any) -> Task:
-    return queue.open(kind, caller.user, Opening("copy [/a](/b) to [/c](/d)", SPEC, **more))
+    return queue.enqueue(kind, caller.user, TaskRequest("copy [/a](/b) to [/c](/d)", SPEC, **more))
 
 
 def settle(task: Task, state: State = State.SUCCEEDED, error: str = "", days: float = 0) -> Task:
@@ -196,7 +196,7 @@ def test_what_is_no_id_is_not_found(id: str) -> None:
 
 
 def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
-    runtime.put(MachineStarter, RefusingStarter())
+    runtime.put(TaskDispatcher, RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         open_task()
     assert ids("copy", False, ANN) == []
@@ -204,13 +204,13 @@ def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELED, State.SUCCEEDED])
 def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
-    state: State, starter: RecordingStarter, started: list[Task]
+    state: State, starter: RecordingDispatcher, started: list[Task]
 ) -> None:
     task = settle(open_task(), state, "why")
-    runtime.put(MachineStarter, RefusingStarter())
+    runtime.put(TaskDispatcher, RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         queue.retry("copy", task.id, ANN)
-    runtime.put(MachineStarter, starter)
+    runtime.put(TaskDispatcher, starter)
     after = queue.get("copy", task.id, ANN)
     assert (after.done, queue.view(after)) == (True, queue.view(task))
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
@@ -247,7 +247,7 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
             queue.delete("copy", task.id, ANN)
 
 
-def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingStarter) -> None:
+def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingDispatcher) -> None:
     first, second, third = open_task(), open_task(), settle(open_task())
     queue.cancel("copy", first.id, ANN)
     tasks.acquire_lease(second.id, "a worker", 30)
@@ -290,7 +290,7 @@ def test_a_chained_transfer_that_waits_is_started_by_who_resumes_it(started: lis
     assert len(started) == count + 1
 
 
-def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingStarter) -> None:
+def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingDispatcher) -> None:
     task = open_task()
     queue.delete("copy", task.id, ANN)
     with pytest.raises(RecordMissing):
@@ -298,10 +298,10 @@ def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingStarter) 
     assert (starter.expedited, starter.forgotten) == ([], [task])
 
 
-def test_many_tasks_are_opened_and_deleted_as_one_would_be(starter: RecordingStarter) -> None:
-    openings = [Opening(f"copy {number}", SPEC) for number in range(250)]
-    made = queue.open_many("copy", ANN.user, openings)
-    assert [task.view.name for task in made] == [one.name for one in openings]
+def test_many_tasks_are_opened_and_deleted_as_one_would_be(starter: RecordingDispatcher) -> None:
+    requests = [TaskRequest(f"copy {number}", SPEC) for number in range(250)]
+    made = queue.enqueue_many("copy", ANN.user, requests)
+    assert [task.view.name for task in made] == [one.name for one in requests]
     assert starter.started == made
     others = open_task(BOB)
     for task in made[:30]:
@@ -324,13 +324,13 @@ def test_clearing_takes_what_is_done_in_the_states_and_leaves_the_others() -> No
 
 
 def test_of_many_tasks_that_cannot_all_be_started_those_before_stay() -> None:
-    class Some(RecordingStarter):
+    class Some(RecordingDispatcher):
         def start(self, task: Task, suffix: str = "") -> None:
             if len(self.started) == 3:
                 raise Problem("the task cannot be started")
             super().start(task, suffix)
 
-    runtime.put(MachineStarter, Some())
+    runtime.put(TaskDispatcher, Some())
     with pytest.raises(Problem, match="cannot be started"):
-        queue.open_many("copy", ANN.user, [Opening(str(number), SPEC) for number in range(5)])
+        queue.enqueue_many("copy", ANN.user, [TaskRequest(str(number), SPEC) for number in range(5)])
     assert len(ids("copy", False, ANN)) == 3

@@ -14,7 +14,8 @@ from mangrove.drivers.s3 import driver as s3
 from mangrove.identity.rights import Right
 from mangrove.records import metas
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import queue, steps, submit
+from mangrove.tasks import submit
+from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.transfer import planning
@@ -125,7 +126,7 @@ def test_a_folder_of_a_bucket_is_removed_over_many_slices(task_env: TaskEnv, mon
         bucket.put(f"d/{number}", b"x")
     bucket.put("other", b"x")
     (task,) = remove(task_env, bucket.mount, "d")
-    monkeypatch.setattr(steps, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(steps, "STEP_SECONDS", 0)
     with monkeypatch.context() as patched:
         patched.setattr(steps, "get_seconds", lambda *_: 0.001)
         visited = task_env.run(task)

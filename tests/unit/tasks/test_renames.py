@@ -10,7 +10,8 @@ from mangrove.core.problems import Collision, NotSupported
 from mangrove.drivers.s3 import driver
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import queue, steps, submit
+from mangrove.tasks import submit
+from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tree.operations import changes

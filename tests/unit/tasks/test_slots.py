@@ -16,20 +16,20 @@ from mangrove.records.tasks import slots
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.slots import NoSlot
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
-from tests.task_env import RecordingStarter
-from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, read, run_slice
+from tests.task_env import RecordingDispatcher
+from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, run_step
 
 
 @pytest.fixture
-def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A copy that waits, in the cloud."""
     runtime.put(Config, replace(config(), data=None))
     monkeypatch.setattr(steps.snapshot, "fresh", make_fresh)
-    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+    return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 async def make_fresh() -> object:
@@ -40,7 +40,7 @@ async def make_fresh() -> object:
 
 
 def work(task: Task) -> None:
-    asyncio.run(steps.run_slice(task.id, 5, SCHEMA, do_nothing))
+    asyncio.run(steps.run_step(task.id, 5, SCHEMA, do_nothing))
 
 
 def test_a_task_waits_while_the_setting_is_zero_and_works_once_it_is_not(task: Task) -> None:
@@ -63,7 +63,7 @@ def test_a_slice_holds_a_slot_until_its_end_also_where_it_fails(task: Task) -> N
         raise KeyError
 
     with pytest.raises(KeyError):
-        run_slice(task, look)
+        run_step(task, look)
     assert seen == [False]
     assert slots.take("copy", "another", 1, 60.0)
     with pytest.raises(NoSlot):

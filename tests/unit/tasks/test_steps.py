@@ -19,12 +19,12 @@ from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
 from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
-from tests.task_env import RecordingStarter, TaskEnv
-from tests.unit.tasks.slices import (
+from tests.task_env import RecordingDispatcher, TaskEnv
+from tests.unit.tasks.counting import (
     OWNER,
     SCHEMA,
     CountRun,
@@ -34,7 +34,7 @@ from tests.unit.tasks.slices import (
     read,
     read_at,
     restart_process,
-    run_slice,
+    run_step,
     settle,
 )
 
@@ -43,11 +43,11 @@ SHORT = 0.3  # seconds of a lease
 
 
 @pytest.fixture
-def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
     monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
     monkeypatch.setattr(steps, "KEEP_SECONDS", 0)
-    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+    return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
@@ -60,7 +60,7 @@ def test_a_cancel_mark_stops_a_slice_within_a_beat(task: Task) -> None:
 
     marked: list[float] = []
     with pytest.raises(Cancelled, match="context canceled"):
-        run_slice(task, work)
+        run_step(task, work)
     assert time.monotonic() - marked[0] < 15
     after = read(task)
     assert (read_at(task), after.done) == (5, False)
@@ -78,14 +78,14 @@ def test_saving_tells_of_a_cancel_mark_and_keeps_what_was_done(task: Task) -> No
         return False
 
     with pytest.raises(Cancelled):
-        run_slice(task, work)
+        run_step(task, work)
     assert read_at(task) == 7
 
 
 def test_a_task_that_was_cancelled_before_its_first_slice_does_no_work(task: Task) -> None:
     tasks.mark_cancelled(task.id)
     with pytest.raises(Cancelled):
-        run_slice(task, fail_with(AssertionError("worked")))
+        run_step(task, fail_with(AssertionError("worked")))
     assert read(task).view.start_time is None
     settle(task, "Cancelled")
     assert read(task).view.state == State.CANCELED
@@ -97,12 +97,12 @@ def test_a_slice_sets_the_task_running_and_lets_go_of_it(task: Task) -> None:
         run.cursor.at = 1
         return True
 
-    assert run_slice(task, work) is True
+    assert run_step(task, work) is True
     after = read(task)
     assert (after.view.state, after.view.progress, read_at(task)) == (State.RUNNING, 25.0, 1)
     assert (after.view.start_time or "").endswith("Z")
     assert after.view.end_time is None
-    assert run_slice(task, do_nothing) is False
+    assert run_step(task, do_nothing) is False
     assert read(task).view.start_time == after.view.start_time
 
 
@@ -113,7 +113,7 @@ def test_a_step_keeps_the_text_of_its_failure_and_how_far_it_came(task: Task, pr
         raise problem
 
     with pytest.raises(type(problem)):
-        run_slice(task, work)
+        run_step(task, work)
     after = read(task)
     assert (after.view.error, read_at(task)) == (problem.message, 3)
     assert asyncio.run(acquire(task)).task.id == task.id
@@ -126,8 +126,8 @@ def test_a_step_keeps_the_text_of_its_failure_and_how_far_it_came(task: Task, pr
 
 def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task) -> None:
     with pytest.raises(Unreachable):
-        run_slice(task, fail_with(Unreachable("gone away")))
-    assert run_slice(task, do_nothing) is False
+        run_step(task, fail_with(Unreachable("gone away")))
+    assert run_step(task, do_nothing) is False
     states: list[State] = []
     settle(task, states=states)
     after = read(task).view
@@ -137,7 +137,7 @@ def test_a_failure_that_a_retry_got_over_does_not_make_the_task_fail(task: Task)
 
 def test_a_mistake_in_a_worker_fails_the_task_without_telling_more_than_that(task: Task) -> None:
     with pytest.raises(ZeroDivisionError):
-        run_slice(task, fail_with(ZeroDivisionError("secret text")))
+        run_step(task, fail_with(ZeroDivisionError("secret text")))
     restart_process()
     states: list[State] = []
     settle(task, "ZeroDivisionError", states)
@@ -162,7 +162,7 @@ def test_settling_waits_for_the_worker_that_holds_the_task_and_does_it_once(task
     before = read(task)
     settle(task, "StorageProblem")
     assert read(task).view == before.view
-    assert run_slice(task, fail_with(AssertionError("worked"))) is False
+    assert run_step(task, fail_with(AssertionError("worked"))) is False
 
 
 def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Task) -> None:
@@ -172,7 +172,7 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
         return False
 
     with pytest.raises(Cancelled):
-        run_slice(task, work)
+        run_step(task, work)
     assert read(task).removed
     states: list[State] = []
     settle(task, "Cancelled", states)
@@ -205,7 +205,7 @@ def test_a_task_that_ends_is_counted_once_by_how_it_ended(task: Task, capfd: pyt
 def test_a_slice_of_a_task_that_is_done_does_nothing_and_lets_go_of_it(task: Task) -> None:
     settle(task)
     before = read(task)
-    assert run_slice(task, fail_with(AssertionError("worked"))) is False
+    assert run_step(task, fail_with(AssertionError("worked"))) is False
     assert (read(task).view, read(task).cursor) == (before.view, before.cursor)
     asyncio.run(acquire(task))  # at once: nobody holds it
 
@@ -252,5 +252,5 @@ def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task
 def test_a_task_that_another_version_stored_is_not_worked_on(task: Task) -> None:
     TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version": 2}')])
     with pytest.raises(UnreadableTask):
-        run_slice(task, fail_with(AssertionError("worked")))
+        run_step(task, fail_with(AssertionError("worked")))
     assert read(task).cursor == {"version": 2}

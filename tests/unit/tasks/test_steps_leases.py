@@ -21,11 +21,11 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy, Superseded
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Run
-from tests.task_env import RecordingStarter
-from tests.unit.tasks.slices import (
+from tests.task_env import RecordingDispatcher
+from tests.unit.tasks.counting import (
     OWNER,
     SCHEMA,
     CountRun,
@@ -33,7 +33,7 @@ from tests.unit.tasks.slices import (
     do_nothing,
     read,
     read_at,
-    run_slice,
+    run_step,
     settle,
 )
 
@@ -42,11 +42,11 @@ SHORT = 0.3  # seconds of a lease
 
 
 @pytest.fixture
-def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds, in the cloud: nothing tells who holds it but its record."""
     runtime.put(Config, replace(config(), data=None))
     monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
-    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+    return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ def test_while_one_worker_holds_a_task_another_is_busy(task: Task) -> None:
             with pytest.raises(Busy):
                 await acquire(task)
             with pytest.raises(Busy):
-                await steps.run_slice(task.id, 5, SCHEMA, do_nothing)
+                await steps.run_step(task.id, 5, SCHEMA, do_nothing)
         with pytest.raises(Conflict):
             tasks.acquire_lease(task.id, "other", 5)
         run.cursor.at = 1
@@ -93,7 +93,7 @@ def test_a_duplicate_start_does_each_slice_once(task: Task) -> None:
         more = True
         while more:
             try:
-                more = (await steps.run_slice(task.id, 5, SCHEMA, slice_))["more"] and read_at(task) < 10
+                more = (await steps.run_step(task.id, 5, SCHEMA, slice_))["more"] and read_at(task) < 10
             except Busy:
                 await asyncio.sleep(0.002)
 
@@ -171,7 +171,7 @@ def test_a_slice_that_lost_its_lease_is_stopped_by_its_beat(task: Task) -> None:
 
     began = time.monotonic()
     with pytest.raises(Superseded):
-        run_slice(task, work)
+        run_step(task, work)
     assert stopped == ["yes"]
     assert time.monotonic() - began < 15
     assert read(task).view.error == ""
@@ -194,7 +194,7 @@ def test_a_long_slice_keeps_its_lease_by_beating(task: Task) -> None:
                 await acquire(task)
         return True
 
-    assert run_slice(task, work) is True
+    assert run_step(task, work) is True
 
 
 def test_a_lease_without_a_sign_of_life_is_for_the_taking(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +216,9 @@ def test_a_deleted_task_is_superseded_and_comes_to_no_new_life(task: Task) -> No
         return False
 
     with pytest.raises(Superseded):
-        run_slice(task, work)
+        run_step(task, work)
     with pytest.raises(Superseded):
-        run_slice(task, do_nothing)
+        run_step(task, do_nothing)
     settle(task)
     with pytest.raises(RecordMissing):
         read(task)
@@ -259,7 +259,7 @@ def test_a_beat_that_is_being_written_does_not_renew_a_lease_that_was_let_go(
         return False
 
     async def whole() -> None:
-        await steps.run_slice(task.id, 5, SCHEMA, work)
+        await steps.run_step(task.id, 5, SCHEMA, work)
         await asyncio.sleep(0.2)
         await acquire(task)
 

@@ -14,20 +14,20 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import PartialFile, Spec, TransferSpec
-from tests.task_env import RecordingStarter
+from tests.task_env import RecordingDispatcher
 from tests.unit.standalone.test_runner import wait
-from tests.unit.tasks.slices import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_slice, settle
+from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_step, settle
 
 BEAT = 0.02
 
 
 @pytest.fixture
-def task(starter: RecordingStarter, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds."""
     monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
-    return queue.open("copy", OWNER.user, Opening("copy [/a](/b) to [/c](/d)", Spec(), 100))
+    return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_heartbeats_that_fail_do_not_end_the_work(task: Task, outage: Callable[[
         await asyncio.to_thread(wait, lambda: left[0] < 0)
         return await count(run)
 
-    assert run_slice(task, work) is True
+    assert run_step(task, work) is True
 
 
 def test_work_ends_when_nothing_was_renewed_for_the_time_of_a_lease(
@@ -77,31 +77,31 @@ def test_work_ends_when_nothing_was_renewed_for_the_time_of_a_lease(
         return False
 
     with pytest.raises(RecordsUnavailable):
-        run_slice(task, work)
+        run_step(task, work)
 
 
 def test_what_a_short_slice_left_to_be_written_is_there_for_the_next_one_whatever_happens_to_it(
     task: Task, outage: Callable[[int], list[int]]
 ) -> None:
     for _ in range(3):
-        assert run_slice(task, count) is True
+        assert run_step(task, count) is True
     assert read(task) == task  # not a write yet
     left = outage(1)
     with pytest.raises(RecordsUnavailable):
-        run_slice(task, fail_with(StorageProblem("no")))
+        run_step(task, fail_with(StorageProblem("no")))
     assert left == [0]
     with pytest.raises(ZeroDivisionError):
-        run_slice(task, fail_with(ZeroDivisionError()))
-    assert run_slice(task, count) is True
+        run_step(task, fail_with(ZeroDivisionError()))
+    assert run_step(task, count) is True
     with pytest.raises(StorageProblem):
-        run_slice(task, fail_with(StorageProblem("no")))
+        run_step(task, fail_with(StorageProblem("no")))
     assert read_at(task) == 4
 
 
 def test_what_is_left_to_be_written_is_written_by_settling_also_at_the_second_try(
     task: Task, outage: Callable[[int], list[int]]
 ) -> None:
-    assert run_slice(task, count) is True
+    assert run_step(task, count) is True
     outage(1)
     with pytest.raises(RecordsUnavailable):
         settle(task)
@@ -136,7 +136,7 @@ def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_o
         if not run.task.removed:
             tasks.mark_removed(task)
 
-    assert run_slice(task, do_nothing) is False
+    assert run_step(task, do_nothing) is False
     asyncio.run(steps.settle(task.id, {}, SCHEMA, clean))
     assert seen == [(State.SUCCEEDED, False), (State.CANCELED, True)]
     with pytest.raises(RecordMissing):
@@ -151,7 +151,7 @@ def test_a_task_whose_record_grows_too_large_ends_with_that_reason_and_is_not_tr
         raise AssertionError
 
     with pytest.raises(RecordRefused) as refused:
-        run_slice(task, grow)
+        run_step(task, grow)
     assert read(task).view.error == refused.value.message == "the record is too large or not well-formed"
     settle(task, "RecordRefused")
     assert (read(task).done, read(task).view.state, read_at(task)) == (True, State.FAILED, 0)
@@ -163,7 +163,7 @@ def test_a_short_slice_that_left_what_is_too_large_to_be_written_is_settled_at_t
         run.cursor.partial = PartialFile(path="x" * 500_000, key="", length=1)
         return True
 
-    assert run_slice(task, grow) is True
+    assert run_step(task, grow) is True
     with pytest.raises(RecordRefused):
         settle(task)
     settle(task)
@@ -175,4 +175,4 @@ def test_a_short_slice_that_left_what_is_too_large_to_be_written_is_settled_at_t
 def test_a_task_that_is_too_large_is_refused_when_it_is_opened(task: Task, count: int) -> None:
     spec = TransferSpec(source="/" + "x" * 500_000, target_dir="/", name="", overwrite=False)
     with pytest.raises(RecordRefused):
-        queue.open_many("copy", OWNER.user, [Opening("too large", spec)] * count)
+        queue.enqueue_many("copy", OWNER.user, [TaskRequest("too large", spec)] * count)

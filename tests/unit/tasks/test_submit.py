@@ -19,10 +19,11 @@ from mangrove.records.accounts import users
 from mangrove.records.accounts.users import User
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import queue, submit
+from mangrove.tasks import submit
+from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.machines import MachineStarter
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.machines import TaskDispatcher
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
 from mangrove.tree.operations.transfers import OnConflict
 from tests.task_env import ALL_RIGHTS, SECONDS, TaskEnv
@@ -102,12 +103,12 @@ def test_an_upload_whose_bytes_do_not_fit_leaves_nothing(task_env: TaskEnv) -> N
 
 
 def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: TaskEnv) -> None:
-    class Refusing(MachineStarter):
+    class Refusing(TaskDispatcher):
         def start(self, task: Task, suffix: str = "") -> None:
             raise Problem("the task cannot be started")
 
     disk = task_env.disk()
-    runtime.put(MachineStarter, Refusing())
+    runtime.put(TaskDispatcher, Refusing())
     with pytest.raises(Problem, match="the task cannot be started"):
         upload(task_env, f"{disk.mount}/f", b"content")
     assert (task_env.list_staged(), list(task_lists.list_rows("upload", False))) == ([], [])
@@ -176,14 +177,14 @@ def test_of_one_owner_one_request_opens_tasks_at_a_time_and_others_do_not_wait(
 ) -> None:
     source, target = task_env.disk(), task_env.disk()
     source.put("f", b"f")
-    keep, held, opened = queue.open_many, threading.Event(), list[int]()
+    keep, held, opened = queue.enqueue_many, threading.Event(), list[int]()
 
-    def open_many(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+    def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
         opened.append(user.id)
         assert user.id != owner.id or held.wait(SECONDS)
-        return keep(kind, user, openings)
+        return keep(kind, user, requests)
 
-    monkeypatch.setattr(queue, "open_many", open_many)
+    monkeypatch.setattr(queue, "enqueue_many", enqueue_many)
     owner = task_env.user
     ends = task_env.access(source.mount, Right.COPY), task_env.access(target.mount, Right.COPY)
     requests = [

@@ -27,7 +27,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import queue, staging, sweep
 from mangrove.tasks.core.kinds import DELETE_NEVER, KINDS, State
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import TransferSpec
 from tests import origin
 from tests.task_env import TaskEnv
@@ -45,7 +45,7 @@ def run_sweep(task_env: TaskEnv) -> None:
 
 def make_done(task_env: TaskEnv, days: float, kind: str = "copy", state: State = State.SUCCEEDED) -> Task:
     """A task that is done since so many days."""
-    task = queue.open(kind, task_env.user, Opening("a task", SPEC))
+    task = queue.enqueue(kind, task_env.user, TaskRequest("a task", SPEC))
     task_env.started.clear()
     token = secrets.token_hex(4)
     task = records.acquire_lease(task.id, token, 5)
@@ -75,7 +75,7 @@ def stage(task_env: TaskEnv, name: str, days: float, file: str = "body") -> Path
 def test_tasks_that_are_done_go_after_as_many_days_as_the_setting_says(task_env: TaskEnv) -> None:
     old = [make_done(task_env, 7.1, kind, state) for kind in LISTED for state in (State.SUCCEEDED, State.FAILED)]
     young = [make_done(task_env, 6.9, kind) for kind in LISTED]
-    undone = queue.open("copy", task_env.user, Opening("under way", SPEC))
+    undone = queue.enqueue("copy", task_env.user, TaskRequest("under way", SPEC))
     run_sweep(task_env)
     assert [exists(task) for task in old] == [False] * len(old)
     assert [exists(task) for task in [*young, undone]] == [True] * (len(young) + 1)
@@ -121,7 +121,7 @@ def test_what_a_task_has_staged_stays_however_old_it_is(task_env: TaskEnv, done:
     task = (
         make_done(task_env, 0, state=State.FAILED)
         if done
-        else queue.open("copy", task_env.user, Opening("a task", SPEC))
+        else queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC))
     )
     kept = [stage(task_env, task.id, 30), stage(task_env, f"{task.id}.0", 30)]
     run_sweep(task_env)
@@ -133,7 +133,7 @@ def test_what_a_task_has_staged_stays_however_old_it_is(task_env: TaskEnv, done:
 
 def test_what_was_brought_stays_as_long_as_the_task_that_goes_on_with_it(task_env: TaskEnv) -> None:
     """Its stage is named after the task that brought it, which may be swept long before."""
-    first = queue.open("decompress", task_env.user, Opening("a task", SPEC))
+    first = queue.enqueue("decompress", task_env.user, TaskRequest("a task", SPEC))
     queue.chain("decompress_upload", first, "its transfer", SPEC, 1)
     kept = stage(task_env, queue.get_stage(first), 30)
     records.delete(first.id)
@@ -179,7 +179,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
     source, target = task_env.disk(), task_env.disk()
     source.put("f", b"f")
     task = task_env.copy(source.mount, target.mount, "f")
-    deleted = queue.open("copy", task_env.user, Opening("a task", SPEC))
+    deleted = queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC))
     records.acquire_lease(deleted.id, "a worker that died", 5)
     queue.delete("copy", deleted.id, task_env.caller())
     task_env.started.clear()
@@ -208,7 +208,7 @@ def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
 
     make_done(task_env, 2)
     assert tell() == 0
-    retried, waiting = (queue.open("copy", task_env.user, Opening("a task", SPEC)) for _ in range(2))
+    retried, waiting = (queue.enqueue("copy", task_env.user, TaskRequest("a task", SPEC)) for _ in range(2))
     for task, hours in ((retried, 30), (waiting, 5)):
         TaskRecord(task.id).update(actions=[TaskRecord.created.set(time.time() - hours * 3600)])
     assert 30 * 3600 <= tell() < 31 * 3600

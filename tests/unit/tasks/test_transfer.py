@@ -1,4 +1,4 @@
-"""Transfers: plans written down slice by slice and through failures, every entry once; and what follows them."""
+"""TransferEnqueuer: plans written down slice by slice and through failures, every entry once; and what follows them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from mangrove.tasks.core.authorization import Target
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.manifest import ManifestEntry
-from mangrove.tasks.core.routes import TransferRoute
 from mangrove.tasks.core.specs import TransferCursor, TransferSpec
 from mangrove.tasks.core.staging import Staging
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.routes import TransferRoute
 from mangrove.tasks.transfer.worker import TransferRun
 from tests.task_env import TaskEnv
 
@@ -302,7 +302,7 @@ def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_suc
     spec = TransferSpec(
         staged=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=kinds.DELETE_NEVER
     )
-    task = queue.open("offline_download_transfer", task_env.user, queue.Opening("a transfer", spec))
+    task = queue.enqueue("offline_download_transfer", task_env.user, queue.TaskRequest("a transfer", spec))
     task_env.run(task)
     assert (task_env.view(task), target.files()) == (SUCCEEDED, {"f": b"content"})
     assert task_env.list_staged() == [stage]

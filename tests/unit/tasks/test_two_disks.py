@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import submit
+from mangrove.tasks import submit
 from mangrove.tasks.core.file_copy import WHOLE
 from tests.disks import other_file_system
 from tests.task_env import Disk, TaskEnv

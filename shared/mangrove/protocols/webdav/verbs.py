@@ -20,7 +20,7 @@ from mangrove.protocols.webdav.properties import PROTECTED, format_element, form
 from mangrove.records.files import properties
 from mangrove.records.files.locks import Lock
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import submit
+from mangrove.tasks import submit
 from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries

@@ -1,4 +1,4 @@
-"""The rights of the user who opened a task, as they are now: every slice of work looks up rights and rules anew."""
+"""The rights of the user who opened a task, as they are now: every step of work looks up rights and rules anew."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry
 from mangrove.drivers.part_streams import StreamsParts
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing, have_same_bytes
 from mangrove.tasks.core.part_receipts import PartReceipts, find_receipts
-from mangrove.tasks.core.partials import OutOfTime, begin_partial, drop_partial
+from mangrove.tasks.core.partials import StepEnded, begin_partial, drop_partial
 from mangrove.tasks.core.specs import CopyCursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.core.verification import Stored, check_copy, look_at_copy
@@ -235,7 +235,7 @@ async def _store_parts(
     try:
         await gather_all(store_next() for _ in range(lanes))
         if missing:
-            raise OutOfTime
+            raise StepEnded
     finally:
         await receipts.save()
     await run.save()  # once the file is made of them, its parts are gone

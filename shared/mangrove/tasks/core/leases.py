@@ -39,7 +39,7 @@ class Superseded(Problem):
 
 
 class HeldTasks:
-    """The tasks that workers of this process hold, by id. A task that is kept between two slices of one execution is
+    """The tasks that workers of this process hold, by id. A task that is kept between two steps of one execution is
     `waiting`: as its record would be, with the token of its lease, if that had been written. `read ahead` are tasks
     that nobody holds yet, as their records were a moment ago."""
 
@@ -61,7 +61,7 @@ class HeldTasks:
         return kept
 
     def keep(self, task: Task, token: str) -> None:
-        """Keep a task that is held for the next slice."""
+        """Keep a task that is held for the next step."""
         self._unwritten.discard(task.id)
         self._waiting[task.id] = task, token
 
@@ -88,7 +88,7 @@ class HeldTasks:
         return id in self._read_ahead
 
     def is_unwritten(self, id: str) -> bool:
-        """Whether a task that is held was kept by an earlier slice."""
+        """Whether a task that is held was kept by an earlier step."""
         return id in self._unwritten
 
     def has(self, id: str) -> bool:

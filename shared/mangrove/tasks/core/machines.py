@@ -1,7 +1,7 @@
 """Starting a state machine: Step Functions in the cloud, the runner of `mangrove.standalone` on one machine.
 
 The runner shares its workers fairly between the owners of tasks. In the cloud there is no queue to be fair: every
-execution starts at once, and its slices wait until there is room: by the settings (`tasks.slots`), and among the
+execution starts at once, and its steps wait until there is room: by the settings (`tasks.slots`), and among the
 account's functions (`Lambda.TooManyRequestsException`), for about an hour.
 """
 
@@ -25,7 +25,7 @@ THROTTLES = ("ThrottlingException", "TooManyRequestsException")
 REFUSED = "the task cannot be started"
 
 
-class MachineStarter:
+class TaskDispatcher:
     """Starts executions of Step Functions. On one machine the runner takes this slot of the runtime; until it does,
     tasks wait for it in the records."""
 
@@ -47,18 +47,18 @@ class MachineStarter:
 
 
 def start(task: Task, suffix: str = "") -> None:
-    """Start a task's machine; see `MachineStarter.start`."""
-    runtime.get(MachineStarter).start(task, suffix)
+    """Start a task's machine; see `TaskDispatcher.start`."""
+    runtime.get(TaskDispatcher).start(task, suffix)
 
 
 def expedite(task: Task) -> None:
-    """Let a cancelled task end now; see `MachineStarter.expedite`."""
-    runtime.get(MachineStarter).expedite(task)
+    """Let a cancelled task end now; see `TaskDispatcher.expedite`."""
+    runtime.get(TaskDispatcher).expedite(task)
 
 
 def forget(task: Task) -> None:
-    """Note that a task was deleted before its first run; see `MachineStarter.forget`."""
-    runtime.get(MachineStarter).forget(task)
+    """Note that a task was deleted before its first run; see `TaskDispatcher.forget`."""
+    runtime.get(TaskDispatcher).forget(task)
 
 
 class StepFunctions:

@@ -35,8 +35,8 @@ START_SECONDS = 30.0
 PLACE = b""  # that no sealed attribute of a record has
 
 
-class OutOfTime(Exception):
-    """The slice is over and the file is not: the next one goes on with it."""
+class StepEnded(Exception):
+    """The step is over and the file is not: the next one goes on with it."""
 
 
 @dataclass(kw_only=True)

@@ -52,7 +52,7 @@ def get_chained_id(stage: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(stage.encode()).digest()).decode()[:ID_LENGTH]
 
 
-class Opening(NamedTuple):
+class TaskRequest(NamedTuple):
     """A task to be opened. `size` in bytes, 0 when it is not known."""
 
     name: str
@@ -62,18 +62,18 @@ class Opening(NamedTuple):
     id: str = ""
 
 
-def open(kind: str, user: User, opening: Opening) -> Task:
+def enqueue(kind: str, user: User, request: TaskRequest) -> Task:
     """Queue a new task and start it."""
-    (task,) = open_many(kind, user, [opening])
+    (task,) = enqueue_many(kind, user, [request])
     return task
 
 
-def open_many(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
     """The same for many tasks, in their order. When one cannot be stored or started, those before it stay, and the
     others do not."""
     tasks: list[Task] = []
     with ThreadPoolExecutor(AT_ONCE, "open") as pool:
-        batches = [pool.submit(_create, kind, user, some) for some in task_batches.split(openings)]
+        batches = [pool.submit(_create, kind, user, some) for some in task_batches.split(requests)]
         try:
             for batch in batches:
                 made = batch.result()
@@ -97,15 +97,15 @@ def _delete_all(batches: Sequence[Future[list[Task]]], kept: Container[str]) -> 
         task_batches.delete_new([task for task in batch.result() if task.id not in kept])
 
 
-def _create(kind: str, user: User, openings: Sequence[Opening]) -> list[Task]:
+def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
     new = [
         NewTask(
             kind,
             user.id,
-            make_view(one.id or make_id(), one.name, user.username, user.role, one.size, one.status),
-            one.spec.dump(),
+            make_view(request.id or make_id(), request.name, user.username, user.role, request.size, request.status),
+            request.spec.dump(),
         )
-        for one in openings
+        for request in requests
     ]
     return [records.create(new[0])] if len(new) == 1 else task_batches.create(new)
 

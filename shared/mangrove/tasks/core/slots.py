@@ -1,7 +1,7 @@
 """How many tasks of a kind work at once in the cloud, as the settings `…_task_threads_num` say; on one machine the
 runner sees to that.
 
-A slice holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
+A step holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def hold_slot(id: str) -> AsyncIterator[None]:
 
 
 async def _renew(task: Task, most: int) -> None:
-    """Hold the slot on, also where it got lost: what is at work ends its slice."""
+    """Hold the slot on, also where it got lost: what is at work ends its step."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         with suppress(Problem):

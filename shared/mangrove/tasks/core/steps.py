@@ -1,4 +1,4 @@
-"""The frame of every worker: acquire the lease, work a slice of time, save what came of it, say whether there is more.
+"""The frame of every worker: acquire the lease, work a step of time, save what came of it, say whether there is more.
 
 A step is idempotent: what it did since it last saved may be done again by the next one.
 """
@@ -32,8 +32,8 @@ from mangrove.tasks.core.specs import CursorT, Schema, SpecT
 from mangrove.tasks.core.unreadable import give_up, read_task_id
 from mangrove.tasks.core.worker_loop import run_in_loop
 
-KEEP_SECONDS = 1.0  # that a slice may have worked without writing what it did
-SLICE_SECONDS = 3.0  # of one step on one machine
+KEEP_SECONDS = 1.0  # that a step may have worked without writing what it did
+STEP_SECONDS = 3.0  # of one step on one machine
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
 GRACE_SECONDS = 20.0  # of those that what was begun may take
 
@@ -58,22 +58,22 @@ class Run(Generic[SpecT, CursorT]):
         self.spec = schema.spec.load(task.spec)
         self.cursor = schema.cursor.load(task.cursor)
         self.view = replace(task.view)
-        self.wait = 0  # seconds until the next slice is of use
+        self.wait = 0  # seconds until the next step is of use
         self._unwritten: Task | None = task if get_held().is_unwritten(task.id) else None
         self._began = time.monotonic()
         self._end = self._began + seconds
 
     def has_time(self) -> bool:
-        """Whether the slice is not over yet."""
+        """Whether the step is not over yet."""
         return time.monotonic() < self._end
 
     @property
     def seconds_left(self) -> float:
-        """Until the slice is over."""
+        """Until the step is over."""
         return max(self._end - time.monotonic(), 0.0)
 
     def has_time_for(self, seconds: float) -> bool:
-        """Whether something that takes so long would end with the slice, or not long after it."""
+        """Whether something that takes so long would end with the step, or not long after it."""
         return self.has_time() and time.monotonic() + seconds < self._end + GRACE_SECONDS
 
     def show_progress(self, done: int) -> None:
@@ -105,7 +105,7 @@ class Run(Generic[SpecT, CursorT]):
         get_held().release(self.task.id)
 
     async def leave(self) -> None:
-        """End a slice: save and release, or, where the next one follows at once in this process, keep what was done in
+        """End a step: save and release, or, where the next one follows at once in this process, keep what was done in
         no time for it to be written by that one."""
         is_short = time.monotonic() - self._began < KEEP_SECONDS
         if not config().on_one_machine or self.wait or not is_short:
@@ -126,12 +126,12 @@ class Run(Generic[SpecT, CursorT]):
             self._unwritten = None
 
     async def write_kept(self) -> None:
-        """Write what an earlier slice left to be written, before something is done that cannot be done again."""
+        """Write what an earlier step left to be written, before something is done that cannot be done again."""
         if self._unwritten is not None:
             await self.update(leases.LEASE_SECONDS, view=self.view, cursor=self.cursor.dump())
 
     def abandon(self) -> None:
-        """End a slice that failed. What an earlier one left to be written is kept: the next attempt goes on from it."""
+        """End a step that failed. What an earlier one left to be written is kept: the next attempt goes on from it."""
         if self._unwritten is None:
             get_held().release(self.task.id)
         else:
@@ -171,21 +171,21 @@ Describe = Callable[[Run[SpecT, CursorT]], dict[str, Any]]
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-async def run_slice(
+async def run_step(
     id: str,
     seconds: float,
     schema: Schema[SpecT, CursorT],
     work: Work[SpecT, CursorT],
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> dict[str, Any]:
-    """One slice of `work`: whether there is `more`, and the `seconds` until then; and what `describe` says of it.
+    """One step of `work`: whether there is `more`, and the `seconds` until then; and what `describe` says of it.
 
     The message of a Problem is saved before it goes on.
     """
     async with hold_slot(id):
         run = await acquire(id, schema, seconds)
         try:
-            answer = await _run_slice(run, work)
+            answer = await _run_step(run, work)
             return answer if describe is None else answer | describe(run)
         except Superseded:
             get_held().release(id)
@@ -195,7 +195,7 @@ async def run_slice(
             raise
 
 
-async def _run_slice(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dict[str, Any]:
+async def _run_step(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> dict[str, Any]:
     pass_checkpoint("step.acquired")
     if run.task.done:
         await run.release()
@@ -203,7 +203,7 @@ async def _run_slice(run: Run[SpecT, CursorT], work: Work[SpecT, CursorT]) -> di
     if run.task.cancel:
         await run.release()
         raise Cancelled
-    run.view.error = ""  # of a slice that was tried again
+    run.view.error = ""  # of a step that was tried again
     if run.view.state != State.RUNNING:
         run.view.state, run.view.start_time, run.view.end_time = State.RUNNING, format_now(), None
     try:
@@ -254,19 +254,19 @@ def get_seconds(context: Any, on_one_machine: float) -> float:
 def make_worker(
     schema: Schema[SpecT, CursorT],
     work: Work[SpecT, CursorT],
-    slice: float = SLICE_SECONDS,
+    step_seconds: float = STEP_SECONDS,
     describe: Describe[SpecT, CursorT] | None = None,
 ) -> Handler:
     """The handler of a worker function: `{"tid"}` in, `{"tid", "more", "seconds"}` out, and what `describe` adds.
 
-    `slice`: how many seconds it works on one machine before it lets other tasks run.
+    `step_seconds`: how many seconds it works on one machine before it lets other tasks run.
     """
     snapshot.load_early()
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         id = read_task_id(event)
         try:
-            return run_in_loop(run_slice(id, get_seconds(context, slice), schema, work, describe))
+            return run_in_loop(run_step(id, get_seconds(context, step_seconds), schema, work, describe))
         except (Problem, CancelledError):  # the latter: the service ends
             raise
         except Exception:

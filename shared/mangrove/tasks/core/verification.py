@@ -9,7 +9,7 @@ from mangrove.core.problems import Changed, StorageProblem
 from mangrove.drivers.base import Checksums, Entry
 from mangrove.tasks.core import endpoints
 from mangrove.tasks.core.endpoints import Endpoint, have_same_bytes, is_same_range
-from mangrove.tasks.core.partials import OutOfTime
+from mangrove.tasks.core.partials import StepEnded
 from mangrove.tasks.core.specs import CursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.steps import Run
 
@@ -95,7 +95,7 @@ async def _get_md5(target: Endpoint) -> str:
 async def _compare_blocks(
     run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, partial: PartialFile
 ) -> bool:
-    """Whether both hold the same bytes, from where the slice before came to; OutOfTime where the next has to go on."""
+    """Whether both hold the same bytes, from where the step before came to; StepEnded where the next has to go on."""
     entry, size = await target.driver.stat(target.path), version.size or 0
     if partial.stored is None or not _is_same(partial.stored, entry):
         return False
@@ -105,7 +105,7 @@ async def _compare_blocks(
             return False
         partial.compared += length
         if partial.compared < size and not run.has_time():
-            raise OutOfTime
+            raise StepEnded
     return True
 
 

@@ -34,13 +34,13 @@ from mangrove.tasks.core.endpoints import Endpoint, TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.part_receipts import drop_receipts
-from mangrove.tasks.core.partials import OutOfTime, drop_partial
+from mangrove.tasks.core.partials import StepEnded, drop_partial
 from mangrove.tasks.core.specs import DecompressCursor, DecompressSpec, SourceVersion, TransferSpec
 from mangrove.tasks.core.steps import Run
 from mangrove.tree.operations import archives as tree_archives
 from mangrove.tree.operations.archives import Packed
 
-SLICE_SECONDS = 60.0  # on one machine: where late members are reached through all others, a slice begins at the first
+STEP_SECONDS = 60.0  # on one machine: where late members are reached through all others, a step begins at the first
 SAVE_SECONDS = 2.0
 KEPT_ERRORS = 3  # refused members named in the task's error
 CACHED = "archive"  # the whole archive in staging
@@ -59,7 +59,7 @@ async def plan(run: DecompressRun) -> bool:
     if run.spec.cache_full and not run.cursor.cached:
         try:
             await _cache(run, source, entry)
-        except OutOfTime:
+        except StepEnded:
             return True
     total, found = 0, False
     async with _open_archive(run) as archive:
@@ -187,7 +187,7 @@ async def _extract_members(run: DecompressRun) -> bool:
 
 
 def is_enough(skipping: float, work: float) -> bool:
-    """Whether a slice has done so much (seconds) that the next one may skip all members before the next again. Else an
+    """Whether a step has done so much (seconds) that the next one may skip all members before the next again. Else an
     archive with much before many small members would never end."""
     return work >= skipping or not config().on_one_machine
 
@@ -243,7 +243,7 @@ async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterato
 
 
 async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The blocks, while all slices together stay within what an archive may extract to."""
+    """The blocks, while all steps together stay within what an archive may extract to."""
     done, most = run.cursor.bytes_done, tree_archives.make_limits(snapshot.current().settings).size
     async for block in blocks:
         done += len(block)

@@ -31,7 +31,7 @@ from mangrove.tools import http, registry
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
 
-SLICE_SECONDS = 60.0  # that one machine fetches before it asks anew: every slice is a request
+STEP_SECONDS = 60.0  # that one machine fetches before it asks anew: every step is a request
 PART = 16 << 20  # bytes of a file that are under way at once
 PATIENCE = 5  # calls in a row that a tool may fail to answer
 SHORTEST, LONGEST = 3, 300  # seconds between two calls
@@ -180,7 +180,7 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
 
 
 async def _fetch(run: DownloadRun) -> bool:
-    """Fetch with SimpleHttp until the end of the slice, when the server lets us continue; whether there is more."""
+    """Fetch with SimpleHttp until the end of the step, when the server lets us continue; whether there is more."""
     settings = (await snapshot.fresh()).settings
     allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
@@ -242,7 +242,7 @@ async def _store(
                 await _save(run, partial, receipts)
                 saved = time.monotonic()
             _limit_size(partial.size, most)
-            is_over = not await _wait_in_slice(run, fetching, answer)
+            is_over = not await _wait_in_step(run, fetching, answer)
         except BaseException:
             fetching.cancel()
             await asyncio.wait([storing, fetching])  # a part that arrives after all are dropped would stay for ever
@@ -265,9 +265,9 @@ async def _save(run: DownloadRun, partial: PartialFile, receipts: PartReceipts) 
     await run.save()
 
 
-async def _wait_in_slice(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
-    """Wait for what is fetched next, but from a server that goes on later no longer than the slice; whether it is
-    there, and the slice goes on."""
+async def _wait_in_step(run: DownloadRun, fetching: asyncio.Future[bytes], answer: http.FetchResponse) -> bool:
+    """Wait for what is fetched next, but from a server that goes on later no longer than the step; whether it is
+    there, and the step goes on."""
     await asyncio.wait([fetching], timeout=run.seconds_left if answer.resumable else None)
     return fetching.done() and (not fetching.result() or not answer.resumable or run.has_time())
 

@@ -88,7 +88,7 @@ async def _read(run: PartRun, part: IndexPart, lists: str) -> PartResult:
     mount = (await mounts.ready()).by_id.get(run.spec.storage_id)
     if mount is None:
         raise Cancelled
-    await index.read_slice(run, mount, await mount.get_driver(), None)
+    await index.read_step(run, mount, await mount.get_driver(), None)
     return PartResult(
         lists=lists, files=cursor.files, folder_files=cursor.folder_files, position=cursor.position,
         folder_count=cursor.folder_count, failed_count=cursor.failed_count, errors=cursor.errors, count=cursor.count,

@@ -1,6 +1,6 @@
 """The machine that indexes a storage: Plan says what to read, Walk reads folders, Settle lays them over the index.
 
-The index that was there stays the present one until Settle swaps it. What a slice has read is a file of names and one
+The index that was there stays the present one until Settle swaps it. What a step has read is a file of names and one
 of folders in the index's store, before the cursor says so; the folders to be read are a list in staging.
 """
 
@@ -45,7 +45,7 @@ from mangrove.tree.mounts import Mount
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-SLICE_SECONDS = 30.0  # on one machine: each slice makes two files, which Settle joins
+STEP_SECONDS = 30.0  # on one machine: each step makes two files, which Settle joins
 MOST_ASKED = 2000  # folders, whether the index knows them
 BATCH = 64  # folders between two looks at the time
 SAVE_SECONDS = 2.0  # between two looks of clients at how far it came
@@ -107,7 +107,7 @@ async def walk(run: IndexRun) -> bool:
     base = None if cursor.is_whole else await open_base(run)
     if not await index_parts.take_over(run):
         return True
-    await read_slice(run, mount, driver, base)
+    await read_step(run, mount, driver, base)
     if cursor.position >= cursor.folder_count:
         return _end_walk(run)
     if index_parts.is_to_be_divided(run, cursor.folder_count - cursor.position):
@@ -115,7 +115,7 @@ async def walk(run: IndexRun) -> bool:
     return True
 
 
-async def read_slice(run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
+async def read_step(run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
     """Read folders until the time is over; the cursor says what came of it."""
     with_files = _Walk(run, mount, driver, base)
     try:
@@ -145,7 +145,7 @@ class _Batch(NamedTuple):
 
 
 class _Walk:
-    """One slice: what it has read counts once it is stored."""
+    """One step: what it has read counts once it is stored."""
 
     def __init__(self, run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
         cursor = run.cursor

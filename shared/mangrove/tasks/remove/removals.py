@@ -22,7 +22,7 @@ from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.specs import TransferCursor
 from mangrove.tasks.transfer.batches import KEPT_ERRORS, find_source_changes
 from mangrove.tasks.transfer.planning import SAVE_SECONDS, Lists, walk_folder
-from mangrove.tasks.transfer.slice import TransferRun
+from mangrove.tasks.transfer.step import TransferRun
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import changes, journal

@@ -15,7 +15,7 @@ from mangrove.tasks.core.file_copy import Copied
 from mangrove.tasks.core.specs import ManifestEntry, SourceVersion
 from mangrove.tasks.core.verification import check_copy, look_at_copy, withdraw
 from mangrove.tasks.transfer import small_files
-from mangrove.tasks.transfer.slice import TransferSlice
+from mangrove.tasks.transfer.step import TransferStep
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import Change, Touched
@@ -34,7 +34,7 @@ def _is_small(row: ManifestEntry) -> bool:
     return not row.is_dir and row.size is not None and row.size <= SMALL
 
 
-def get_batch_size(work: TransferSlice) -> int:
+def get_batch_size(work: TransferStep) -> int:
     """How many files are a batch."""
     return DIRECT_BATCH if work.is_direct and isinstance(work.target.driver, CopiesFrom) else BATCH
 
@@ -54,7 +54,7 @@ def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[Manifes
     return batches
 
 
-def note_batch(work: TransferSlice, batch: Sequence[ManifestEntry]) -> Change:
+def note_batch(work: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
     """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
     that are made note themselves."""
     target = work.route.target.located
@@ -68,7 +68,7 @@ def note_batch(work: TransferSlice, batch: Sequence[ManifestEntry]) -> Change:
     return journal.change_folders(*touched)
 
 
-def _find_source_changes(work: TransferSlice, batch: Sequence[ManifestEntry]) -> list[Touched]:
+def _find_source_changes(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[Touched]:
     """Where a batch of a move changes its source: of a list of names, in the folders that its files are in."""
     source = work.route.source
     if not work.route.listed or source.mount is None:
@@ -85,9 +85,9 @@ def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
     return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
 
 
-async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
-    """One batch, the first of it at least; how many of its items are done when the slice is over. An item that fails is
-    named and the others go on. Unreachable ends the slice: it is worth a retry.
+async def copy_batch(work: TransferStep, batch: list[ManifestEntry]) -> int:
+    """One batch, the first of it at least; how many of its items are done when the step is over. An item that fails is
+    named and the others go on. Unreachable ends the step: it is worth a retry.
 
     What failed is written down before the cursor goes on: the next worker would never come back to it.
     """
@@ -131,7 +131,7 @@ async def copy_batch(work: TransferSlice, batch: list[ManifestEntry]) -> int:
     return done
 
 
-async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None] | None:
+async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None] | None:
     """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
     something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
     driver, route = work.target.driver, work.route
@@ -164,7 +164,7 @@ async def _copy_directly(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     return results
 
 
-async def _store_small(work: TransferSlice, batch: list[ManifestEntry]) -> list[Problem | None]:
+async def _store_small(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None]:
     """The same of files that could be read and stored many at a time."""
     if work.run.cursor.round or not _is_small(batch[0]):
         return [Exists() for _ in batch]
@@ -176,7 +176,7 @@ async def _store_small(work: TransferSlice, batch: list[ManifestEntry]) -> list[
     return [next(reasons) if isinstance(copied, Copied) else copied for copied in stored]
 
 
-async def _finish(work: TransferSlice, path: str, copied: Copied) -> Problem | None:
+async def _finish(work: TransferStep, path: str, copied: Copied) -> Problem | None:
     """Verify what was stored, and of a move remove the source; the reason when that does not succeed."""
     source, target = work.route.source / path, work.route.find_target(path)
     assert copied.stored is not None
@@ -193,7 +193,7 @@ async def _finish(work: TransferSlice, path: str, copied: Copied) -> Problem | N
     return None
 
 
-async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> list[Entry | None]:
+async def _find_versions(work: TransferStep, batch: list[ManifestEntry]) -> list[Entry | None]:
     """What each file of a batch is as the storage says now, which decides what a move removes; None when that is not
     what was planned."""
     limit = asyncio.Semaphore(AT_ONCE)
@@ -206,7 +206,7 @@ async def _find_versions(work: TransferSlice, batch: list[ManifestEntry]) -> lis
     return await file_copy.gather_all(map(find, batch))
 
 
-def _make_request(work: TransferSlice, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
+def _make_request(work: TransferStep, path: str, version: Entry | ManifestEntry | None) -> CopyRequest:
     assert version is not None and version.size is not None
     source, target = work.route.find_paths(path)
     return CopyRequest(
@@ -215,7 +215,7 @@ def _make_request(work: TransferSlice, path: str, version: Entry | ManifestEntry
 
 
 async def _remove_copied(
-    work: TransferSlice, path: str, version: Entry | None, limit: asyncio.Semaphore
+    work: TransferStep, path: str, version: Entry | None, limit: asyncio.Semaphore
 ) -> Problem | None:
     """Remove a file that the target has copied by itself; the reason when it stays."""
     assert version is not None
@@ -229,7 +229,7 @@ async def _remove_copied(
         return await _finish(work, path, Copied(version, stored))
 
 
-async def _copy_item(work: TransferSlice, row: ManifestEntry) -> None:
+async def _copy_item(work: TransferStep, row: ManifestEntry) -> None:
     """Copy one entry, and of a move remove it at the source."""
     run = work.run
     refusal = work.route.find_refusal(row.path)
@@ -253,7 +253,7 @@ async def _copy_item(work: TransferSlice, row: ManifestEntry) -> None:
         await _remove_source(work, source, target, copied)
 
 
-async def _make_folder(work: TransferSlice, source: Endpoint, target: Endpoint) -> None:
+async def _make_folder(work: TransferStep, source: Endpoint, target: Endpoint) -> None:
     await target.makedirs()
     if work.is_move and await are_same_entry(source, target):
         raise StorageProblem(SAME)
@@ -265,7 +265,7 @@ async def _was_moved(source: Endpoint, target: Endpoint, row: ManifestEntry) -> 
     return entry is not None and row.size is not None and entry.size == row.size and await source.find() is None
 
 
-async def _remove_source(work: TransferSlice, source: Endpoint, target: Endpoint, copied: Copied) -> None:
+async def _remove_source(work: TransferStep, source: Endpoint, target: Endpoint, copied: Copied) -> None:
     """Remove a file that is at the target, unless it is a newer one by now: that stays, and a copy of the old one that
     was put where nothing was goes, so that a retry finds the way free."""
     if await are_same_entry(source, target):

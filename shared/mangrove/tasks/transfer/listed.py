@@ -15,9 +15,9 @@ from mangrove.core.slices import in_batches
 from mangrove.drivers.base import Entry, Moves, Renames
 from mangrove.tasks.core import name_lists
 from mangrove.tasks.core.name_lists import ListedEntry
-from mangrove.tasks.core.routes import TransferRoute
 from mangrove.tasks.transfer.planning import Lists
-from mangrove.tasks.transfer.slice import TransferRun
+from mangrove.tasks.transfer.routes import TransferRoute
+from mangrove.tasks.transfer.step import TransferRun
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.names import hold_name

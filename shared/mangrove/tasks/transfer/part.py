@@ -13,7 +13,6 @@ from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core import manifest, specs
-from mangrove.tasks.core.routes import TransferRoute, find_route
 from mangrove.tasks.core.slots import TOUCH_SECONDS
 from mangrove.tasks.core.specs import TransferCursor, TransferSpec
 from mangrove.tasks.core.steps import Cancelled, Run, get_seconds
@@ -21,8 +20,9 @@ from mangrove.tasks.core.unreadable import read_part
 from mangrove.tasks.core.worker_loop import run_in_loop
 from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.parts import find_progress, store_progress
+from mangrove.tasks.transfer.routes import TransferRoute, find_route
 
-SECONDS = 300.0  # of a slice where no function says how long it may take
+SECONDS = 300.0  # of a step where no function says how long it may take
 SHOW_SECONDS = 2.0  # between two writes of the progress to the record, by all workers of a task together
 
 
@@ -49,7 +49,7 @@ class PartRun(Run[TransferSpec, TransferCursor]):
 
     async def look(self, is_end: bool = False) -> None:
         """Cancelled when the task is to stop. That somebody works for it, and how far all came, its record says now and
-        then, and at the end of a slice."""
+        then, and at the end of a step."""
         try:
             self.task = await asyncio.to_thread(records.get, self.task.id)
         except RecordMissing:
@@ -111,7 +111,7 @@ async def _copy(run: PartRun) -> bool:
     route = await find_route(run)
     try:
         await _make_folders(run, route)
-        more = await transfer.copy_on(await transfer.open_slice(run, route))
+        more = await transfer.copy_on(await transfer.open_step(run, route))
     finally:
         await store_progress(run.task.id, run.cursor)
     await run.look(is_end=True)

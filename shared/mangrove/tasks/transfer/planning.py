@@ -13,7 +13,7 @@ from mangrove.drivers.paging import find_paged
 from mangrove.tasks.core import manifest
 from mangrove.tasks.core.manifest import Manifest
 from mangrove.tasks.core.specs import ManifestEntry
-from mangrove.tasks.transfer.slice import TransferRun
+from mangrove.tasks.transfer.step import TransferRun
 
 SAVE_SECONDS = 2.0
 Walk = Callable[[str, str], AsyncGenerator[str, None]]

@@ -30,7 +30,7 @@ from mangrove.tasks.core.endpoints import Endpoint, hold_names
 from mangrove.tasks.core.file_copy import Copied, gather_all
 from mangrove.tasks.core.specs import ManifestEntry, SourceVersion
 from mangrove.tasks.core.verification import Stored
-from mangrove.tasks.transfer.slice import TransferSlice
+from mangrove.tasks.transfer.step import TransferStep
 
 GROUP = 64  # files whose names are held together
 GROUP_BYTES = 8 << 20  # of them, in memory
@@ -40,7 +40,7 @@ CHANGED = "the source changed since the task began"
 Result = Copied | Problem
 
 
-async def store_files(work: TransferSlice, rows: Sequence[ManifestEntry]) -> list[Result]:
+async def store_files(work: TransferStep, rows: Sequence[ManifestEntry]) -> list[Result]:
     """What became of small files; Exists for those that are to be looked at one by one: something is there, the time is
     over, or these two storages have no such powers."""
     results: list[Result] = [Exists() for _ in rows]
@@ -64,7 +64,7 @@ def _split(rows: Sequence[ManifestEntry]) -> list[dict[int, ManifestEntry]]:
     return groups
 
 
-async def _store_group(work: TransferSlice, rows: Mapping[int, ManifestEntry], results: list[Result]) -> None:
+async def _store_group(work: TransferStep, rows: Mapping[int, ManifestEntry], results: list[Result]) -> None:
     if not work.run.has_time():
         return
     files = await _read(work, rows, results)
@@ -81,7 +81,7 @@ async def _store_group(work: TransferSlice, rows: Mapping[int, ManifestEntry], r
 
 
 async def _read(
-    work: TransferSlice, rows: Mapping[int, ManifestEntry], results: list[Result]
+    work: TransferStep, rows: Mapping[int, ManifestEntry], results: list[Result]
 ) -> Mapping[int, WholeFile]:
     """The files that may be stored and still are what was planned."""
     source = work.route.source
@@ -109,7 +109,7 @@ def _make_entry(row: ManifestEntry) -> Entry:
     return Entry(row.path, row.size, row.modified, False, etag=row.etag)
 
 
-async def _find_taken(work: TransferSlice, targets: Mapping[int, Endpoint]) -> set[int]:
+async def _find_taken(work: TransferStep, targets: Mapping[int, Endpoint]) -> set[int]:
     """Where something is. Asked anew where the storage would replace it: others may have been at the names until
     they were held."""
     driver = work.target.driver
@@ -122,7 +122,7 @@ async def _find_taken(work: TransferSlice, targets: Mapping[int, Endpoint]) -> s
     return {index for index, target in targets.items() if target.path in found}
 
 
-async def _store(work: TransferSlice, target: Endpoint, file: WholeFile, index: int, results: list[Result]) -> None:
+async def _store(work: TransferStep, target: Endpoint, file: WholeFile, index: int, results: list[Result]) -> None:
     driver, mode, version = target.driver, work.mode, file.entry
     upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable, is_free=True)
     assert isinstance(driver, Writes)

@@ -1,7 +1,7 @@
 """The machine that copies: uploads, copies and moves between storages.
 
 Plan writes down what there is to copy, Move copies it in order, Settle says how it ended. The rights of the owner are
-looked up anew by every slice.
+looked up anew by every step.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.kinds import DELETE_POLICIES, State
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
 from mangrove.tasks.core.part_receipts import drop_receipts
-from mangrove.tasks.core.partials import OutOfTime
-from mangrove.tasks.core.routes import TransferRoute, find_route
+from mangrove.tasks.core.partials import StepEnded
 from mangrove.tasks.core.specs import ManifestEntry, TransferCursor
 from mangrove.tasks.remove import removals
 from mangrove.tasks.transfer import parts as transfer_parts
 from mangrove.tasks.transfer.batches import copy_batch, get_batch_size, note_batch, split_batches
 from mangrove.tasks.transfer.listed import gather_files, plan_list
 from mangrove.tasks.transfer.planning import SAVE_SECONDS, Lists, walk_folder
-from mangrove.tasks.transfer.slice import Lanes, TransferRun, TransferSlice
+from mangrove.tasks.transfer.routes import TransferRoute, find_route
+from mangrove.tasks.transfer.step import RampUpLimiter, TransferRun, TransferStep
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import select_mount
@@ -180,7 +180,7 @@ async def move(run: TransferRun) -> bool:
         if transfer_parts.is_to_be_shared(run):
             transfer_parts.hand_out(run)
             return True
-        if await copy_on(await open_slice(run, route)):
+        if await copy_on(await open_step(run, route)):
             return True
         if cursor.failed_count:
             failures = "; ".join(cursor.errors)
@@ -189,7 +189,7 @@ async def move(run: TransferRun) -> bool:
         return is_to_tidy and await _remove_folders(run, route)
 
 
-async def open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
+async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
     """What is moved is durable at the target before it goes, whatever the setting for copies and uploads says."""
     spec, is_move, driver = run.spec, run.task.kind == "move", route.target.endpoint.driver
     settings = snapshot.current().settings
@@ -198,12 +198,12 @@ async def open_slice(run: TransferRun, route: TransferRoute) -> TransferSlice:
     )
     failed = transfer_parts.open_failed(run, run.cursor)
     is_direct = not spec.keep_existing and await driver.can_refuse_existing()
-    lanes = Lanes(settings.small_file_threads_num)
-    return TransferSlice(run, route, failed, TargetListing(driver), mode, is_direct, lanes)
+    lanes = RampUpLimiter(settings.small_file_threads_num)
+    return TransferStep(run, route, failed, TargetListing(driver), mode, is_direct, lanes)
 
 
-async def copy_on(work: TransferSlice) -> bool:
-    """Copy what is next, until the slice is over; whether there is more. What the cursor counts is as durable at the
+async def copy_on(work: TransferStep) -> bool:
+    """Copy what is next, until the step is over; whether there is more. What the cursor counts is as durable at the
     target as it is to be."""
     run, cursor = work.run, work.run.cursor
     entries = open_entries(run, cursor.round, cursor.entry_count)
@@ -212,7 +212,7 @@ async def copy_on(work: TransferSlice) -> bool:
             try:
                 async with note_batch(work, batch):
                     done = await copy_batch(work, batch)
-            except OutOfTime:
+            except StepEnded:
                 return True
             pass_checkpoint("move.batch")
             cursor.position += done

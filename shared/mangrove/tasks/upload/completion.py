@@ -20,7 +20,7 @@ from mangrove.records.store.base import Conflict
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import kinds, queue
 from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
@@ -190,7 +190,9 @@ def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | 
     mount, inner = access.find_mount()
     name = kinds.format_upload_name(target.name, mount.path, inner.parent)
     try:
-        return queue.open("upload", access.caller.user, Opening(name, spec, facts.size, "uploading", facts.stage))
+        return queue.enqueue(
+            "upload", access.caller.user, TaskRequest(name, spec, facts.size, "uploading", facts.stage)
+        )
     except Conflict:
         return find_task(session)
 

@@ -1,4 +1,4 @@
-"""One slice of a transfer: what its batches share."""
+"""One step of a transfer: what its batches share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TypeAlias
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.manifest import Manifest
-from mangrove.tasks.core.routes import TransferRoute
 from mangrove.tasks.core.specs import ManifestEntry, TransferCursor, TransferSpec
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.transfer.routes import TransferRoute
 
 AT_FIRST = 4  # files that are copied at once
 QUICK_SECONDS = 5.0
@@ -21,7 +21,7 @@ QUICK_SECONDS = 5.0
 TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
 
 
-class Lanes:
+class RampUpLimiter:
     """Files that are copied at once: few at first, one more with each that went quickly, up to `most`. Many from a slow
     source would all not be there when the time is over."""
 
@@ -46,8 +46,8 @@ class Lanes:
 
 
 @dataclass(slots=True)
-class TransferSlice:
-    """One slice of the work of Move; `is_direct`: the target may copy many files in one call, since it refuses taken
+class TransferStep:
+    """One step of the work of Move; `is_direct`: the target may copy many files in one call, since it refuses taken
     names by itself."""
 
     run: TransferRun
@@ -56,7 +56,7 @@ class TransferSlice:
     listing: TargetListing
     mode: CopyMode
     is_direct: bool
-    lanes: Lanes
+    lanes: RampUpLimiter
     saved: float = field(default_factory=time.monotonic)
 
     @property

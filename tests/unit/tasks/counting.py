@@ -46,9 +46,9 @@ async def acquire(task: Task) -> CountRun:
     return await steps.acquire(task.id, SCHEMA, 5)
 
 
-def run_slice(task: Task, work: Callable[[CountRun], Awaitable[bool]]) -> bool:
+def run_step(task: Task, work: Callable[[CountRun], Awaitable[bool]]) -> bool:
     """Whether there is more, after one slice."""
-    answer = asyncio.run(steps.run_slice(task.id, 5, SCHEMA, work))
+    answer = asyncio.run(steps.run_step(task.id, 5, SCHEMA, work))
     assert (answer["tid"], answer["seconds"]) == (task.id, 0)
     more: bool = answer["more"]
     return more

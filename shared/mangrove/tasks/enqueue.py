@@ -15,7 +15,7 @@ from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import kinds, name_lists, queue, staging
 from mangrove.tasks.core.name_lists import ListedEntry
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec, TransferSpec
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.items import Item
@@ -23,7 +23,7 @@ from mangrove.tree.listing.items import Item
 EACH = 20  # entries of a request that get tasks of their own; of more, all are the work of one
 
 
-class OpeningLocks:
+class EnqueueLocks:
     """Of one owner, one request at a time opens tasks: however many ask for ten thousand each, the threads are left to
     others."""
 
@@ -35,27 +35,27 @@ class OpeningLocks:
         return self._by_owner.setdefault(owner, asyncio.Lock())
 
 
-async def open_one(kind: str, access: PathAccess, opening: Opening) -> Task:
+async def enqueue(kind: str, access: PathAccess, request: TaskRequest) -> Task:
     """Open a task for the caller."""
-    return await asyncio.to_thread(queue.open, kind, access.caller.user, opening)
+    return await asyncio.to_thread(queue.enqueue, kind, access.caller.user, request)
 
 
-async def open_many(kind: str, access: PathAccess, openings: Iterable[Opening]) -> list[Task]:
+async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskRequest]) -> list[Task]:
     """Open tasks for the caller."""
 
-    def open_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
-        return queue.open_many(kind, access.caller.user, list(openings))
+    def enqueue_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
+        return queue.enqueue_many(kind, access.caller.user, list(requests))
 
-    async with runtime.get(OpeningLocks).get(access.caller.user.id):
-        return await asyncio.to_thread(open_all)
+    async with runtime.get(EnqueueLocks).get(access.caller.user.id):
+        return await asyncio.to_thread(enqueue_all)
 
 
-async def open_list(
+async def enqueue_list(
     kind: str, access: PathAccess, name: str, rows: Iterable[ListedEntry], make_spec: Callable[[int], Spec]
 ) -> Task:
     """Open one task over a list; `make_spec` of the number of its rows."""
     id = queue.make_id()
-    async with runtime.get(OpeningLocks).get(access.caller.user.id):
+    async with runtime.get(EnqueueLocks).get(access.caller.user.id):
         try:
             spec = make_spec(await name_lists.store(id, rows))
             pass_checkpoint("upload.staged")
@@ -63,13 +63,13 @@ async def open_list(
             await asyncio.shield(staging.clear(id))
             raise
         try:
-            return await open_one(kind, access, Opening(name, spec, id=id))
+            return await enqueue(kind, access, TaskRequest(name, spec, id=id))
         except Problem:
             await staging.clear(id)  # no task is there to go on with it
             raise
 
 
-async def open_removal(folder: PathAccess, names: Sequence[str]) -> Task:
+async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
     """Open the task that removes entries of a folder."""
 
     def make_spec(count: int) -> TransferSpec:
@@ -78,14 +78,14 @@ async def open_removal(folder: PathAccess, names: Sequence[str]) -> Task:
     rows = (ListedEntry(name, None, 0.0, False, "") for name in names)
     mount, inner = folder.find_mount()
     name = kinds.format_removal_name("remove", mount.path, kinds.format_many(inner / names[0], len(names)))
-    return await open_list("move", folder, name, rows, make_spec)
+    return await enqueue_list("move", folder, name, rows, make_spec)
 
 
-async def open_pruning(folder: PathAccess) -> Task:
+async def enqueue_empty_folder_removal(folder: PathAccess) -> Task:
     """Open the task that removes the folders below a folder that hold no file."""
     mount, inner = folder.find_mount()
     name = kinds.format_removal_name("remove_empty_directory", mount.path, inner)
-    return await open_one("move", folder, Opening(name, _make_removal(folder, removes="empty_folders")))
+    return await enqueue("move", folder, TaskRequest(name, _make_removal(folder, removes="empty_folders")))
 
 
 def _make_removal(folder: PathAccess, **more: Any) -> TransferSpec:
@@ -94,7 +94,7 @@ def _make_removal(folder: PathAccess, **more: Any) -> TransferSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfers:
+class TransferEnqueuer:
     """What the tasks of one request have in common. `word`: what their names begin with; `keep_existing` as in
     `TransferSpec`."""
 
@@ -111,7 +111,7 @@ class Transfers:
         if not items:
             return []
         if len(items) <= EACH or not self.target_dir.may_read():  # what is put there beside others has its own rules
-            return await open_many(self.kind, self.source_dir, map(self._make_opening, items))
+            return await enqueue_many(self.kind, self.source_dir, map(self._make_request, items))
         groups = [[item for item in items if item.overwrite is replaces] for replaces in (False, True)]
         return [await self._open_list(some) for some in groups if some]
 
@@ -127,9 +127,9 @@ class Transfers:
             is_flat=True,
         )
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
-        return await open_one(self.kind, self.source_dir, Opening(self._make_name(source, target), spec))
+        return await enqueue(self.kind, self.source_dir, TaskRequest(self._make_name(source, target), spec))
 
-    def _make_opening(self, item: Item) -> Opening:
+    def _make_request(self, item: Item) -> TaskRequest:
         spec = TransferSpec(
             source=self._source_mount / item.path,
             password=self.source_dir.password,
@@ -139,7 +139,7 @@ class Transfers:
             keep_existing=self.keep_existing,
             is_rename=self.is_rename,
         )
-        return Opening(self._make_name(item.path, item.target.parent), spec)
+        return TaskRequest(self._make_name(item.path, item.target.parent), spec)
 
     def _make_name(self, path: str, folder: TreePath) -> str:
         return kinds.format_transfer_name(self.word, self._source_mount, path, self._target_mount, folder)
@@ -178,4 +178,4 @@ class Transfers:
             )
 
         name = self._make_name(kinds.format_many(items[0].path, len(items)), target)
-        return await open_list(self.kind, self.source_dir, name, make_rows(), make_spec)
+        return await enqueue_list(self.kind, self.source_dir, name, make_rows(), make_spec)

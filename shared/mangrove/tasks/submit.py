@@ -20,9 +20,15 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import authorization, kinds, queue, staging
 from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
-from mangrove.tasks.core.openings import Transfers, open_many, open_one, open_pruning, open_removal
-from mangrove.tasks.core.queue import Opening
+from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
+from mangrove.tasks.enqueue import (
+    TransferEnqueuer,
+    enqueue,
+    enqueue_empty_folder_removal,
+    enqueue_many,
+    enqueue_removal,
+)
 from mangrove.tools import registry
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.listing.items import Item
@@ -97,8 +103,8 @@ async def wait(task: Task, seconds: float) -> bool:
 
 def _make_transfers(
     kind: str, word: str, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict
-) -> Transfers:
-    return Transfers(kind, word, source_dir, target_dir, conflict.overwrite, conflict.merge or conflict.skip)
+) -> TransferEnqueuer:
+    return TransferEnqueuer(kind, word, source_dir, target_dir, conflict.overwrite, conflict.merge or conflict.skip)
 
 
 async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
@@ -118,7 +124,7 @@ async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> 
 
 async def _open_renames(folder: PathAccess, left: Sequence[Item]) -> list[Task]:
     overwrite = any(item.overwrite for item in left)
-    return await Transfers("move", "move", folder, folder, overwrite, is_rename=True).open(left)
+    return await TransferEnqueuer("move", "move", folder, folder, overwrite, is_rename=True).open(left)
 
 
 async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
@@ -126,14 +132,14 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
     at once."""
     outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
     conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
-    opening = _make_transfers("move", "move", source_dir, target_dir, conflict)
-    return outcome.done, await opening.open(outcome.left) if outcome.is_whole else [await opening.open_flat()]
+    enqueuer = _make_transfers("move", "move", source_dir, target_dir, conflict)
+    return outcome.done, await enqueuer.open(outcome.left) if outcome.is_whole else [await enqueuer.open_flat()]
 
 
 async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
     """Remove entries of a folder with all they hold; the task for what could not be removed in time."""
     left = await changes.remove(folder, names, Budget())
-    return [await open_removal(folder, left)] if left else []
+    return [await enqueue_removal(folder, left)] if left else []
 
 
 async def remove_empty(folder: PathAccess) -> list[Task]:
@@ -142,7 +148,7 @@ async def remove_empty(folder: PathAccess) -> list[Task]:
         with deadlines.limit(Budget().get_seconds()):
             await changes.remove_empty(folder)
     except OutOfTime:
-        return [await open_pruning(folder)]
+        return [await enqueue_empty_folder_removal(folder)]
     return []
 
 
@@ -181,7 +187,7 @@ async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options:
         name=archives.base_name(archive.path.name) if options.into_new_dir else "",
         overwrite=options.overwrite,
     )
-    return await open_one("decompress", archive, Opening(name, spec))
+    return await enqueue("decompress", archive, TaskRequest(name, spec))
 
 
 async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: str) -> list[Task]:
@@ -204,8 +210,8 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
         return []
     if tool != registry.SIMPLE_HTTP:
         await registry.connect_tool(tool, target.settings)
-    openings = (
-        Opening(
+    requests = (
+        TaskRequest(
             kinds.format_download_name(url, target.path),
             DownloadSpec(
                 url=url, tool=registry.choose_tool(tool, url, target.settings), delete_policy=policy,
@@ -214,7 +220,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
         )
         for url in checked
     )  # fmt: skip
-    return await open_many("offline_download", target, openings)
+    return await enqueue_many("offline_download", target, requests)
 
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
@@ -277,7 +283,7 @@ async def upload(
     )
     name = kinds.format_upload_name(access.path.name, located.mount.path, located.path.parent)
     try:
-        return await open_one("upload", access, Opening(name, spec, size, "uploading", id))
+        return await enqueue("upload", access, TaskRequest(name, spec, size, "uploading", id))
     except Problem:
         await staging.clear(id)  # no task is there to go on with it
         raise
