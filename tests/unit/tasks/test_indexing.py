@@ -73,7 +73,7 @@ def test_of_many_requests_at_once_one_opens_the_run(task_env: TaskEnv, disk: Dis
 
 ASKING = """
 import asyncio
-from mangrove.problems import BadRequest
+from mangrove.core.problems import BadRequest
 from mangrove.tasks import indexing
 try:
     asyncio.run(indexing.build_all())
