@@ -36,4 +36,4 @@ def write_roots(folder: Path) -> None:
     """Put the roots where `mangrove.core.aws` reads them, if this layer has the package."""
     if (folder / "mangrove").is_dir():
         text = choose_roots((folder / "certifi" / "cacert.pem").read_text())
-        (folder / "mangrove" / "aws-roots.pem").write_text(text)
+        (folder / "mangrove" / "core" / "aws-roots.pem").write_text(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +17,7 @@ import pytest
 from _pytest.nodeid import NodeId
 
 from mangrove.core import runtime
+from mangrove.core.aws import AwsSession
 from mangrove.core.runtime import Runtime
 from mangrove.identity.passwords import Hasher
 from mangrove.records.store.base import Connections
@@ -66,7 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def own_runtime() -> Iterator[Runtime]:
     """Every test has a runtime of its own; it shares what is costly to make and knows no records."""
-    with runtime.use(runtime.current().keep(Connections, Keyring, Hasher)) as own:
+    with runtime.use(runtime.current().keep(AwsSession, Connections, Keyring, Hasher)) as own:
         yield own
 
 
@@ -79,26 +80,16 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield endpoint
 
 
-@pytest.fixture
-def records(engine: str) -> None:
-    """Empty tables."""
-    from mangrove.records import metas, settings, storages
-    from mangrove.records.accounts import app_passwords, sessions, sshkeys, users
-    from mangrove.records.files import index_marks, locks, properties
-    from mangrove.records.store import counters, unique
-    from mangrove.records.tasks import model as tasks  # fmt: skip
-    from mangrove.records.tasks import uploads
+@pytest.fixture(scope="session")
+def tables(engine: str) -> Iterator[engines.Tables]:
+    with closing(engines.Tables(engine)) as tables:
+        yield tables
 
-    models = (
-        users.UserRecord, storages.StorageRecord, metas.MetaRecord, settings.SettingRecord, sshkeys.SshKeyRecord,
-        app_passwords.AppPasswordRecord, sessions.SessionRecord, counters.Counter, unique.Claim, tasks.TaskRecord,
-    )  # fmt: skip
-    for model in models:
-        engines.empty_table(model.Meta.table_name, model.get_key_name())
-    engines.empty_table(index_marks.IndexMarkRecord.Meta.table_name, "storage", "folder")
-    engines.empty_table(uploads.UploadRecord.Meta.table_name, "place", "item")
-    engines.empty_table(locks.LockRecord.Meta.table_name, "tree", "key")
-    engines.empty_table(properties.PropertyRecord.Meta.table_name, "folder", "name")
+
+@pytest.fixture
+def records(tables: engines.Tables) -> None:
+    """Empty tables."""
+    tables.empty()
 
 
 @pytest.fixture(scope="session")

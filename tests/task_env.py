@@ -323,11 +323,12 @@ def at_once() -> Iterator[list[float]]:
 def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
     """A task environment of its own; `endpoint` starts or names an S3 server when it is first needed."""
     from mangrove.core import runtime
+    from mangrove.core.aws import AwsSession
     from mangrove.records.store.base import Connections
     from mangrove.records.store.crypto import Keyring
     from mangrove.tasks.core.worker_loop import use_loop
 
-    kept = runtime.current().keep(Connections, Keyring)
+    kept = runtime.current().keep(AwsSession, Connections, Keyring)
     with pytest.MonkeyPatch.context() as patch, runtime.use(kept):
         patch.setenv("MANGROVE_DATA", str(folder))
         made = TaskEnv(folder, endpoint)
