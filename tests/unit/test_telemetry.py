@@ -86,7 +86,7 @@ def test_lines_of_a_function_name_its_invocation() -> None:
 TRACED = """
 from types import SimpleNamespace
 import boto3
-from mangrove.telemetry import name_invocation
+from mangrove.core.telemetry import name_invocation
 
 def handler(event, context):
     boto3.client("s3").list_objects_v2(Bucket="a-bucket")

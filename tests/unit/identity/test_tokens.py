@@ -33,9 +33,9 @@ ANN = builders.user(username="ann", pwd_ts=5)
 
 IN_A_FUNCTION = """
 import sys
-from mangrove import runtime
+from mangrove.core import runtime
 from mangrove.identity import tokens
-from mangrove.records.crypto import Keyring
+from mangrove.records.store.crypto import Keyring
 from tests.unit.tree import builders
 
 issued = tokens.issue(builders.user(username="ann", pwd_ts=5))

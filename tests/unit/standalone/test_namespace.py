@@ -29,7 +29,7 @@ OPEN = "any account of this machine can reach the records"
 RUN = """
 import json, os, sys
 from pathlib import Path
-from mangrove.local.engine import Engine
+from mangrove.standalone.engine import Engine
 engine = Engine(Path(sys.argv[1]))
 engine.start()
 engine.endpoint.connect(5).close()

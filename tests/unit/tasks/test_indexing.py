@@ -74,7 +74,7 @@ def test_of_many_requests_at_once_one_opens_the_run(task_env: TaskEnv, disk: Dis
 ASKING = """
 import asyncio
 from mangrove.core.problems import BadRequest
-from mangrove.tasks import indexing
+from mangrove.tasks.index import indexing
 try:
     asyncio.run(indexing.build_all())
     print("opened")

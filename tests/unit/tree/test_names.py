@@ -26,7 +26,7 @@ from tests.unit.tree.environment import TreeEnv
 pytestmark = pytest.mark.usefixtures("records")
 HOLDER = """
 import asyncio
-from mangrove.tree import names
+from mangrove.tree.operations import names
 from tests.unit.tree.test_names import locate
 
 async def main():
@@ -40,7 +40,7 @@ asyncio.run(main())
 COUNTER = """
 import asyncio, sys
 from pathlib import Path
-from mangrove.tree.names import hold_name
+from mangrove.tree.operations.names import hold_name
 from tests.unit.tree.test_names import locate
 
 async def count(path):
