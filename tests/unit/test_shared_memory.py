@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mangrove.core import runtime, shared_memory
-from mangrove.core.shared_memory import Activity, ActivityTimes, Counts, Region
+from mangrove.core.shared_memory import Activity, Counts, Region, activity_times
 from tests.sharing import share_memory, share_runtimes
 
 
@@ -60,13 +60,13 @@ def test_processes_are_active_for_a_while(monkeypatch: pytest.MonkeyPatch) -> No
     times = []
     for one in share_runtimes(2):
         with runtime.use(one):
-            times.append(runtime.get(ActivityTimes))
+            times.append(activity_times())
     first, second = times
     assert second.count_active(Activity.CLIENT_UPLOADS) == 0
-    first.note(Activity.CLIENT_UPLOADS)
+    first.record(Activity.CLIENT_UPLOADS)
     assert second.count_active(Activity.CLIENT_UPLOADS) == 1
     now += 0.6
-    second.note(Activity.CLIENT_UPLOADS)
+    second.record(Activity.CLIENT_UPLOADS)
     assert first.count_active(Activity.CLIENT_UPLOADS) == 2
     now += 0.6
     assert first.count_active(Activity.CLIENT_UPLOADS) == 1

@@ -7,10 +7,8 @@ from functools import partial
 from typing import Any
 
 from mangrove.configuration import snapshot, users
-from mangrove.core import runtime
 from mangrove.core.problems import BadRequest, Denied, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
-from mangrove.identity.login_queue import LoginQueue
 from mangrove.identity.rights import Caller
 from mangrove.records.accounts import app_passwords as app_password_records
 from mangrove.records.accounts import sshkeys
@@ -29,7 +27,7 @@ async def _login(body: models.LoginReq, static: str, client_address: str) -> Rep
     require_fields(username=body.username)
     await snapshot.fresh()
     sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, users.find)
-    return ok({"token": await runtime.get(LoginQueue).run(client_address, sign_in)})
+    return ok({"token": await passwords.run_in_turn(client_address, sign_in)})
 
 
 @api.post("/api/auth/login", data_model=models.Token)
@@ -89,7 +87,7 @@ async def update_me(who: Visitor, body: models.UpdateMeReq, client_address: Clie
         require_fields(username=body.username)
     change = partial(accounts.update_me, who.user, body.username, body.password, body.sso_id)
     if body.password:
-        await runtime.get(LoginQueue).run(client_address, change)
+        await passwords.run_in_turn(client_address, change)
     else:
         await asyncio.to_thread(change)
     return ok()

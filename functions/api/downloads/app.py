@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mangrove.core import runtime
+from mangrove.core.limits import limits
 from mangrove.core.problems import NotSupported
-from mangrove.core.shares import Shares
 from mangrove.core.sources import find_source
 from mangrove.drivers.base import MakesThumbnails
 from mangrove.tree.operations.downloads import Download, authorize_download
@@ -60,18 +59,11 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(forwarded)}" if forwarded else url
 
 
-class ThumbnailShares(Shares):
-    """How many thumbnails are made at once; a gallery asks for many, which wait for each other."""
-
-    def __init__(self) -> None:
-        super().__init__("thumbnails are made", most=16, per_caller=4, seconds=30)
-
-
 async def _serve_thumbnail(request: Request, file: Download) -> Response:
     driver = file.located.driver
     if not isinstance(driver, MakesThumbnails):
         raise NotSupported
-    async with runtime.get(ThumbnailShares).hold(find_source(await find_client_address(request))):
+    async with limits().thumbnails.hold(find_source(await find_client_address(request))):
         return serve_image(*await driver.make_thumbnail(file.located.path))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mangrove.core import runtime
-from mangrove.core.shares import Shares
+from mangrove.core.limits import limits
 from mangrove.search import find
 from mangrove.tasks.index import indexing
 from mangrove.tree import access
@@ -19,19 +18,12 @@ from mangrove.web.parameters import ClientAddress
 api = Api("search")
 
 
-class SearchShares(Shares):
-    """How many searches are under way at once: those of one caller wait for each other."""
-
-    def __init__(self) -> None:
-        super().__init__("searches", most=4, per_caller=1, seconds=20)
-
-
 @api.post("/api/fs/search", data_model=search_models.SearchPage)
 async def search(who: Reader, body: search_models.SearchReq, client_address: ClientAddress) -> Reply:
     """Names in the folder and below it that fit."""
     part, filters = body.to_part(), body.to_filters()
     folder = await access.at(who, body.parent, body.password)
-    async with runtime.get(SearchShares).hold(name_caller(who, client_address)):
+    async with limits().searches.hold(name_caller(who, client_address)):
         found = await find.find(folder, filters, part.start, part.count)
     await indexing.request_build(found.missing)
     await indexing.request_update(found.behind)

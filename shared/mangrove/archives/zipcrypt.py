@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from mangrove.archives.readers import CHUNK_SIZE, INLINE_SIZE, TRUNCATED, HeadReader, Reader, RecordReader
 from mangrove.core import runtime
+from mangrove.core.concurrency import ComputePools
 from mangrove.core.problems import BrokenArchive, WrongArchivePassword
-from mangrove.core.slices import SliceThread
 
 _HEADER_SIZE = 12  # bytes before the data of ZipCrypto
 _TAG_SIZE = 10  # bytes of the authentication code of AES
@@ -73,10 +73,6 @@ class ZipCrypto:
         return bytes(plain)
 
 
-class CipherThread(SliceThread):
-    """The one thread in which all ZipCrypto streams are decrypted: each has its turn for a slice."""
-
-
 class _ZipCryptoReader:
     def __init__(self, reader: Reader, cipher: ZipCrypto) -> None:
         self._reader = reader
@@ -86,7 +82,7 @@ class _ZipCryptoReader:
         block = await self._reader.read(min(max_length, _SLICE))
         if len(block) <= 1024:
             return self._cipher.decrypt(block)
-        return await runtime.get(CipherThread).run(self._cipher.decrypt, block)
+        return await runtime.get(ComputePools).zip_decryption.run(self._cipher.decrypt, block)
 
 
 async def open_winzip_aes(reader: Reader, password: bytes, strength: int, packed: int) -> Reader:

@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 
 from mangrove.configuration.users import KnownUsers
 from mangrove.configuration.values import Settings
-from mangrove.core import generations, runtime
+from mangrove.core import runtime
 from mangrove.core.config import config
-from mangrove.core.generations import Topic
 from mangrove.core.problems import Problem
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
 from mangrove.records import configuration, metas, settings, storages
 from mangrove.records.accounts import users
@@ -54,7 +54,7 @@ class SnapshotStore:
 
     def find_fresh(self) -> Snapshot | None:
         """The snapshot if it needs no look at the records."""
-        if self.snapshot is None or self._generation != generations.read(Topic.CONFIGURATION):
+        if self.snapshot is None or self._generation != change_counters().read(Topic.CONFIGURATION):
             return None
         seconds = config().snapshot_seconds
         is_fresh = seconds is None or time.monotonic() - self._compared < seconds
@@ -89,7 +89,7 @@ class SnapshotStore:
         return self._keep(lambda: _read_changes(current(), read_version or configuration.get_version))
 
     def _keep(self, read: Callable[[], Snapshot]) -> Snapshot:
-        compared, generation = time.monotonic(), generations.read(Topic.CONFIGURATION)  # both before the records
+        compared, generation = time.monotonic(), change_counters().read(Topic.CONFIGURATION)  # both before the records
         self.snapshot = read()  # before the two that call it fresh
         self._compared, self._generation = compared, generation
         return self.snapshot

@@ -6,39 +6,19 @@ import asyncio
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Generic, TypeVar
 
 from mangrove.core import runtime
+from mangrove.core.concurrency import ComputePool, ComputePools
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
 
 SLICE = 4096  # things that are handled at once
 SLICE_SECONDS = 0.002
 SAMPLES = 8  # of each sorted run
-
-
-class SliceThread:
-    """The one thread for such work: two would not be faster, as one interpreter runs them, but hold up more."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "slices")
-
-    async def run(self, function: Callable[[Unpack[Arguments]], Result], *args: *Arguments) -> Result:
-        """Run what takes a few milliseconds at most."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._pool.shutdown(wait=False)
-
-
-class PatternThread(SliceThread):
-    """The one thread for patterns that anybody may give: one name may take it ten times as long as a slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +29,14 @@ class _Done(Generic[Result]):
 async def run_in_slices(steps: Generator[Any, None, Result]) -> Result:
     """What `steps` returns; it yields whenever others may have their turn. Its first slice runs right here."""
     done = _advance(steps)
-    return done.result if done is not None else await run_in_thread(steps, runtime.get(SliceThread))
+    return done.result if done is not None else await run_in_thread(steps, runtime.get(ComputePools).batches)
 
 
-async def run_in_thread(steps: Generator[Any, None, Result], thread: SliceThread) -> Result:
+async def run_in_thread(steps: Generator[Any, None, Result], pool: ComputePool) -> Result:
     """The same, all of it in a thread."""
     done = None
     while done is None:
-        done = await thread.run(_advance, steps)
+        done = await pool.run(_advance, steps)
     return done.result
 
 

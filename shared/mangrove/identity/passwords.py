@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from mangrove.core import runtime
+from mangrove.core.concurrency import ComputePools
+from mangrove.core.limits import SIGN_IN_CONCURRENCY, limits
 from mangrove.core.problems import BadRequest
+from mangrove.core.sources import find_source
+
+Result = TypeVar("Result")
 
 HASH_SUFFIX = "https://github.com/alist-org/alist"  # part of the wire format, fixed by existing clients
 MAX_LENGTH = 1024  # characters
-MAX_CONCURRENT = max(2, (os.cpu_count() or 2) // 2)  # each hash takes 19 MiB and a core for some 30 ms
 
 
 class Hasher:
-    """Argon2id, at most MAX_CONCURRENT at once in this process."""
+    """Argon2id, at most SIGN_IN_CONCURRENCY at once in this process."""
 
     def __init__(self) -> None:
         self.argon2 = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-        self._free = threading.BoundedSemaphore(MAX_CONCURRENT)
+        self._free = threading.BoundedSemaphore(SIGN_IN_CONCURRENCY)
         self._dummy = ""
 
     def hash(self, text: str) -> str:
@@ -80,3 +85,12 @@ def verify(stored_hash: str | None, static_hash: str) -> bool:
     """Whether they belong together; None (unknown user) and "" cost the same time and never match."""
     hasher = runtime.get(Hasher)
     return hasher.verify(stored_hash or hasher.get_dummy(), static_hash) and bool(stored_hash)
+
+
+async def run_in_turn(source: str, call: Callable[[], Result]) -> Result:
+    """Return the result of a call that hashes passwords: a few run at once, and addresses take turns.
+
+    Where too many wait, the address with the most of them gives way to one with fewer: TooMany for its last call.
+    """
+    async with limits().sign_ins.hold(find_source(source)):
+        return await runtime.get(ComputePools).passwords.run(call)

@@ -13,10 +13,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mangrove.core import generations, runtime
+from mangrove.core import runtime
 from mangrove.core.config import config
-from mangrove.core.generations import Topic
 from mangrove.core.problems import Unauthorized
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
 from mangrove.records.accounts.users import User
@@ -45,7 +45,7 @@ class VerifiedToken:
 
     def is_recent(self) -> bool:
         """Whether its revocation was looked up no longer ago than a snapshot is trusted."""
-        if self.generation != generations.read(Topic.SESSIONS):
+        if self.generation != change_counters().read(Topic.SESSIONS):
             return False
         seconds = config().snapshot_seconds
         return self.looked_up > 0 and (seconds is None or time.monotonic() - self.looked_up < seconds)
@@ -99,7 +99,7 @@ async def user_of(text: str, find: FindUser) -> User:
     token = tokens.get(text)
     if not token.is_recent():
         tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
-        token.generation = generations.read(Topic.SESSIONS)
+        token.generation = change_counters().read(Topic.SESSIONS)
         if await asyncio.to_thread(sessions.is_revoked, token.jti):
             tokens.remove(text)
             raise Unauthorized("token is invalidated")
@@ -128,7 +128,7 @@ def read_version(text: str) -> int:
     if token.is_recent():
         return configuration.get_version()
     tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
-    token.generation = generations.read(Topic.SESSIONS)
+    token.generation = change_counters().read(Topic.SESSIONS)
     version, is_revoked = sessions.read_with_version(token.jti)
     if not is_revoked:  # else `user_of` looks again, and says so
         token.looked_up = time.monotonic()
@@ -204,5 +204,5 @@ def revoke(text: str) -> None:
     if token is None:
         return
     sessions.revoke(token.jti, token.exp)
-    generations.note(Topic.SESSIONS)
+    change_counters().bump(Topic.SESSIONS)
     runtime.get(VerifiedTokens).remove_session(token.jti)

@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from mangrove.configuration import snapshot, users
-from mangrove.core import runtime
 from mangrove.core.problems import Denied, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
-from mangrove.identity.login_queue import LoginQueue
+from mangrove.identity.passwords import run_in_turn
 from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.records.accounts import app_passwords, sshkeys
 from mangrove.records.accounts.users import User
@@ -145,7 +144,7 @@ async def sign_in_with_password(username: str, password: str, door: Door, source
     await snapshot.fresh()
     find_digests = partial(users.read_credentials, app_passwords.KIND)
     check = partial(accounts.authenticate_at_door, username, password, code, source, users.find, find_digests)
-    user, id = await runtime.get(LoginQueue).run(source, check)
+    user, id = await run_in_turn(source, check)
     return door.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
 
 

@@ -18,8 +18,8 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from mangrove.core import generations, runtime
-from mangrove.core.generations import Topic
+from mangrove.core import runtime
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store.base import Conflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
 
@@ -57,7 +57,7 @@ def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callab
                 with translate_errors(), transaction(model) as transact:
                     add(transact)
                     _raise_version(transact, get_version(), {kind: list(ids)})
-                generations.note(Topic.CONFIGURATION)
+                change_counters().bump(Topic.CONFIGURATION)
                 return
             except Conflict as conflict:
                 own = conflict.failed[:-2]  # the last two are those of the version

@@ -11,7 +11,7 @@ from typing import Any
 
 from mangrove.configuration.health import Check, Health
 from mangrove.core import runtime
-from mangrove.core.shared_memory import Activity, ActivityTimes
+from mangrove.core.shared_memory import Activity, activity_times
 from mangrove.standalone.data_directory import ROOM_BYTES
 
 NOTE_SECONDS = 1.0
@@ -37,7 +37,7 @@ def add_work_checks() -> None:
 
 
 def _is_idle(activity: Activity) -> bool:
-    return not runtime.get(ActivityTimes).count_active(activity, SILENT_SECONDS)
+    return not activity_times().count_active(activity, SILENT_SECONDS)
 
 
 async def note_work(background: Mapping[Activity, asyncio.Task[Any]]) -> None:
@@ -45,5 +45,5 @@ async def note_work(background: Mapping[Activity, asyncio.Task[Any]]) -> None:
     while True:
         for activity, work in background.items():
             if not work.done():
-                runtime.get(ActivityTimes).note(activity)
+                activity_times().record(activity)
         await asyncio.sleep(NOTE_SECONDS)

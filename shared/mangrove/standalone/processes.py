@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from mangrove.core import runtime
-from mangrove.core.generations import Generations
 from mangrove.core.runtime import Runtime
-from mangrove.core.shared_memory import Activity, ActivityTimes, Region, SharedMemory, measure
+from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.standalone.children import make_start
 from mangrove.standalone.siblings import Siblings
@@ -79,7 +78,7 @@ class Processes:
         """Keep them running until this process is asked to end, by an exception; then end them."""
         gc.collect()
         for activity in (Activity.TASKS, Activity.SCHEDULE):
-            runtime.get(ActivityTimes).note(activity)  # whoever takes them over has some time for it
+            activity_times().record(activity)  # whoever takes them over has some time for it
         gc.freeze()  # no collection in a child writes to what it shares with the others
         try:
             while True:
@@ -123,9 +122,7 @@ class Processes:
         if not pid:
             return
         child.pid = None
-        for region in (Region.CONNECTIONS, Region.CHUNKS):
-            self._share_memory(index).clear(region)
-        runtime.get(Generations).note_all()  # it may have changed what it had no time to tell
+        self._share_memory(index).forget_process()
         now = time.monotonic()
         is_stable = now - child.began > STABLE_SECONDS
         child.delay = 0.0 if is_stable else min(max(FIRST_DELAY, 2 * child.delay), LAST_DELAY)

@@ -17,17 +17,17 @@ from itertools import chain, islice
 from typing import Any
 
 from mangrove.configuration import snapshot
-from mangrove.core import generations, runtime
-from mangrove.core.generations import Topic
+from mangrove.core import runtime
+from mangrove.core.concurrency import RoundRobinQueue
 from mangrove.core.problems import Problem, RecordsUnavailable
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.lists import Following, UnfinishedPage
 from mangrove.records.tasks.model import Task
-from mangrove.standalone.fair_queue import FairQueue, Queued
 from mangrove.standalone.machines import LoadedMachine, load_machines
-from mangrove.standalone.siblings import Message
+from mangrove.standalone.siblings import Message, Queued
 from mangrove.tasks.core.kinds import KINDS
 from mangrove.tasks.core.leases import get_held
 from mangrove.tasks.core.machines import TaskDispatcher
@@ -45,7 +45,7 @@ class _Execution:
     """A task that is at work by its turn in `queue`. `is_new`: no worker has begun. `turn`: the next one, after it made
     room for another task."""
 
-    queue: FairQueue
+    queue: RoundRobinQueue[Queued]
     task: asyncio.Task[None]
     is_new: bool = True
     turn: asyncio.Future[None] | None = None
@@ -73,8 +73,8 @@ class Runner(TaskDispatcher):
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, "task")
         self._machines = load_machines() if loaded is None else loaded
-        self._queues = {name: FairQueue() for name in KINDS}
-        self._stopped = FairQueue()  # what was cancelled while it waited, of all kinds
+        self._queues: dict[str, RoundRobinQueue[Queued]] = {name: RoundRobinQueue() for name in KINDS}
+        self._stopped: RoundRobinQueue[Queued] = RoundRobinQueue()  # what was cancelled while it waited, of all kinds
         self._running: dict[Queued, _Execution] = {}
         self._restart: set[Queued] = set()  # started while they still ran: their end may have been decided before
         self._postponed: dict[Queued, _Postponed] = {}
@@ -108,7 +108,7 @@ class Runner(TaskDispatcher):
 
     async def run(self) -> None:
         """Take up the unfinished tasks, and follow the settings, until cancelled."""
-        self._unsent = generations.read(Topic.UNSENT_TASKS)
+        self._unsent = change_counters().read(Topic.UNSENT_TASKS)
         self._taking_up = asyncio.create_task(self._take_up_unfinished())
         try:
             while True:
@@ -127,8 +127,8 @@ class Runner(TaskDispatcher):
     async def _look(self) -> None:
         """Start what the settings allow and what was postponed until now."""
         await self._follow_settings()
-        if self._unsent != generations.read(Topic.UNSENT_TASKS) and self._taking_up.done():
-            self._unsent = generations.read(Topic.UNSENT_TASKS)
+        if self._unsent != change_counters().read(Topic.UNSENT_TASKS) and self._taking_up.done():
+            self._unsent = change_counters().read(Topic.UNSENT_TASKS)
             self._taking_up = asyncio.create_task(self._take_up_unfinished())
         now = time.monotonic()
         for one, postponed in list(self._postponed.items()):
@@ -177,8 +177,8 @@ class Runner(TaskDispatcher):
             return  # the next start of the service takes it up
         if one in self._running:
             self._restart.add(one)
-        elif one not in self._queues[one.kind] and one not in self._stopped:
-            self._queues[one.kind].add(one)
+        elif not (self._queues[one.kind].is_waiting(one.owner, one) or self._stopped.is_waiting(one.owner, one)):
+            self._queues[one.kind].add(one.owner, one)
             if one in self._postponed:
                 self._postponed[one].time = math.inf
             self._run_waiting(one.kind)
@@ -187,12 +187,12 @@ class Runner(TaskDispatcher):
         if one in self._postponed:
             self._enqueue(one)
         get_held().take_read(one.id)
-        if self._queues[one.kind].discard(one):
-            self._stopped.add(one)
+        if self._queues[one.kind].discard(one.owner, one):
+            self._stopped.add(one.owner, one)
             self._run_queue(self._stopped, STOPPING)
 
     def _drop(self, one: Queued) -> None:
-        self._queues[one.kind].discard(one)
+        self._queues[one.kind].discard(one.owner, one)
         self._postponed.pop(one, None)
 
     def _run_waiting(self, kind: str) -> None:
@@ -209,8 +209,9 @@ class Runner(TaskDispatcher):
             workers = snapshot.current().settings.task_workers(workers)
         self._run_queue(self._queues[kind], workers)
 
-    def _run_queue(self, queue: FairQueue, workers: int) -> None:
-        while queue.at_work < workers and (one := queue.take()) is not None:
+    def _run_queue(self, queue: RoundRobinQueue[Queued], workers: int) -> None:
+        while queue.active < workers and (one := queue.find_next()) is not None:
+            queue.take(one.owner, one)
             execution = self._running.get(one)
             if execution is None:
                 task = asyncio.create_task(self._execute(one))
@@ -224,7 +225,7 @@ class Runner(TaskDispatcher):
         execution = self._running.pop(one)
         if self._is_over or self._loop.is_closed():
             return
-        execution.queue.end(one)
+        execution.queue.end(one.owner)
         if one in self._restart:
             self._restart.discard(one)
             self._enqueue(one)
@@ -234,11 +235,11 @@ class Runner(TaskDispatcher):
     async def _give_way(self, one: Queued) -> None:
         """Let a task of another owner work, where that one is due, until it is this one's turn again."""
         execution = self._running[one]
-        if not execution.queue.is_due(one.owner):
+        if not execution.queue.should_yield(one.owner):
             return
-        execution.queue.end(one)
+        execution.queue.end(one.owner)
         execution.turn = self._loop.create_future()
-        self._queues[one.kind].add(one, first=True)
+        self._queues[one.kind].add(one.owner, one, first=True)
         self._run_waiting(one.kind)
         await execution.turn
 

@@ -15,19 +15,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
-from mangrove.core import generations
-from mangrove.core.generations import Topic
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
 from mangrove.records.tasks.model import Task
-from mangrove.standalone.fair_queue import Queued
 from mangrove.tasks.core.machines import TaskDispatcher
 
 LOCK = "tasks.lock"
 PIPE_BYTES = 1 << 20  # some ten thousand messages
 READ_BYTES = 1 << 16
+
+
+class Queued(NamedTuple):
+    """A task of `kind` that the user `owner` has requested, as it waits for a worker."""
+
+    kind: str
+    owner: int
+    id: str
 
 
 class Message(StrEnum):
@@ -90,7 +97,7 @@ class TaskSender(TaskDispatcher):
         try:
             os.write(self._writer, line)  # whole or not at all: it is shorter than PIPE_BUF
         except BlockingIOError:
-            generations.note(Topic.UNSENT_TASKS)
+            change_counters().bump(Topic.UNSENT_TASKS)
 
 
 class TaskReceiver:

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakValueDictionary
 
-from mangrove.core import runtime
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Task
@@ -23,18 +22,6 @@ from mangrove.tree.listing.items import Item
 EACH = 20  # entries of a request that get tasks of their own; of more, all are the work of one
 
 
-class EnqueueLocks:
-    """Of one owner, one request at a time opens tasks: however many ask for ten thousand each, the threads are left to
-    others."""
-
-    def __init__(self) -> None:
-        self._by_owner: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-
-    def get(self, owner: int) -> asyncio.Lock:
-        """Whoever opens many tasks of this owner holds it."""
-        return self._by_owner.setdefault(owner, asyncio.Lock())
-
-
 async def enqueue(kind: str, access: PathAccess, request: TaskRequest) -> Task:
     """Open a task for the caller."""
     return await asyncio.to_thread(queue.enqueue, kind, access.caller.user, request)
@@ -46,7 +33,7 @@ async def enqueue_many(kind: str, access: PathAccess, requests: Iterable[TaskReq
     def enqueue_all() -> list[Task]:  # in the thread: what thousands of specs take would hold up everybody
         return queue.enqueue_many(kind, access.caller.user, list(requests))
 
-    async with runtime.get(EnqueueLocks).get(access.caller.user.id):
+    async with limits().task_requests.hold(access.caller.user.id):
         return await asyncio.to_thread(enqueue_all)
 
 
@@ -55,7 +42,7 @@ async def enqueue_list(
 ) -> Task:
     """Open one task over a list; `make_spec` of the number of its rows."""
     id = queue.make_id()
-    async with runtime.get(EnqueueLocks).get(access.caller.user.id):
+    async with limits().task_requests.hold(access.caller.user.id):
         try:
             spec = make_spec(await name_lists.store(id, rows))
             pass_checkpoint("upload.staged")

@@ -15,11 +15,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mangrove.configuration import snapshot
-from mangrove.core import generations, runtime
+from mangrove.core import runtime
 from mangrove.core.config import config
-from mangrove.core.generations import Generations, Topic
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
 from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Redirects, Space
@@ -273,7 +273,7 @@ class Mounts:
         self.table = MountTable(-1, ())
         self._storages: Sequence[Storage] = ()  # that the table was made of
         self._selections = count()
-        self._restarts = runtime.get(Generations).read_said(Topic.DRIVERS)
+        self._restarts = change_counters().read_told(Topic.DRIVERS)
         self._syncing = asyncio.Lock()
 
     def get_next_selection(self) -> int:
@@ -283,7 +283,7 @@ class Mounts:
     async def sync(self) -> MountTable:
         """The table of the present snapshot."""
         now = await snapshot.fresh()
-        restarts = runtime.get(Generations).read_said(Topic.DRIVERS)
+        restarts = change_counters().read_told(Topic.DRIVERS)
         if restarts != self._restarts:
             self._restarts = restarts
             await _stop_all(self.table.mounts)
@@ -375,7 +375,7 @@ async def _store_status(mount: Mount) -> None:
 
 async def restart() -> None:
     """Start every storage anew, here at once, in the other processes of this machine with its next use."""
-    generations.note(Topic.DRIVERS)
+    change_counters().bump(Topic.DRIVERS)
     await close()
     await load()
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from mangrove import __version__
-from mangrove.core import problems, runtime
+from mangrove.core import problems
+from mangrove.core.limits import limits
 from mangrove.core.problems import BadRequest, Problem
-from mangrove.core.shares import Shares
 from mangrove.web.address import find_client_address
 from mangrove.web.application import make_lambda_handler as make_lambda_handler
 from mangrove.web.binding import REQUIRED_MARK, Model, UnreadableBody, read_json
@@ -54,13 +54,6 @@ class Failure(Model):
     )
 
 
-class LargeBodyShares(Shares):
-    """How many large JSON bodies are in memory at once."""
-
-    def __init__(self) -> None:
-        super().__init__("large requests are handled", most=32, per_caller=4, seconds=30)
-
-
 class GatedRoute(APIRoute):
     """A route that exists only with a gate in its signature."""
 
@@ -85,7 +78,7 @@ class GatedRoute(APIRoute):
 
             async def admit() -> None:
                 caller = name_caller(await self.gate(request), await find_client_address(request))
-                await held.enter_async_context(runtime.get(LargeBodyShares).hold(caller))
+                await held.enter_async_context(limits().large_requests.hold(caller))
 
             answer = await self._plan.run(request, await read_json(request, admit))
             return answer

@@ -20,9 +20,9 @@ from argon2 import PasswordHasher
 
 from functions.api.auth.app import app
 from mangrove.core import runtime
-from mangrove.identity import lockout, login_queue, passwords, tokens
-from mangrove.identity.login_queue import MAX_WAITING
-from mangrove.identity.passwords import MAX_CONCURRENT, Hasher
+from mangrove.core.limits import MAX_WAITING_SIGN_INS, SIGN_IN_CONCURRENCY
+from mangrove.identity import lockout, passwords, tokens
+from mangrove.identity.passwords import Hasher
 from mangrove.identity.rights import ADMIN
 from mangrove.records.accounts import users
 from mangrove.standalone.gateway import Gateway
@@ -107,14 +107,14 @@ def test_nobody_waits_for_a_storm_of_sign_ins_and_whom_the_queue_refuses_learns_
                 for _ in range(20):
                     assert (await client.get("/ping")).text == "pong"
                     assert (await client.post("/api/fs/list", json={"path": "/m"})).json()["code"] == 200
-                    assert sum(one.done() for one in storm) == SIGN_INS - MAX_CONCURRENT - MAX_WAITING
+                    assert sum(one.done() for one in storm) == SIGN_INS - SIGN_IN_CONCURRENCY - MAX_WAITING_SIGN_INS
             finally:
                 hasher.go.set()
             return list(await asyncio.gather(*storm))
 
     answers = asyncio.run(story())
-    full = [one for one in answers if one.json()["message"] == login_queue.FULL]
-    assert len(full) == SIGN_INS - MAX_CONCURRENT - MAX_WAITING
+    full = [one for one in answers if one.json()["message"] == "too many sign-ins at the same time, try again later"]
+    assert len(full) == SIGN_INS - SIGN_IN_CONCURRENCY - MAX_WAITING_SIGN_INS
     assert {(one.status_code, one.json()["code"], one.headers["retry-after"]) for one in full} == {(200, 429, "5")}
     codes = Counter((one.json()["code"], one.headers.get("retry-after")) for one in answers if one not in full)
     assert set(codes) <= {(401, None), (429, str(lockout.SECONDS))}, "the others were judged one by one"

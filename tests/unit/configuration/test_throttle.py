@@ -10,16 +10,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mangrove.configuration import snapshot, throttle
-from mangrove.configuration.throttle import LARGEST, SMALLEST, LimitedBody, Throttles, TokenBucket, get_piece
+from mangrove.configuration.throttle import LimitedBody, Throttles
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime
+from mangrove.core import runtime, token_bucket
 from mangrove.core.shared_memory import Activity
 from mangrove.core.streams import stream
+from mangrove.core.token_bucket import MAX_PIECE_BYTES, MIN_PIECE_BYTES, TokenBucket, get_piece_size
 from mangrove.records import settings as records
 from tests.sharing import share_runtimes
 
 RATE = 1 << 20
-PIECE = get_piece(RATE)
+PIECE = get_piece_size(RATE)
 
 
 async def collect(body: AsyncIterator[bytes]) -> list[bytes]:
@@ -80,15 +81,15 @@ def test_who_has_gone_does_not_keep_others_waiting() -> None:
 
 
 def test_who_waits_is_let_go_when_the_limit_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates: list[int | None] = [SMALLEST]
-    monkeypatch.setattr(throttle, "RECHECK_SECONDS", 0.01)
+    rates: list[int | None] = [MIN_PIECE_BYTES]
+    monkeypatch.setattr(token_bucket, "RECHECK_INTERVAL_SECONDS", 0.01)
 
     async def lift() -> None:
-        body = LimitedBody(stream(bytes(60 * SMALLEST)), TokenBucket(lambda: rates[0]))
+        body = LimitedBody(stream(bytes(60 * MIN_PIECE_BYTES)), TokenBucket(lambda: rates[0]))
         reading = asyncio.create_task(collect(body))
         await asyncio.sleep(0)
         rates[0] = None
-        assert len(b"".join(await reading)) == 60 * SMALLEST
+        assert len(b"".join(await reading)) == 60 * MIN_PIECE_BYTES
 
     began = time.monotonic()
     asyncio.run(lift())
@@ -114,7 +115,7 @@ def test_a_body_that_is_closed_before_its_first_block_closes_its_source() -> Non
 
 
 def test_a_piece_is_an_eighth_of_a_second_within_bounds() -> None:
-    assert [get_piece(rate) for rate in (1, 80 << 10, 1 << 40)] == [SMALLEST, 10 << 10, LARGEST]
+    assert [get_piece_size(rate) for rate in (1, 80 << 10, 1 << 40)] == [MIN_PIECE_BYTES, 10 << 10, MAX_PIECE_BYTES]
 
 
 @pytest.mark.parametrize(

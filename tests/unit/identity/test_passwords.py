@@ -11,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher, Type, extract_parameters
 
 from mangrove.core import runtime
+from mangrove.core.limits import SIGN_IN_CONCURRENCY
 from mangrove.core.problems import BadRequest
 from mangrove.identity import passwords
 from mangrove.identity.passwords import Hasher
@@ -118,4 +119,4 @@ def test_only_so_many_are_hashed_at_once(argon2: CountingArgon2) -> None:
     static = passwords.make_static_hash("pass")
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(lambda _: passwords.verify(stored, static), range(32)))
-    assert 1 < argon2.most <= passwords.MAX_CONCURRENT
+    assert 1 < argon2.most <= SIGN_IN_CONCURRENCY

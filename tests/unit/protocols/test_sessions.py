@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core import generations, runtime
+from mangrove.core import runtime
 from mangrove.core.config import Config
-from mangrove.core.generations import Topic
 from mangrove.core.problems import Denied, Unauthorized
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity import accounts, app_passwords, keys
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import Right
@@ -79,7 +79,7 @@ def test_what_another_process_removes_ends_a_session_here(ann: User) -> None:
         assert used is not None
         with runtime.use(runtime.current().keep(Connections, Keyring)):
             await asyncio.to_thread(app_passwords.delete, used.id)
-        generations.note(Topic.CONFIGURATION)  # as the other process does, where they share memory
+        change_counters().bump(Topic.CONFIGURATION)  # as the other process does, where they share memory
         await snapshot.fresh()
         assert await find_ended(opened) == [opened[1]]
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mangrove.core import generations, runtime
-from mangrove.core.generations import Topic
+from mangrove.core import runtime
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration, metas, settings, storages
 from mangrove.records.accounts import users
 from mangrove.records.configuration import MOST_NOTES, read_changes
@@ -65,7 +65,7 @@ def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.M
             work()
     monkeypatch.undo()
     assert (users.all(), settings.all(), configuration.get_version()) == ([user], {}, 1)
-    assert generations.read(Topic.CONFIGURATION) == 1
+    assert change_counters().read(Topic.CONFIGURATION) == 1
 
 
 def test_writes_of_several_processes_at_once_all_raise_the_version() -> None:

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.core import generations
-from mangrove.core.generations import Topic
 from mangrove.core.problems import Problem
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration, metas
 from mangrove.records.accounts import sshkeys, users
 from mangrove.records.store.base import NameTaken, RecordMissing
@@ -75,7 +74,7 @@ def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_do
     users.delete(user.id)
     versions.append(configuration.get_version())
     assert versions == [0, 1, 2, 3]
-    assert generations.read(Topic.CONFIGURATION) == 3
+    assert change_counters().read(Topic.CONFIGURATION) == 3
 
 
 def test_the_version_is_that_of_the_record_when_it_rises() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mangrove.configuration import health
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
-from mangrove.core.shared_memory import Activity, ActivityTimes, SharedMemory
+from mangrove.core.shared_memory import Activity, SharedMemory, activity_times
 from mangrove.standalone import health as local_health
 from mangrove.standalone.health import add_disk_check, add_work_checks, note_work
 from tests.disks import mount_small
@@ -62,7 +62,7 @@ def test_work_of_another_process_counts(records: None) -> None:
     with runtime.use(Runtime()) as there:
         there.put(SharedMemory, other)
         for activity in (Activity.TASKS, Activity.SCHEDULE):
-            runtime.get(ActivityTimes).note(activity)
+            activity_times().record(activity)
     runtime.put(SharedMemory, own)
     add_work_checks()
     assert asyncio.run(health.find_faults()) == []

@@ -9,10 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from mangrove.core import generations
-from mangrove.core.generations import Topic
-from mangrove.standalone.fair_queue import Queued
-from mangrove.standalone.siblings import Message, Siblings, TaskReceiver, TaskSender
+from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.standalone.siblings import Message, Queued, Siblings, TaskReceiver, TaskSender
 
 TASK: Any = SimpleNamespace(kind="copy", owner=3, id="abc")
 
@@ -57,8 +55,8 @@ def test_half_a_message_is_passed_over() -> None:
 def test_what_finds_no_room_is_noted_for_the_records_to_be_read() -> None:
     siblings = Siblings.open(2)
     sender, sent = TaskSender(siblings.writer), 0
-    before = generations.read(Topic.UNSENT_TASKS)
-    while generations.read(Topic.UNSENT_TASKS) == before:
+    before = change_counters().read(Topic.UNSENT_TASKS)
+    while change_counters().read(Topic.UNSENT_TASKS) == before:
         sender.start(TASK)
         sent += 1
     assert len(receive(siblings, sent - 1)) == sent - 1

@@ -13,6 +13,7 @@ import pytest
 
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
+from mangrove.core import limits as core_limits
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
@@ -31,7 +32,6 @@ from mangrove.identity.rights import Right
 from mangrove.tree.listing.browse import Slice
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import archives, links
-from mangrove.tree.operations.archives import ArchiveConcurrency
 from mangrove.tree.operations.downloads import Download
 from mangrove.tree.operations.links import Purpose
 from tests.unit.archives.packing import FILES, tarred, zipped
@@ -65,8 +65,8 @@ def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.zip").write_bytes(zipped(FILES))
-    monkeypatch.setattr(archives, "WAIT_SECONDS", 0.01)
-    most = archives.MEMBERS_PER_CALLER
+    monkeypatch.setattr(core_limits, "ARCHIVE_MEMBER_WAIT_SECONDS", 0.01)
+    most = core_limits.ARCHIVE_MEMBERS_PER_CALLER
 
     async def crowd() -> None:
         wanted = await file(tmp_path, "x.zip")
@@ -75,7 +75,7 @@ def test_slow_readers_of_one_caller_leave_room_for_others_and_count_until_their_
             await archives.open_member(wanted, "a/b.txt", "", "slow")
         other = await archives.open_member(wanted, "a/b.txt", "", "other")
         assert b"".join([block async for block in other]) == FILES["a/b.txt"]
-        others = range(most, archives.OPEN_MEMBERS)
+        others = range(most, core_limits.ARCHIVE_MEMBER_CONCURRENCY)
         slow += [await archives.open_member(wanted, "big.bin", "", f"{number // most}") for number in others]
         with pytest.raises(TooMany, match="at once"):
             await archives.open_member(wanted, "a/b.txt", "", "other")
@@ -179,12 +179,12 @@ def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:
 
 
 def test_a_caller_looks_into_few_archives_at_once_and_others_need_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LOOKUP_SECONDS", 0.01)
+    monkeypatch.setattr(core_limits, "ARCHIVE_LOOKUP_WAIT_SECONDS", 0.01)
 
     async def look() -> None:
-        lookups = ArchiveConcurrency().lookups
+        lookups = core_limits.Limits().archive_lookups
         async with AsyncExitStack() as held:
-            for _ in range(archives.LOOKUPS_PER_CALLER):
+            for _ in range(core_limits.ARCHIVE_LOOKUPS_PER_CALLER):
                 await held.enter_async_context(lookups.hold("user 1"))
             with pytest.raises(TooMany):
                 await held.enter_async_context(lookups.hold("user 1"))

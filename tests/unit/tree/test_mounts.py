@@ -8,9 +8,9 @@ import pytest
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
-from mangrove.core.generations import Generations, Topic
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.shared_memory import SharedMemory, Topic
 from mangrove.records import storages
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
@@ -118,12 +118,12 @@ def test_a_changed_storage_gets_a_new_driver_and_a_disabled_one_none(tree: TreeE
 def test_drivers_are_started_anew_when_another_process_has_done_so_with_its_own(tree: TreeEnv) -> None:
     here, there = share_memory(2)
     tree.mount_disk("/disk", "file")
-    runtime.put(Generations, Generations(here))
+    runtime.put(SharedMemory, here)
     snapshot.refresh()
     before = tree.run(tree.access("/disk").locate()).driver
-    Generations(there).note_all()  # another process died
+    there.changes.bump_all()  # another process died
     assert tree.run(tree.access("/disk").locate()).driver is before
-    Generations(there).note(Topic.DRIVERS)
+    there.changes.bump(Topic.DRIVERS)
     after = tree.run(tree.access("/disk").locate()).driver
     assert after is not before
     tree.run(mounts.restart())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from opendal import AsyncOperator
 from opendal.capability import Capability
 from opendal.file import AsyncFile
 
-from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.problems import Changed, Exists, StorageProblem
+from mangrove.core.limits import limits
+from mangrove.core.problems import Changed, Exists, StorageProblem, TooMany, Unreachable
 from mangrove.drivers.base import Upload
-from mangrove.drivers.clouds.budget import UploadBudget
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.whole_files import CountedBody
 
@@ -57,8 +57,19 @@ async def store(operator: AsyncOperator, key: str, body: AsyncIterator[bytes], u
         described |= {"chunk": plan_part_size(upload.size), "concurrent": IN_FLIGHT}
         await _send(operator, key, CountedBody(body, upload.size), None, described)
     else:
-        async with runtime.get(UploadBudget).hold(largest if upload.size is None else upload.size):
+        async with _hold_memory(largest if upload.size is None else upload.size):
             await _send(operator, key, CountedBody(body, upload.size), largest, described | {"chunk": largest})
+
+
+@asynccontextmanager
+async def _hold_memory(size: int) -> AsyncIterator[None]:
+    """Hold memory for a body while the context lasts; Unreachable when there is none in time."""
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(limits().whole_body_bytes.hold("", size))
+        except TooMany as problem:
+            raise Unreachable(problem.message) from None
+        yield
 
 
 def _describe(can: Capability, upload: Upload) -> dict[str, Any]:

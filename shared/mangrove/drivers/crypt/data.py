@@ -8,7 +8,7 @@ from nacl.bindings import crypto_secretbox_easy, crypto_secretbox_open_easy
 from nacl.utils import random
 
 from mangrove.core import runtime
-from mangrove.core.slices import SliceThread
+from mangrove.core.concurrency import ComputePools
 from mangrove.core.streams import split_chunks
 
 MAGIC = b"RCLONE\0\0"
@@ -19,10 +19,6 @@ SEALED = PLAIN + 16
 GROUP = 15  # blocks that are sealed or opened at once: together less than what drivers pass on at once
 _NONCES = 1 << 8 * NONCE
 _AT_ONCE = PLAIN + 16  # bytes that are not worth a thread
-
-
-class SecretboxThread(SliceThread):
-    """The one thread in which blocks are sealed and opened: two are slower than one, as PyNaCl holds them up."""
 
 
 def encrypt_size(size: int | None) -> int | None:
@@ -66,13 +62,13 @@ class Blocks:
         """Encrypt blocks from number `first` on."""
         if len(content) <= _AT_ONCE:
             return self._seal(first, content)
-        return await runtime.get(SecretboxThread).run(self._seal, first, content)
+        return await runtime.get(ComputePools).secretbox.run(self._seal, first, content)
 
     async def open(self, first: int, content: bytes) -> bytes:
         """Decrypt blocks from number `first` on; nacl's CryptoError when one is not what was sealed."""
         if len(content) <= _AT_ONCE:
             return self._open(first, content)
-        return await runtime.get(SecretboxThread).run(self._open, first, content)
+        return await runtime.get(ComputePools).secretbox.run(self._open, first, content)
 
 
 async def encrypt_body(key: bytes, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -8,9 +8,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mangrove.core import generations, runtime
+from mangrove.core import runtime
 from mangrove.core.config import config
-from mangrove.core.generations import Generations, Topic
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.tasks.keys import Status
 
 SPACING = 50  # rows from one mark to the next
@@ -88,7 +88,7 @@ class TaskMarks:
 
     def move(self, owner: int, kind: str, status: Status, key: str, rows: int) -> None:
         """Note that a row at `key` came (1) or went (-1)."""
-        generations.note(Topic.TASK_LISTS)
+        change_counters().bump(Topic.TASK_LISTS)
         with self._lock:
             for one in (None, owner):
                 marks = self._lists.get(ListName(kind, status, one))
@@ -101,14 +101,14 @@ class TaskMarks:
 
     def forget(self) -> None:
         """Forget all: more has changed than is worth to be followed."""
-        generations.note(Topic.TASK_LISTS)
+        change_counters().bump(Topic.TASK_LISTS)
         with self._lock:
             self._lists.clear()
             self._version += 1
 
 
 def _count_others() -> int:
-    return runtime.get(Generations).read_others(Topic.TASK_LISTS)
+    return change_counters().read_others(Topic.TASK_LISTS)
 
 
 def get_marks() -> TaskMarks:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     BadRequest,
@@ -31,7 +32,6 @@ from mangrove.core.problems import (
     TooLarge,
 )
 from mangrove.core.shared_memory import Counts, Region
-from mangrove.core.shares import Shares
 from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.drivers.direct import DirectUploads, SignedRequest, StoredPart
 from mangrove.identity.rights import Caller, Right
@@ -49,13 +49,6 @@ LEAST_CHUNK, LEAST_DIRECT_CHUNK = MIB, 5 * MIB  # bytes; a bucket takes no small
 LARGEST_CHUNK, LARGEST_DIRECT_CHUNK = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
 KNOWN_SESSIONS = 100
 LARGEST_PUT = 5 << 30  # bytes of an object that one request stores
-
-
-class ChunkShares(Shares):
-    """How many chunks are in memory at once."""
-
-    def __init__(self) -> None:
-        super().__init__("chunks are received", most=16, per_caller=8, seconds=10)
 
 
 class ChunksInFlight:
@@ -244,7 +237,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
         raise TooLarge("chunks of this size do not pass through this service: have multipart/sign give their addresses")
     await authorize(caller, session, "")
     with runtime.get(ChunksInFlight).hold(session.id, number):
-        async with runtime.get(ChunkShares).hold(str(caller.user.id)):
+        async with limits().chunk_bytes.hold(caller.user.id, max(size, MIN_CHUNK_BYTES)):
             content = await _receive(body, index, size)
             if crc32 and await asyncio.to_thread(format_crc32, content) != crc32:
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")

@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 
 from mangrove.core import runtime
-from mangrove.core.slices import SliceThread, run_in_slices
+from mangrove.core.concurrency import ComputePools
+from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
 from mangrove.tree.listing.folder_changes import Stamp
@@ -56,7 +57,7 @@ class View:
 
     async def stream_rows(self, start: int, stop: int) -> AsyncIterator[bytes]:
         """The rows of a slice, ROWS of them at once, not kept."""
-        thread = runtime.get(SliceThread)
+        thread = runtime.get(ComputePools).batches
         for first in range(start, stop, ROWS):
             yield await thread.run(self._encode_slice, first, min(first + ROWS, stop))
 
@@ -66,7 +67,7 @@ class View:
 
 async def encode_in_thread(encode: Encode, entries: Sequence[Entry]) -> bytes:
     """The rows of some entries, ROWS of them at once."""
-    thread = runtime.get(SliceThread)
+    thread = runtime.get(ComputePools).batches
     return b",".join(
         [await thread.run(encode, entries[start : start + ROWS]) for start in range(0, len(entries), ROWS)]
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mangrove.core import generations
-from mangrove.core.generations import Topic
+from mangrove.core.shared_memory import Topic, change_counters
 
 Key = tuple[int, str]
 """A storage's id, and a path inside it."""
@@ -34,12 +33,12 @@ class Stamp:
 
 def read_total() -> int:
     """A number that is another one after each change of any folder."""
-    return generations.read(Topic.ANY_FOLDER)
+    return change_counters().read(Topic.ANY_FOLDER)
 
 
 def _read_count(key: Key) -> int:
-    own = generations.read(Topic.FOLDER, key) + generations.read(Topic.EVERY_FOLDER)
-    return own + sum(generations.read(Topic.TREE, above) for above in _list_trees(key))
+    own = change_counters().read(Topic.FOLDER, key) + change_counters().read(Topic.EVERY_FOLDER)
+    return own + sum(change_counters().read(Topic.TREE, above) for above in _list_trees(key))
 
 
 def _list_trees(key: Key) -> Iterator[Key]:
@@ -57,18 +56,18 @@ def _list_trees(key: Key) -> Iterator[Key]:
 def note_folders(keys: Iterable[Key]) -> None:
     """Entries of these folders change, or have changed."""
     for key in keys:
-        generations.note(Topic.FOLDER, key)
-    generations.note(Topic.ANY_FOLDER)
+        change_counters().bump(Topic.FOLDER, key)
+    change_counters().bump(Topic.ANY_FOLDER)
 
 
 def note_trees(keys: Iterable[Key]) -> None:
     """These folders change with all that is below them."""
     for key in keys:
-        generations.note(Topic.TREE, key)
-    generations.note(Topic.ANY_FOLDER)
+        change_counters().bump(Topic.TREE, key)
+    change_counters().bump(Topic.ANY_FOLDER)
 
 
 def note_every_folder() -> None:
     """Whatever is known of folders is not to be trusted any more."""
-    generations.note(Topic.EVERY_FOLDER)
-    generations.note(Topic.ANY_FOLDER)
+    change_counters().bump(Topic.EVERY_FOLDER)
+    change_counters().bump(Topic.ANY_FOLDER)

@@ -11,7 +11,7 @@ from typing import Any
 from mangrove import archives
 from mangrove.archives import Archive, Limits, Member
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime
+from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     ArchiveTooLarge,
@@ -22,7 +22,6 @@ from mangrove.core.problems import (
     NotSupported,
     StorageProblem,
 )
-from mangrove.core.shares import Shares
 from mangrove.drivers.base import Driver, Entry
 from mangrove.identity.rights import Right
 from mangrove.records.storages import Storage
@@ -39,19 +38,6 @@ from mangrove.tree.operations.objects import encode_rows
 LARGEST_TREE = 10_000  # entries that are sent at once; of larger archives clients ask one folder at a time
 DEEPEST_TREE = 100  # folders in each other that are sent at once: what writes and reads JSON has a bound there
 LOOKUP_SECONDS = 60.0  # to list an archive or to find a file in it; what takes longer is a task's work
-LOOKUPS = 8  # at once: each may need a quarter of a GiB, and a core
-LOOKUPS_PER_CALLER = 2
-OPEN_MEMBERS = 16  # files of archives that are sent at once: a slow reader holds its memory for as long
-MEMBERS_PER_CALLER = 4
-WAIT_SECONDS = 10.0  # until another file of an archive may be sent
-
-
-class ArchiveConcurrency:
-    """How many archives are read at once, in all and by caller."""
-
-    def __init__(self) -> None:
-        self.members = Shares("files of archives are sent", OPEN_MEMBERS, MEMBERS_PER_CALLER, WAIT_SECONDS)
-        self.lookups = Shares("archives are looked into", LOOKUPS, LOOKUPS_PER_CALLER, LOOKUP_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +164,7 @@ async def _stream_member(
 ) -> AsyncGenerator[Member | bytes, None]:
     """The member, then its blocks; nothing when there is none."""
     async with (
-        runtime.get(ArchiveConcurrency).members.hold(caller),
+        limits().archive_members.hold(caller),
         _open(file.located, entry, file.settings, password) as archive,
         aclosing(archive.iter_contents(lambda _, member: member.path == path)) as contents,
     ):
@@ -227,8 +213,11 @@ async def _look_into(
     access: PathAccess, located: Located, entry: Entry, password: str, caller: str
 ) -> AsyncIterator[Archive]:
     """The archive, open for LOOKUP_SECONDS."""
-    share = runtime.get(ArchiveConcurrency).lookups.hold(caller)
-    async with share, _limit_time(), _open(located, entry, access.settings, password) as archive:
+    async with (
+        limits().archive_lookups.hold(caller),
+        _limit_time(),
+        _open(located, entry, access.settings, password) as archive,
+    ):
         yield archive
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
 
 from mangrove.core import deadlines, runtime
+from mangrove.core.concurrency import ComputePools
 from mangrove.core.deadlines import Budget, unlimited
 from mangrove.core.paths import check_existing_name, check_name
 from mangrove.core.patterns import InvalidPattern, Replacement
@@ -23,7 +24,7 @@ from mangrove.core.problems import (
     OutOfTime,
     StorageProblem,
 )
-from mangrove.core.slices import PatternThread, in_slices, run_in_thread
+from mangrove.core.slices import in_slices, run_in_thread
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesEmpty, Renames, Writes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, locate, lookup
@@ -203,7 +204,7 @@ async def rename_by_pattern(
     if len(pattern) > LONGEST_PATTERN or len(template) > LONGEST_PATTERN:
         raise BadRequest("the pattern is too long")
     try:
-        replacement = await runtime.get(PatternThread).run(Replacement, pattern, template)
+        replacement = await runtime.get(ComputePools).patterns.run(Replacement, pattern, template)
     except InvalidPattern as error:
         raise StorageProblem(f"error parsing regexp: {error}") from None
     try:
@@ -212,7 +213,7 @@ async def rename_by_pattern(
         raise explain_folder_failure(folder, problem) from problem
     passes = folder.make_visibility_filter().passes
     steps = _find_new_names(found.entries, passes, replacement)
-    wanted = await run_in_thread(steps, runtime.get(PatternThread))
+    wanted = await run_in_thread(steps, runtime.get(ComputePools).patterns)
     return await rename_all(folder, wanted, budget=budget) if wanted else ()
 
 

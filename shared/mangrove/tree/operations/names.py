@@ -13,10 +13,9 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import TypeVar, TypeVarTuple, Unpack
 from unicodedata import normalize
-from weakref import WeakValueDictionary
 
-from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, InUse, NotFound, NotSupported, RecordsUnavailable
 from mangrove.drivers.base import Entry, MakesDirectories, SameFile, Upload, Writes
@@ -34,17 +33,6 @@ POLL_SECONDS = 0.05  # between two looks at a name that another process holds
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-
-
-class NameLocks:
-    """Who in this process is at a name: they wait here for each other, and one of them asks the records."""
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def get(self, name: str) -> asyncio.Lock:
-        """To be held before the records are asked for that name."""
-        return self._locks.setdefault(name, asyncio.Lock())
 
 
 class Hold:
@@ -65,7 +53,7 @@ class Hold:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 for name in names:
-                    await self._locks.enter_async_context(runtime.get(NameLocks).get(name))
+                    await self._locks.enter_async_context(limits().names.hold(name))
                 for some in _split(names):
                     await self._take_some(some)
         except TimeoutError:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
+from mangrove.core.limiter import ConcurrencyLimiter
+from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.clouds import writing
-from mangrove.drivers.clouds.budget import UploadBudget
 from mangrove.drivers.clouds.writing import plan_part_size
 from tests.contract.drivers.actions import content, names, put
 from tests.unit.drivers.clouds.test_drives import FolderDrive, FolderOptions
@@ -59,7 +59,7 @@ def test_more_than_fits_is_refused_before_the_body_is_read_or_as_soon_as_it_is_k
 
 
 def test_uploads_at_once_wait_for_each_other_instead_of_filling_the_memory(tmp_path: Path) -> None:
-    runtime.current().put(UploadBudget, UploadBudget(3 << 20))
+    limits().whole_body_bytes = ConcurrencyLimiter("", 3 << 20, 3 << 20)
     under_way, most = 0, 0
 
     async def body() -> AsyncIterator[bytes]:

@@ -1,52 +1,52 @@
-"""Counts of changes: what one process notes all that share the memory read, and nothing of another thing changes."""
+"""Counters of changes: all processes that share the memory read what each of them counts."""
 
 from __future__ import annotations
 
 import os
 
-from mangrove.core.generations import Generations, Topic
+from mangrove.core.shared_memory import ChangeCounters, Topic
 from tests.sharing import share_memory
 
 
-def share(processes: int) -> list[Generations]:
-    return [Generations(memory) for memory in share_memory(processes)]
+def share(processes: int) -> list[ChangeCounters]:
+    return [memory.changes for memory in share_memory(processes)]
 
 
-def test_what_one_process_notes_the_others_read() -> None:
+def test_counter_bumped_by_a_process_is_read_by_others() -> None:
     one, two, three = share(3)
     before = two.read(Topic.FOLDER, (1, "/a"))
-    one.note(Topic.FOLDER, (1, "/a"))
-    three.note(Topic.FOLDER, (1, "/a"))
+    one.bump(Topic.FOLDER, (1, "/a"))
+    three.bump(Topic.FOLDER, (1, "/a"))
     assert two.read(Topic.FOLDER, (1, "/a")) == one.read(Topic.FOLDER, (1, "/a")) == before + 2
     assert two.read(Topic.TREE, (1, "/a")) == two.read(Topic.CONFIGURATION) == 0
     assert two.read_others(Topic.FOLDER, (1, "/a")) == 2
     assert one.read_others(Topic.FOLDER, (1, "/a")) == 1
 
 
-def test_a_change_of_everything_is_one_of_each() -> None:
+def test_counter_of_everything_counts_for_each_key() -> None:
     one, two = share(2)
     before = two.read(Topic.SESSIONS), two.read(Topic.FOLDER, (7, "/x"))
-    one.note_all()
+    one.bump_all()
     assert two.read(Topic.SESSIONS) == before[0] + 1
     assert two.read(Topic.FOLDER, (7, "/x")) == before[1] + 1
     assert two.read_others(Topic.SESSIONS) == 1
     assert one.read_others(Topic.SESSIONS) == 0
 
 
-def test_that_a_process_died_is_nothing_it_said() -> None:
+def test_counter_of_a_dead_process_was_not_told() -> None:
     one, two = share(2)
-    one.note_all()
-    assert two.read_said(Topic.DRIVERS) == 0
-    one.note(Topic.DRIVERS)
-    assert two.read_said(Topic.DRIVERS) == 1
-    assert one.read_said(Topic.DRIVERS) == 0
+    one.bump_all()
+    assert two.read_told(Topic.DRIVERS) == 0
+    one.bump(Topic.DRIVERS)
+    assert two.read_told(Topic.DRIVERS) == 1
+    assert one.read_told(Topic.DRIVERS) == 0
 
 
-def test_a_forked_process_hashes_alike() -> None:
+def test_counter_in_a_forked_process_has_the_same_place() -> None:
     here, there = share(2)
     pid = os.fork()
     if not pid:
-        there.note(Topic.REFUSALS, ("name", "10.0.0.1"))
+        there.bump(Topic.REFUSALS, ("name", "10.0.0.1"))
         os._exit(0)
     os.waitpid(pid, 0)
     assert here.read(Topic.REFUSALS, ("name", "10.0.0.1")) == 1

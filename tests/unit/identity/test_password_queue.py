@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
+from mangrove.core import limits
 from mangrove.core.problems import TooMany
-from mangrove.identity import login_queue
-from mangrove.identity.login_queue import LoginQueue
+from mangrove.identity.passwords import run_in_turn
 
 
 class Work:
@@ -45,19 +44,18 @@ def work() -> Work:
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls begin in the order in which they get their turn."""
-    monkeypatch.setattr(login_queue, "MAX_CONCURRENT", 1)
+    monkeypatch.setattr(limits, "SIGN_IN_CONCURRENCY", 1)
 
 
 class Queue:
     """A queue all of whose threads are busy."""
 
     def __init__(self, work: Work) -> None:
-        self.queue = runtime.get(LoginQueue)
         self.work = work
-        self.busy = [self.ask("0.0.0.0", f"busy {number}") for number in range(login_queue.MAX_CONCURRENT)]
+        self.busy = [self.ask("0.0.0.0", f"busy {number}") for number in range(limits.SIGN_IN_CONCURRENCY)]
 
     def ask(self, source: str, name: str) -> asyncio.Task[str]:
-        return asyncio.ensure_future(self.queue.run(source, partial(self.work.call, name)))
+        return asyncio.ensure_future(run_in_turn(source, partial(self.work.call, name)))
 
     async def settle(self) -> None:
         for _ in range(5):
@@ -77,7 +75,7 @@ def test_only_so_many_run_at_once_and_all_get_their_turn(work: Work) -> None:
         assert await asyncio.gather(*others) == [str(number) for number in range(12)]
 
     run(story())
-    assert work.most <= login_queue.MAX_CONCURRENT
+    assert work.most <= limits.SIGN_IN_CONCURRENCY
 
 
 def test_an_address_with_one_call_does_not_wait_for_those_of_an_address_with_many(work: Work, one_thread: None) -> None:
@@ -95,7 +93,7 @@ def test_an_address_with_one_call_does_not_wait_for_those_of_an_address_with_man
 
 
 def test_a_full_queue_refuses_who_has_the_most_in_it(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_queue, "MAX_WAITING", 4)
+    monkeypatch.setattr(limits, "MAX_WAITING_SIGN_INS", 4)
 
     async def story() -> None:
         queue = Queue(work)
@@ -104,7 +102,7 @@ def test_a_full_queue_refuses_who_has_the_most_in_it(work: Work, monkeypatch: py
         victim = queue.ask("1.2.3.4", "victim")
         await queue.settle()
         for refused in (flood[4], flood[3]):
-            with pytest.raises(TooMany, match=login_queue.FULL):
+            with pytest.raises(TooMany, match=r"^too many sign-ins at the same time, try again later$"):
                 await refused
         work.go.set()
         assert await asyncio.gather(victim, *flood[:3]) == ["victim", "flood", "flood", "flood"]
