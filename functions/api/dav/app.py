@@ -120,8 +120,7 @@ async def read_xml(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > bodies.LONGEST:
-            raise TooLarge(f"a body of XML may have {bodies.LONGEST} bytes")
+        bodies.check_body_size(len(body))
     return bytes(body)
 
 
@@ -136,10 +135,10 @@ async def options(who: Anyone) -> Response:
 async def propfind(who: Reader, request: Request, path: TreePathText) -> Response:
     """What is there, and its properties."""
     depth = headers.parse_depth(request.headers.get("depth"), ("0", "1", headers.INFINITY), headers.INFINITY)
-    wanted = bodies.parse_propfind(await read_xml(request))
+    properties = bodies.parse_propfind(await read_xml(request))
     access = await who.at(path)
     await who.conditions.require(access)
-    pieces = await multistatus.propfind(access, who.conditions.prefix, depth, Renderer(wanted))
+    pieces = await multistatus.propfind(access, who.conditions.prefix, depth, Renderer(properties))
     return await answer_multistatus(pieces)
 
 

@@ -1,145 +1,193 @@
-"""The XML that clients send: parsed without document types and entities, and bounded."""
+"""The XML that clients send: parsed without document types and entities, within bounds that hold while it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.sax.saxutils import escape
 
 from defusedxml import ElementTree as SafeTree
 from defusedxml.common import DefusedXmlException
 
-from mangrove.core.problems import BadRequest
+from mangrove.core.problems import BadRequest, TooLarge
 
-LONGEST = 64 << 10  # bytes: what is parsed on the event loop takes milliseconds
-MOST_ELEMENTS = 5_000
-DEEPEST = 64
+MAX_BODY_BYTES = 64 << 10  # what is parsed on the event loop takes milliseconds
+MAX_ELEMENTS_PER_BODY = 2000
+MAX_DEPTH_OF_BODY = 64
+MAX_NAMES_PER_PROPFIND = 64
+MAX_NAMES_PER_PROPPATCH = 64
+MAX_NAMESPACES_PER_BODY = 64
+MAX_NAMESPACE_CHARACTERS = 256
+MAX_NAME_CHARACTERS = 256  # of an element or attribute, without its namespace
+MAX_OWNER_CHARACTERS = 1024  # of the text by which a client names the owner of a lock
 DAV = "{DAV:}"
-LONGEST_OWNER = 1024  # characters of what a client calls itself
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+QUOTES: Mapping[str, str] = {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What PROPFIND asks for: `names` of properties, as `{namespace}name`; all of them (`is_all`, then `names` are
-    those beside the usual ones); or only what they are called (`is_names`)."""
+class PropertyRequest:
+    """What a PROPFIND asks for."""
 
-    names: Sequence[str] = ()
-    is_all: bool = False
-    is_names: bool = False
+    names: Sequence[str] = ()  # of properties, as `{namespace}name`; with `is_all` those beside the usual ones
+    is_all: bool = False  # all properties with their values
+    is_names: bool = False  # the names of all properties, without values
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyChange:
-    """One step of PROPPATCH: a property is set to an element, or removed (None)."""
+    """One step of PROPPATCH."""
 
     name: str
-    element: str | None
+    element: str | None  # the new value as XML; None removes the property
 
 
 @dataclass(frozen=True, slots=True)
-class LockWish:
-    """What LOCK asks for. `owner`: what the client calls itself, as XML."""
+class LockRequest:
+    """What a LOCK asks for."""
 
     is_exclusive: bool
-    owner: str = field(default="")
+    owner: str = field(default="")  # the text by which the client names itself, as XML
+
+
+class _BoundedBuilder(TreeBuilder):
+    """A tree builder that refuses an element as soon as it exceeds a bound, before the tree grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+        self._depth = 0
+        self._namespaces: set[str] = set()
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._count += 1
+        self._depth += 1
+        if self._count > MAX_ELEMENTS_PER_BODY:
+            raise BadRequest(f"the body has more than {MAX_ELEMENTS_PER_BODY} elements")
+        if self._depth > MAX_DEPTH_OF_BODY:
+            raise BadRequest("the body is too deep")
+        self._check_name(tag)
+        for name in attrs:
+            self._check_name(name)
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+    def _check_name(self, name: str) -> None:
+        namespace, local = split_name(name)
+        if len(namespace) > MAX_NAMESPACE_CHARACTERS:
+            raise BadRequest(f"a namespace may have {MAX_NAMESPACE_CHARACTERS} characters")
+        if len(local) > MAX_NAME_CHARACTERS:
+            raise BadRequest(f"the name of an element or attribute may have {MAX_NAME_CHARACTERS} characters")
+        self._namespaces.add(namespace)
+        if len(self._namespaces) > MAX_NAMESPACES_PER_BODY:
+            raise BadRequest(f"the body has more than {MAX_NAMESPACES_PER_BODY} namespaces")
 
 
 def _parse(body: bytes, root: str) -> Element:
     try:
-        found: Element = SafeTree.fromstring(body, forbid_dtd=True)
+        parser = SafeTree.XMLParser(target=_BoundedBuilder(), forbid_dtd=True)
+        parser.feed(body)
+        element: Element = parser.close()
     except (ElementTree.ParseError, DefusedXmlException, ValueError, LookupError):
         raise BadRequest("the body is no XML, or has a document type") from None
-    _check_size(found)
-    if found.tag != DAV + root:
+    if element.tag != DAV + root:
         raise BadRequest(f"the body is no {root} of DAV:")
-    return found
+    return element
 
 
-def _check_size(root: Element) -> None:
-    count, level = 0, [root]
-    for _ in range(DEEPEST):
-        count += len(level)
-        if count > MOST_ELEMENTS:
-            raise BadRequest("the body has too many elements")
-        level = [child for element in level for child in element]
-        if not level:
-            return
-    raise BadRequest("the body is too deep")
-
-
-def parse_propfind(body: bytes) -> Wanted:
-    """What is asked for; without a body everything. BadRequest."""
+def parse_propfind(body: bytes) -> PropertyRequest:
+    """Return what a PROPFIND asks for: everything without a body. BadRequest."""
     if not body.strip():
-        return Wanted(is_all=True)
+        return PropertyRequest(is_all=True)
     root = _parse(body, "propfind")
     if root.find(DAV + "propname") is not None:
-        return Wanted(is_names=True)
+        return PropertyRequest(is_names=True)
     if root.find(DAV + "allprop") is not None:
-        included = root.find(DAV + "include")
-        return Wanted([child.tag for child in included] if included is not None else (), is_all=True)
-    asked = root.find(DAV + "prop")
-    if asked is None:
+        return PropertyRequest(_read_names(root.find(DAV + "include")), is_all=True)
+    properties = root.find(DAV + "prop")
+    if properties is None:
         raise BadRequest("the body asks for nothing")
-    return Wanted(list(dict.fromkeys(child.tag for child in asked)))
+    return PropertyRequest(_read_names(properties))
+
+
+def _read_names(properties: Element | None) -> Sequence[str]:
+    names = [*dict.fromkeys(element.tag for element in properties)] if properties is not None else []
+    if len(names) > MAX_NAMES_PER_PROPFIND:
+        raise BadRequest(f"one PROPFIND may ask for {MAX_NAMES_PER_PROPFIND} properties by name")
+    return names
 
 
 def parse_proppatch(body: bytes) -> list[PropertyChange]:
-    """The steps in their order; BadRequest."""
-    changes: list[PropertyChange] = []
-    for step in _parse(body, "propertyupdate"):
-        if step.tag not in (DAV + "set", DAV + "remove"):
-            continue
-        for properties in step.iterfind(DAV + "prop"):
-            for element in properties:
-                changes.append(PropertyChange(element.tag, _serialize(element, properties, step)))
-    if not changes:
+    """Return the steps of a PROPPATCH in their order; BadRequest."""
+    elements = [*_iterate_changes(_parse(body, "propertyupdate"))]
+    if not elements:
         raise BadRequest("the body changes nothing")
-    return changes
+    if len(elements) > MAX_NAMES_PER_PROPPATCH:
+        raise BadRequest(f"one PROPPATCH may change {MAX_NAMES_PER_PROPPATCH} properties")
+    return [PropertyChange(element.tag, _serialize(element, *above)) for element, *above in elements]
+
+
+def _iterate_changes(root: Element) -> Iterator[tuple[Element, Element, Element]]:
+    """Yield each property with the two elements above it."""
+    for step in root:
+        if step.tag in (DAV + "set", DAV + "remove"):
+            for properties in step.iterfind(DAV + "prop"):
+                for element in properties:
+                    yield element, properties, step
 
 
 def _serialize(element: Element, *above: Element) -> str | None:
-    """A property as it is kept, in the language that was said above it; None for one that is to be removed."""
+    """Return a property as it is stored, in the language that is stated above it; None for one to be removed."""
     if above[-1].tag == DAV + "remove":
         return None
-    language = next((one.get(XML_LANG) for one in above if one.get(XML_LANG)), None)
+    language = next((parent.get(XML_LANG) for parent in above if parent.get(XML_LANG)), None)
     if language and element.get(XML_LANG) is None:
         element.set(XML_LANG, language)
     element.tail = None
     return ElementTree.tostring(element, encoding="unicode")
 
 
-def parse_lockinfo(body: bytes) -> LockWish:
-    """Which lock is wanted; BadRequest."""
+def parse_lockinfo(body: bytes) -> LockRequest:
+    """Return the lock that a LOCK asks for; BadRequest."""
     root = _parse(body, "lockinfo")
     if root.find(f"{DAV}locktype/{DAV}write") is None:
         raise BadRequest("there are write locks alone")
     scopes = {scope.tag for scope in root.iterfind(f"{DAV}lockscope/*")}
     if len(scopes) != 1 or not scopes <= {DAV + "exclusive", DAV + "shared"}:
         raise BadRequest("the body says no scope")
-    return LockWish(DAV + "exclusive" in scopes, _read_owner(root.find(DAV + "owner")))
+    return LockRequest(DAV + "exclusive" in scopes, _read_owner(root.find(DAV + "owner")))
 
 
 def _read_owner(owner: Element | None) -> str:
     if owner is None:
         return ""
-    inner = escape(owner.text or "") + "".join(ElementTree.tostring(child, encoding="unicode") for child in owner)
-    if len(inner) > LONGEST_OWNER:
-        raise BadRequest("the owner of the lock is too long")
-    return inner
+    text = escape(owner.text or "")
+    for child in owner:
+        text += ElementTree.tostring(child, encoding="unicode")
+        if len(text) > MAX_OWNER_CHARACTERS:
+            break
+    if len(text) > MAX_OWNER_CHARACTERS:
+        raise BadRequest(f"the owner of a lock may have {MAX_OWNER_CHARACTERS} characters")
+    return text
+
+
+def check_body_size(count: int) -> None:
+    """Raise TooLarge for a body of more than MAX_BODY_BYTES."""
+    if count > MAX_BODY_BYTES:
+        raise TooLarge(f"a body of XML may have {MAX_BODY_BYTES} bytes")
 
 
 def split_name(tag: str) -> tuple[str, str]:
-    """The namespace and the name in `{namespace}name`."""
+    """Return the namespace and the name in `{namespace}name`."""
     namespace, brace, name = tag.rpartition("}")
     return (namespace.removeprefix("{"), name) if brace else ("", tag)
 
 
 def quote_attribute(text: str) -> str:
-    """A text between the quotes of an attribute."""
+    """Return a text as it stands between the quotes of an attribute."""
     return escape(text, QUOTES)
-
-
-QUOTES: Mapping[str, str] = {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}

@@ -13,7 +13,7 @@ from uuid import UUID
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Denied, NotFound, Problem
 from mangrove.identity.rights import Right
-from mangrove.protocols.webdav.bodies import LockWish
+from mangrove.protocols.webdav.bodies import LockRequest
 from mangrove.protocols.webdav.conditions import ConditionList, find_tokens
 from mangrove.protocols.webdav.errors import DavProblem, LockedResource, PreconditionFailed
 from mangrove.protocols.webdav.headers import decode_path, strip_root
@@ -115,7 +115,7 @@ def require_writer(access: PathAccess) -> None:
         raise Denied
 
 
-async def take(access: PathAccess, wish: LockWish, is_deep: bool, seconds: int, prefix: str) -> Lock:
+async def take(access: PathAccess, wish: LockRequest, is_deep: bool, seconds: int, prefix: str) -> Lock:
     """A new lock on a path; LockedResource where another one excludes it."""
     require_writer(access)
     token = UUID(token_hex(16), version=4).urn

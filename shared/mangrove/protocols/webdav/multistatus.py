@@ -25,7 +25,8 @@ HEAD = XML_HEAD + b'<D:multistatus xmlns:D="DAV:">\n'
 TAIL = b"</D:multistatus>\n"
 SAFE = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
 _PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
-AT_ONCE = 500  # entries of which the answers are made in one go, and whose properties in one call
+ENTRIES_PER_BATCH = 500  # whose stored properties are read together
+PIECE_CHARACTERS = 64 << 10  # after which what is made of an answer is sent
 
 
 def quote_name(name: str) -> str:
@@ -104,11 +105,12 @@ class _Walk:
             batch.append(entry)
             if entry.is_dir and is_deep and not entry.is_link:
                 folders.append(entry.name)
-            if len(batch) == AT_ONCE:
-                yield await self._render(folder, start, batch)
+            if len(batch) == ENTRIES_PER_BATCH:
+                async for piece in self._render(folder, start, batch):
+                    yield piece
                 batch = []
-        if batch:
-            yield await self._render(folder, start, batch)
+        async for piece in self._render(folder, start, batch):
+            yield piece
         for name in folders:
             child = access.child(name)
             if child.may_read():
@@ -139,7 +141,8 @@ class _Walk:
         has_validators = driver is None or not driver.config.direct_lookup
         return _Folder(mount, access, dead, covering, own, has_validators)
 
-    async def _render(self, folder: _Folder, start: str, batch: Sequence[Entry]) -> str:
+    async def _render(self, folder: _Folder, start: str, batch: Sequence[Entry]) -> AsyncIterator[str]:
+        """Yield the answers of a batch of entries, in pieces of about PIECE_CHARACTERS."""
         dead = folder.dead
         if dead is None and folder.mount is not None:
             inner = folder.access.find_mount()[1]
@@ -149,6 +152,7 @@ class _Walk:
         depth = count_names(folder.access.path) + 1
         nothing: Values = {}
         pieces: list[str] = []
+        size = 0
         for entry in batch:
             href = f"{start}{quote_name(entry.name)}{'/' if entry.is_dir else ''}"
             held = folder.own.get(f"{path}/{entry.name}", ()) if folder.own else ()
@@ -156,8 +160,14 @@ class _Walk:
             held = [*folder.covering, *held] if folder.covering else held
             resource = Resource(href, entry, depth, own, held, has_validator=folder.has_validators)
             pieces.append(self.renderer.render(resource))
-        await asyncio.sleep(0)
-        return "".join(pieces)
+            size += len(pieces[-1])
+            if size >= PIECE_CHARACTERS:
+                yield "".join(pieces)
+                await asyncio.sleep(0)
+                pieces, size = [], 0
+        if pieces:
+            yield "".join(pieces)
+            await asyncio.sleep(0)
 
 
 async def find_dead(access: PathAccess) -> Values:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from mangrove.core.headers import LATEST, MimeGuesser, format_http_date, guess_mime
 from mangrove.drivers.base import Capacity, Entry
-from mangrove.protocols.webdav.bodies import DAV, Wanted, quote_attribute, split_name
+from mangrove.protocols.webdav.bodies import DAV, PropertyRequest, quote_attribute, split_name
 from mangrove.records.files.locks import Lock
 from mangrove.tree.listing.entries import format_etag
 
@@ -21,6 +21,8 @@ SUPPORTED_LOCK = (
     "<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
 )
 FOLDER_TYPE = "httpd/unix-directory"
+MAX_VALUE_CHARACTERS_PER_ENTRY = 128 << 10  # of an answer; a property beyond that is answered with 507
+MAX_RENDERED_GROUPS = 64  # sets of missing properties whose rendering is kept
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -136,55 +138,92 @@ def format_element(name: str, inner: str = "") -> str:
     return f"<{start}>{inner}</{local}>" if inner else f"<{start}/>"
 
 
-class Renderer:
-    """Makes the answer of one entry, for what a PROPFIND asks for."""
+@dataclass(slots=True)
+class _Answer:
+    """The properties of one entry, by their status."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    present: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    excess: list[str] = field(default_factory=list)  # without their values, which would make the answer too long
+    size: int = 0  # characters of `present`
+
+    def add(self, element: str, empty: str) -> None:
+        """Add a property; without its value where that exceeds the bound of an entry."""
+        if self.size + len(element) > MAX_VALUE_CHARACTERS_PER_ENTRY:
+            self.excess.append(empty)
+        else:
+            self.size += len(element)
+            self.present.append(element)
+
+
+class Renderer:
+    """The maker of each entry's answer to one PROPFIND."""
+
+    def __init__(self, request: PropertyRequest) -> None:
+        self._request = request
         guesser = MimeGuesser()
         known: dict[str, Value] = {**LIVE, **SPACE}
         known[KIND] = lambda resource: FOLDER_TYPE if resource.entry.is_dir else guesser.guess(resource.entry.name)
-        names = [*LIVE, *(name for name in wanted.names if name not in LIVE)] if wanted.is_all else wanted.names
-        if wanted.is_names:
+        names = [*LIVE, *(name for name in request.names if name not in LIVE)] if request.is_all else request.names
+        if request.is_names:
             names = [*LIVE]
         self._live = [(*self._split(name), known[name]) for name in names if name in known]
-        self._dead = [name for name in names if name not in known]
-        self.needs_dead = bool(self._dead) or wanted.is_all or wanted.is_names
-        self.needs_locks = wanted.is_all or DAV + "lockdiscovery" in names
+        self._dead = [(name, format_element(name)) for name in names if name not in known]
+        self._shows_missing = bool(request.names) and not request.is_names
+        self._missing: dict[tuple[str, ...], str] = {}  # the rendering of each group of missing properties
+        self.needs_dead = bool(self._dead) or request.is_all or request.is_names
+        self.needs_locks = request.is_all or DAV + "lockdiscovery" in names
         self.needs_space = any(name in SPACE for name in names)
 
     @staticmethod
     def _split(name: str) -> tuple[str, str, str]:
-        """What stands before and behind the value of a live property, and what stands for it without a value."""
+        """Return what stands before and behind the value of a live property, and the element without a value."""
         before, _, after = format_element(name, "\0").partition("\0")
         return before, after, format_element(name)
 
     def render(self, resource: Resource) -> str:
-        """The `response` element."""
-        found: list[str] = []
-        missing: list[str] = []
-        is_names = self._wanted.is_names
+        """Return the `response` element of an entry."""
+        answer = _Answer()
         for before, after, empty, get_value in self._live:
             value = get_value(resource)
             if value is None:
-                missing.append(empty)
+                answer.missing.append(empty)
+            elif self._request.is_names or not value:
+                answer.add(empty, empty)
             else:
-                found.append(empty if is_names or not value else before + value + after)
-        if self._wanted.is_all or is_names:
-            found += [format_element(name) if is_names else element for name, element in resource.dead.items()]
-        for name in self._dead:
-            element = resource.dead.get(name)
-            if element is None:
-                missing.append(format_element(name))
-            elif not self._wanted.is_all:
-                found.append(element)
-        return f"<D:response><D:href>{resource.href}</D:href>{self._join(found, missing)}</D:response>\n"
+                answer.add(before + value + after, empty)
+        self._add_dead(answer, resource.dead)
+        return f"<D:response><D:href>{resource.href}</D:href>{self._join(answer)}</D:response>\n"
 
-    def _join(self, found: list[str], missing: list[str]) -> str:
-        shown = format_propstat(found, "200 OK") if found else ""
-        if missing and (self._wanted.names and not self._wanted.is_names):
-            shown += format_propstat(missing, "404 Not Found")
-        return shown or format_propstat([], "200 OK")
+    def _add_dead(self, answer: _Answer, dead: Mapping[str, str]) -> None:
+        request = self._request
+        if request.is_all or request.is_names:
+            for name, element in dead.items():
+                empty = format_element(name)
+                answer.add(empty if request.is_names else element, empty)
+        for name, empty in self._dead:
+            value = dead.get(name)
+            if value is None:
+                answer.missing.append(empty)
+            elif not request.is_all:
+                answer.add(value, empty)
+
+    def _join(self, answer: _Answer) -> str:
+        text = format_propstat(answer.present, "200 OK") if answer.present else ""
+        if answer.excess:
+            text += format_propstat(answer.excess, "507 Insufficient Storage")
+        if answer.missing and self._shows_missing:
+            text += self._format_missing(tuple(answer.missing))
+        return text or format_propstat([], "200 OK")
+
+    def _format_missing(self, elements: tuple[str, ...]) -> str:
+        """Render a group of missing properties, once for all entries that lack the same ones."""
+        text = self._missing.get(elements)
+        if text is None:
+            text = format_propstat(elements, "404 Not Found")
+            if len(self._missing) < MAX_RENDERED_GROUPS:
+                self._missing[elements] = text
+        return text
 
 
 def format_propstat(elements: Sequence[str], status: str, condition: str = "") -> str:

@@ -13,7 +13,7 @@ from mangrove.core.problems import Collision, Denied, Exists, Forbidden, NotAFol
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
-from mangrove.protocols.webdav.bodies import LockWish, PropertyChange
+from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
 from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
@@ -251,7 +251,7 @@ async def _keep(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange
     return True
 
 
-async def lock(visit: Visit, access: PathAccess, wish: LockWish, is_deep: bool, seconds: int) -> tuple[Lock, bool]:
+async def lock(visit: Visit, access: PathAccess, wish: LockRequest, is_deep: bool, seconds: int) -> tuple[Lock, bool]:
     """A new lock, and whether an empty file was made for it where nothing was."""
     require_writer(access)
     await visit.conditions.require(access)

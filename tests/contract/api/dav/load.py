@@ -1,0 +1,54 @@
+"""What a request costs the service: memory at its peak, and how long others wait meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.service import Service
+
+
+@dataclass(slots=True)
+class Load:
+    """`memory`: bytes by which the processes that answer grew at most, together; `wait`: the longest of another
+    client's requests, in seconds."""
+
+    memory: int = 0
+    wait: float = 0.0
+
+
+@contextmanager
+def measure_load(service: Service) -> Iterator[Load]:
+    """Measure what is done in the context."""
+    load, pids, is_over = Load(), service.list_servers(), threading.Event()
+    before = sum(_read_size(pid, "VmRSS") for pid in pids)
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
+    pinging = threading.Thread(target=_ping, args=(service.address, load, is_over))
+    pinging.start()
+    try:
+        yield load
+    finally:
+        is_over.set()
+        pinging.join()
+    load.memory = sum(_read_size(pid, "VmHWM") for pid in pids) - before
+
+
+def _read_size(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
+
+
+def _ping(address: str, load: Load, is_over: threading.Event) -> None:
+    with httpx.Client(base_url=address, timeout=60) as client:
+        while not is_over.is_set():
+            began = time.monotonic()
+            assert client.get("/ping").text == "pong"
+            load.wait = max(load.wait, time.monotonic() - began)
+            time.sleep(0.005)
