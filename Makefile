@@ -1,5 +1,5 @@
-# These targets are the whole vocabulary: serve test check build deploy undeploy bench crash; each sets up what it needs.
-.PHONY: serve test check build deploy undeploy bench crash named
+# These targets are the whole vocabulary: serve test check generate build deploy undeploy bench crash; each sets up what it needs.
+.PHONY: serve test check generate build deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -28,8 +28,13 @@ check: .venv/test page/node_modules/ready
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	PYTHONPATH=. .venv/bin/lint-imports
+	.venv/bin/python -m deployment.generate --check
 	npm --prefix page run --silent check
 	npm --prefix page run --silent test
+
+# Writes the files that are derived from the code; `check` fails when one is not up to date.
+generate: .venv/test
+	.venv/bin/python -m deployment.generate
 
 SAM = SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv-build/bin:$$PATH" .venv-build/bin/sam
 # Of the template, as Name=value: `make build` needs the architecture, `make deploy` may have any.

@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message
 
+from deployment.generate import api
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
-from tests.contract import example_app, generated
+from tests.contract import example_app
 from tests.service import Service, run_service
 from tests.unit.web.configs import LOCAL
 
@@ -77,10 +78,10 @@ def list_cases() -> Iterator[Case]:
 
 def list_route_cases() -> Iterator[Case]:
     """What each route answers to who may not, and to what does not fit."""
-    documents = json.loads(generated.render_openapi())["paths"]
-    schemas = json.loads(generated.OPENAPI.read_bytes())["components"]["schemas"]
+    document = json.loads(api.generate_document()["openapi.json"])
+    documents, schemas = document["paths"], document["components"]["schemas"]
     admin, wrong = {"authorization": "token"}, "id=x&uid=x&tid=x&page=x&per_page=x&refresh=x&force_root=x"
-    for _, method, route in generated.iter_routes():
+    for _, method, route in api.iter_routes():
         path = route.path_format.replace("{kind}", "copy").replace("{path}", "a%0Ab")
         yield Case(method, path)
         yield Case(method, path, {"authorization": "nonsense"})
@@ -262,7 +263,7 @@ def render(service: Service) -> str:
 
 def record() -> str:
     """The record of a service of its own, which nobody has used yet."""
-    generated.import_functions()
+    api.import_functions()
     with (
         TemporaryDirectory(prefix="mangrove-answers-") as folder,
         run_service(Path(folder) / "data", MANGROVE_PAGE="none") as service,

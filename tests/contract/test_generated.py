@@ -1,15 +1,40 @@
-"""The committed gates and OpenAPI document are those of the code."""
+"""The derived files are up to date, and the check of that finds one that is not."""
 
 from __future__ import annotations
 
-from tests.contract import generated
+import subprocess
+import sys
+from pathlib import Path
 
-AGAIN = "changed: run `.venv/bin/python -m tests.contract.generated` and look at the difference"
+import pytest
+
+from deployment.generate import ROOT, Generator, list_changes, replace_between
+from deployment.generate.registry import GENERATORS
 
 
-def test_gates_are_as_committed() -> None:
-    assert generated.list_gates() == generated.GATES.read_text(), AGAIN
+@pytest.mark.parametrize("generator", GENERATORS, ids=[generator.__name__ for generator in GENERATORS])
+def test_derived_files_are_up_to_date(generator: Generator) -> None:
+    changes = [str(file.relative_to(ROOT)) for file, _ in list_changes([generator])]
+    assert changes == [], "changed: run `make generate` and look at the difference"
 
 
-def test_the_openapi_document_is_as_committed() -> None:
-    assert generated.render_openapi() == generated.OPENAPI.read_bytes(), AGAIN
+def test_check_of_a_changed_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "same").write_text("a\n")
+    (tmp_path / "old").write_text("a\n")
+    changes = list_changes([lambda: {"same": "a\n", "old": "b\n", "docs/new": "c\n"}], tmp_path)
+    assert [(file.relative_to(tmp_path).as_posix(), content) for file, content in changes] == [
+        ("old", "b\n"),
+        ("docs/new", "c\n"),
+    ]
+
+
+def test_replace_between_lines_that_are_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no lines nothing and such"):
+        replace_between("Makefile", "nothing", "such", "x\n")
+
+
+@pytest.mark.long
+def test_check_command_says_that_all_is_up_to_date() -> None:
+    command = [sys.executable, "-m", "deployment.generate", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from deployment.generate import api
 from mangrove.standalone import template
-from tests.contract import generated
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 
@@ -28,7 +28,7 @@ def to_template_path(path: str) -> str:
 def list_operations() -> dict[tuple[str, str], str]:
     """(method, path) → the function's group, as the functions themselves say."""
     return {
-        (method, to_template_path(route.path_format)): group for group, method, route in generated.iter_routes()
+        (method, to_template_path(route.path_format)): group for group, method, route in api.iter_routes()
     }  # fmt: skip
 
 

@@ -1,34 +1,10 @@
 import { call } from './client'
+import { type TASK_KINDS, TASK_STATES } from './enums'
 import { Problem } from './problem'
 import type { TaskRow } from './schema'
 
-/** In the order in which they are shown. */
-export const KINDS = [
-  'copy',
-  'move',
-  'upload',
-  'offline_download',
-  'offline_download_transfer',
-  'decompress',
-  'decompress_upload',
-] as const
-
-export type TaskKind = (typeof KINDS)[number]
-
-const STATES = [
-  'pending',
-  'running',
-  'succeeded',
-  'canceling',
-  'canceled',
-  'errored',
-  'failing',
-  'failed',
-  'waiting_retry',
-  'before_retry',
-] as const
-
-export type TaskState = (typeof STATES)[number]
+export type TaskKind = (typeof TASK_KINDS)[number]
+export type TaskState = (typeof TASK_STATES)[number]
 
 export interface Task extends Omit<TaskRow, 'state'> {
   kind: TaskKind
@@ -88,6 +64,6 @@ function makePath<Verb extends string>(kind: TaskKind, verb: Verb): `/api/task/{
 }
 
 function read(kind: TaskKind, row: TaskRow): Task {
-  const state = typeof row.state === 'number' ? STATES[row.state] : STATES.find((one) => one === row.state)
+  const state = typeof row.state === 'number' ? TASK_STATES[row.state] : TASK_STATES.find((one) => one === row.state)
   return { ...row, kind, state: state ?? 'pending' }
 }

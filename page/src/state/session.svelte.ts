@@ -1,32 +1,13 @@
 import { call, caller } from '../api/client'
+import { RIGHTS, ROLES } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
 import type { Me } from '../api/schema'
 import { passwords } from './passwords'
 
 const KEY = 'mangrove.token'
 
-/** The bits of a user's `permission`. */
-export const RIGHTS = {
-  seeHidden: 1,
-  skipFolderPasswords: 2,
-  offlineDownload: 4,
-  write: 8,
-  rename: 16,
-  move: 32,
-  copy: 64,
-  remove: 128,
-  webdavRead: 256,
-  webdavChange: 512,
-  ftpRead: 1024,
-  ftpChange: 2048,
-  readArchives: 4096,
-  decompress: 8192,
-} as const
-
-export type Right = keyof typeof RIGHTS
-
-export const GUEST = 1
-export const ADMINISTRATOR = 2
+/** The rights that have an effect here: there are no shares. */
+export type Right = Exclude<keyof typeof RIGHTS, 'share' | 'customShareId'>
 
 /** Who uses the page. The token is in memory; it is stored only when the user asked to stay signed in. */
 class Session {
@@ -38,11 +19,11 @@ class Session {
   #isRenewing = false // requests that are under way are refused, which does not end the session
 
   get isGuest(): boolean {
-    return this.user?.role === GUEST
+    return this.user?.role === ROLES.guest
   }
 
   get isAdministrator(): boolean {
-    return this.user?.role === ADMINISTRATOR
+    return this.user?.role === ROLES.admin
   }
 
   may(right: Right): boolean {

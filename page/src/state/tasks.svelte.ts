@@ -1,5 +1,6 @@
+import { TASK_KINDS } from '../api/enums'
 import { asProblem, type Problem } from '../api/problem'
-import { KINDS, list, type Task, type TaskKind } from '../api/tasks'
+import { list, type Task, type TaskKind } from '../api/tasks'
 import { t } from '../text/language.svelte'
 import { tellFolderChanged } from './changed'
 import { session } from './session.svelte'
@@ -20,7 +21,7 @@ class Tasks {
   problem = $state.raw<Problem | null>(null)
   isLoaded = $state(false)
   #watched = new Map<TaskKind, Set<string>>() // kinds that are followed while the panel is closed, and for which folders
-  #outdated = new Set<TaskKind>(KINDS) // kinds whose finished tasks are to be read anew
+  #outdated = new Set<TaskKind>(TASK_KINDS) // kinds whose finished tasks are to be read anew
   #ended = new Set<string>() // tasks of which it was said
   #owner = ''
   #rounds = 0
@@ -29,7 +30,7 @@ class Tasks {
 
   /** How many of this user's own are under way, as far as that is known. */
   get underWay(): number {
-    return KINDS.reduce((sum, kind) => sum + this.#own(kind).length, 0)
+    return TASK_KINDS.reduce((sum, kind) => sum + this.#own(kind).length, 0)
   }
 
   /** A task of that kind may have been opened, which changes a folder: follow it to its end. */
@@ -52,7 +53,7 @@ class Tasks {
   }
 
   /** Have the finished tasks read anew, as they were changed here. */
-  async reload(kinds: Iterable<TaskKind> = KINDS): Promise<void> {
+  async reload(kinds: Iterable<TaskKind> = TASK_KINDS): Promise<void> {
     for (const kind of kinds) this.#outdated.add(kind)
     await this.refresh()
   }
@@ -65,7 +66,7 @@ class Tasks {
     this.#greet()
     if (!session.user || session.isGuest) return
     try {
-      const kinds = this.isOpen ? KINDS : [...this.#watched.keys()]
+      const kinds = this.isOpen ? TASK_KINDS : [...this.#watched.keys()]
       await Promise.all(kinds.map((kind) => this.#follow(kind)))
       if (this.isOpen) await this.#readDone()
       this.problem = null
@@ -107,7 +108,7 @@ class Tasks {
 
   async #readDone(): Promise<void> {
     const isDue = this.underWay === 0 || this.#rounds++ % SOME_ROUNDS === 0 // short ones are never seen under way
-    for (const kind of KINDS) if (isDue && (this.done[kind]?.length ?? 0) < FEW) this.#outdated.add(kind)
+    for (const kind of TASK_KINDS) if (isDue && (this.done[kind]?.length ?? 0) < FEW) this.#outdated.add(kind)
     const kinds = [...this.#outdated]
     this.#outdated.clear()
     const lists = await Promise.all(kinds.map(listDone))
@@ -116,7 +117,7 @@ class Tasks {
   }
 
   #plan(): void {
-    const isUnderWay = KINDS.some((kind) => this.undone[kind]?.length)
+    const isUnderWay = TASK_KINDS.some((kind) => this.undone[kind]?.length)
     if (!this.isOpen && this.#watched.size === 0) return
     const pause = isUnderWay ? (this.isOpen ? EVERY.open : EVERY.closed) : EVERY.idle
     this.#timer = setTimeout(() => void this.refresh(), pause)
@@ -129,7 +130,7 @@ class Tasks {
     this.#owner = username
     this.undone = this.done = {}
     this.#watched.clear()
-    this.#outdated = new Set(KINDS)
+    this.#outdated = new Set(TASK_KINDS)
     this.isLoaded = false
     this.problem = null
   }

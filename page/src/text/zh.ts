@@ -1,6 +1,7 @@
 import type { Texts } from './en'
 import { labels } from './labels.zh'
 import { manage } from './manage.zh'
+import { settingLabels } from './settings.zh'
 
 export const zh: Texts = {
   archivePassword: {
@@ -130,7 +131,7 @@ export const zh: Texts = {
     title: (name) => `集中“${name}”中的文件`,
     verb: '集中子文件夹中的文件…',
   },
-  labels,
+  labels: { ...settingLabels, ...labels },
   login: {
     asGuest: '不登录，直接浏览',
     code: '两步验证码',
@@ -223,16 +224,16 @@ export const zh: Texts = {
       rightNames: {
         copy: '复制',
         decompress: '解压压缩包',
-        ftpChange: '通过 FTP 和 SFTP 修改文件',
+        ftpManage: '通过 FTP 和 SFTP 修改文件',
         ftpRead: '通过 FTP 和 SFTP 登录',
         move: '移动',
         offlineDownload: '由服务下载网址（离线下载）',
         readArchives: '查看压缩包内容',
-        remove: '删除',
+        delete: '删除',
         rename: '重命名',
         seeHidden: '查看隐藏条目',
-        skipFolderPasswords: '无需密码打开受保护的文件夹',
-        webdavChange: '通过 WebDAV 修改文件',
+        skipPassword: '无需密码打开受保护的文件夹',
+        webdavManage: '通过 WebDAV 修改文件',
         webdavRead: '通过 WebDAV 登录',
         write: '上传、新建文件夹和文件',
       },

@@ -70,7 +70,7 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
     mayChange && session.may('move') && { text: t().changes.move, icon: 'move', run: () => ask('move') },
     session.may('copy') && { text: t().changes.copy, icon: 'copy', run: () => ask('copy') },
     mayChange &&
-      session.may('remove') && { text: text.remove, icon: 'remove', run: () => ask('remove'), isDangerous: true },
+      session.may('delete') && { text: text.remove, icon: 'remove', run: () => ask('remove'), isDangerous: true },
   ])
 }
 
@@ -97,7 +97,7 @@ export function listFolderActions(folder: Place, ask: Ask): MenuItem[] {
   return keep([
     session.may('rename') && { text: t().renaming.verb, icon: 'rename', run: () => ask('renameAll') },
     session.may('move') && { text: t().gather.verb, icon: 'gather', run: () => ask('gather') },
-    session.may('remove') && { text: t().removeEmpty.verb, icon: 'remove', run: () => ask('removeEmpty') },
+    session.may('delete') && { text: t().removeEmpty.verb, icon: 'remove', run: () => ask('removeEmpty') },
   ])
 }
 

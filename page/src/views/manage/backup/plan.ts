@@ -1,5 +1,5 @@
+import { SETTING_FLAGS } from '../../../api/enums'
 import type { MetaReq, SettingRow, StorageRow, UserRow } from '../../../api/schema'
-import { DEPRECATED, READ_ONLY } from '../settings/settings'
 import type { Backup, Part } from './backup'
 
 export type What = 'create' | 'update' | 'same' | 'unknown'
@@ -29,11 +29,11 @@ export function countSteps(steps: readonly Step[], part: Part, what: What): numb
 }
 
 function isRestored({ key, flag }: SettingRow): boolean {
-  return flag !== READ_ONLY && flag !== DEPRECATED && !OWN_STATE.includes(key)
+  return flag !== SETTING_FLAGS.readonly && flag !== SETTING_FLAGS.deprecated && !OWN_STATE.includes(key)
 }
 
 function planSetting(row: SettingRow, now: Backup): Step {
-  const old = now.settings.find((one) => one.key === row.key && one.flag !== DEPRECATED)
+  const old = now.settings.find((one) => one.key === row.key && one.flag !== SETTING_FLAGS.deprecated)
   const what = !old ? 'unknown' : old.value === row.value ? 'same' : 'update'
   return { part: 'settings', name: row.key, what, row }
 }

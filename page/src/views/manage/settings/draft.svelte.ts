@@ -1,9 +1,10 @@
 import { call } from '../../../api/client'
+import { SETTING_FLAGS } from '../../../api/enums'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { SettingRow } from '../../../api/schema'
 import { type FieldDescription, type FieldValues, findFault } from '../../../parts/form/field'
 import { site } from '../../../state/site.svelte'
-import { DEPRECATED, describe, listDefaults, listSettings, parseRefusal, READ_ONLY, readValue } from './settings'
+import { describe, listDefaults, listSettings, parseRefusal, readValue } from './settings'
 
 /** Settings as they are being changed: nothing is sent before `save`. */
 export class SettingsDraft {
@@ -21,12 +22,12 @@ export class SettingsDraft {
   }
 
   /** The settings that this version has, in order. */
-  readonly rows = $derived(this.#rows.filter((row) => row.flag !== DEPRECATED))
+  readonly rows = $derived(this.#rows.filter((row) => row.flag !== SETTING_FLAGS.deprecated))
   /** What earlier versions or others left behind. */
-  readonly old = $derived(this.#rows.filter((row) => row.flag === DEPRECATED))
+  readonly old = $derived(this.#rows.filter((row) => row.flag === SETTING_FLAGS.deprecated))
   readonly fields: readonly FieldDescription[] = $derived(this.rows.map(describe))
   readonly changed = $derived(
-    this.rows.filter((row) => row.flag !== READ_ONLY && this.values[row.key] !== readValue(row)),
+    this.rows.filter((row) => row.flag !== SETTING_FLAGS.readonly && this.values[row.key] !== readValue(row)),
   )
   /** What the service said about one of them. */
   readonly refusals: FieldValues = $derived.by(() => {

@@ -4,27 +4,6 @@ import type { FieldDescription, FieldKind } from '../../../parts/form/field'
 import { formatChoice, formatLabel } from '../../../text/labels'
 import { isSecret } from '../secrets'
 
-/** Groups of settings by the number that the interface has for them. */
-export const GROUPS = {
-  access: 0,
-  site: 1,
-  style: 2,
-  preview: 3,
-  global: 4,
-  tools: 5,
-  index: 6,
-  sso: 7,
-  ldap: 8,
-  s3: 9,
-  ftp: 10,
-  traffic: 11,
-} as const
-
-export type GroupName = keyof typeof GROUPS
-
-export const READ_ONLY = 2
-export const DEPRECATED = 3
-
 const KINDS: Record<string, FieldKind> = { bool: 'boolean', number: 'number', select: 'select', text: 'long' }
 
 export function listSettings(groups: readonly number[]): Promise<SettingRow[]> {

@@ -1,11 +1,12 @@
-import { RIGHTS, type Right } from '../../../state/session.svelte'
+import { RIGHTS, ROLES } from '../../../api/enums'
+import type { Right } from '../../../state/session.svelte'
 import { t } from '../../../text/language.svelte'
 
 /** The rights as a form groups them. What has no effect here (shares) is left as it is. */
 export const RIGHT_GROUPS = {
-  files: ['write', 'rename', 'move', 'copy', 'remove', 'offlineDownload', 'seeHidden', 'skipFolderPasswords'],
+  files: ['write', 'rename', 'move', 'copy', 'delete', 'offlineDownload', 'seeHidden', 'skipPassword'],
   archives: ['readArchives', 'decompress'],
-  protocols: ['webdavRead', 'webdavChange', 'ftpRead', 'ftpChange'],
+  protocols: ['webdavRead', 'webdavManage', 'ftpRead', 'ftpManage'],
 } as const satisfies Record<string, readonly Right[]>
 
 export const ALL_RIGHTS: readonly Right[] = Object.values(RIGHT_GROUPS).flat()
@@ -25,5 +26,5 @@ export function setAll(permission: number, isOn: boolean): number {
 
 export function formatRole(role: number): string {
   const { roles } = t().manage.users
-  return role === 1 || role === 2 ? roles[role] : roles[0]
+  return role === ROLES.guest || role === ROLES.admin ? roles[role] : roles[0]
 }

@@ -1,0 +1,63 @@
+"""What the page knows of the service: numbers and names of enumerations, and the Chinese labels of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from deployment.generate import Files
+from mangrove.configuration.setting import Flag, Group
+from mangrove.configuration.values import DECLARED
+from mangrove.identity import rights
+from mangrove.identity.rights import Right
+from mangrove.tasks.core.kinds import KINDS, State
+
+HEAD = "// Derived from the service by `make generate`.\n"
+
+
+def generate_enums() -> Files:
+    """Derive the rights, roles, task kinds, task states, and groups and flags of settings."""
+    numbers: list[tuple[str, str, Mapping[str, int]]] = [
+        ("RIGHTS", "The bits of a user's `permission`.", _read(right for right in Right if right)),
+        ("ROLES", "The roles of users.", {"normal": rights.NORMAL, "guest": rights.GUEST, "admin": rights.ADMIN}),
+        ("SETTING_GROUPS", "Groups of settings.", _read(Group)),
+        ("SETTING_FLAGS", "The visibility of a setting.", _read(Flag)),
+    ]
+    kinds = [kind.name for kind in KINDS.values() if kind.is_listed]
+    states = [state.name.lower() for state in sorted(State)]
+    parts = [_render_numbers(*part) for part in numbers]
+    parts.append(_render_names("TASK_KINDS", "Kinds of tasks that users see.", kinds))
+    parts.append(_render_names("TASK_STATES", "States of tasks, by their number.", states))
+    return {"page/src/api/enums.ts": HEAD + "\n" + "\n".join(parts)}
+
+
+def _read(members: Iterable[IntEnum] | Iterable[Right]) -> dict[str, int]:
+    return {_format_name(str(member.name)): int(member) for member in members}
+
+
+def _format_name(name: str) -> str:
+    first, *others = name.lower().split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _render_numbers(name: str, text: str, values: Mapping[str, int]) -> str:
+    rows = "".join(f"  {key}: {value},\n" for key, value in values.items())
+    return f"/** {text} */\nexport const {name} = {{\n{rows}}} as const\n"
+
+
+def _render_names(name: str, text: str, values: Iterable[str]) -> str:
+    rows = "".join(f"  '{value}',\n" for value in values)
+    return f"/** {text} */\nexport const {name} = [\n{rows}] as const\n"
+
+
+def generate_labels() -> Files:
+    """Derive the Chinese labels of settings."""
+    settings: dict[str, Any] = dict(sorted(DECLARED.items()))
+    rows = "".join(f"  {key}: {_quote(setting.label_zh)},\n" for key, setting in settings.items())
+    text = "/** The names of settings in Chinese. */\nexport const settingLabels: Record<string, string> = {\n"
+    return {"page/src/text/settings.zh.ts": f"{HEAD}\n{text}{rows}}}\n"}
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

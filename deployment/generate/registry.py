@@ -1,0 +1,14 @@
+"""The generators of derived files."""
+
+from __future__ import annotations
+
+from deployment.generate import Generator, api, events, page, settings
+
+GENERATORS: tuple[Generator, ...] = (
+    api.generate_document,
+    api.generate_permissions,
+    events.generate_samples,
+    page.generate_enums,
+    page.generate_labels,
+    settings.generate_reference,
+)
