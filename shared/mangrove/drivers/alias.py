@@ -56,6 +56,7 @@ class Location:
 
 class Alias(Driver):
     name = "Alias"
+    maps_names = True
     Options = AliasOptions
     config = DriverConfig(no_cache=True, proxy_range=True, default_root="/", direct_lookup=True)
     options: AliasOptions

@@ -154,6 +154,7 @@ class Driver(ABC):
     name: ClassVar[str]
     Options: ClassVar[type[Options]]
     config: ClassVar[DriverConfig]
+    maps_names: ClassVar[bool] = False  # it shows names as `DriverContext.char_mapping` says, or as other storages do
 
     def __init__(self, options: Any, context: DriverContext) -> None:
         self.options = options
@@ -164,6 +165,10 @@ class Driver(ABC):
 
     async def stop(self) -> None:
         """Release connections; never raises."""
+
+    def get_unmapped(self) -> Driver:
+        """Return the driver under the names that its storage has, where this one shows others."""
+        return self
 
     async def can_refuse_existing(self) -> bool:
         """Whether `overwrite=False` is decided by the storage in one step with the change; else a check goes before it,

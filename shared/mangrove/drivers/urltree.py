@@ -195,6 +195,7 @@ class UrlTree(Driver):
     Options = UrlTreeOptions
     config = DriverConfig(no_cache=True, only_indices=True, check_status=True, direct_lookup=True)
     options: UrlTreeOptions
+    maps_names = True
 
     def __init__(self, options: UrlTreeOptions, context: DriverContext) -> None:
         super().__init__(options, context)

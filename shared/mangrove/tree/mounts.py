@@ -7,9 +7,8 @@ by another function or process reaches this one with its next snapshot.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
@@ -18,14 +17,17 @@ from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageUnavailable, Unreachable
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
-from mangrove.drivers.base import DEEPEST_REDIRECT, Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.drivers.base import Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import RecordMissing
+from mangrove.tree.mount_table import MOST_PLACES as MOST_PLACES
+from mangrove.tree.mount_table import MountTable as MountTable
 
 if TYPE_CHECKING:
     from mangrove.drivers.options import Options
@@ -36,7 +38,6 @@ STOP_SECONDS = 5.0
 SPACE_SECONDS = 1.0
 BALANCE = ".balance"
 NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
-MOST_PLACES = 1000  # that one path stands for
 
 
 @dataclass(slots=True, eq=False)
@@ -96,8 +97,8 @@ class Mount:
 
     def _make_driver(self) -> Driver:
         check_home(self.storage.driver)
-        kind = registry.load(self.storage.driver)
-        return kind(kind.Options.parse(self.storage.addition), _make_context(self))
+        kind, context = registry.load(self.storage.driver), _make_context(self)
+        return show_names(kind(kind.Options.parse(self.storage.addition), context), context.char_mapping)
 
     async def stop(self) -> None:
         """Stop the driver; the next use starts it anew."""
@@ -187,91 +188,13 @@ class Located:
         return Located(self.driver, path, self.mount)
 
 
-class MountTable:
-    """All mounts of one snapshot version, in the order of `order`, then mount path.
-
-    `by_id`: by the storage's id. `by_path`: the mounts at a path, several when they are balanced. `ancestors`: the
-    folders above any mount. `redirects`: the paths of the mounts that show other parts of the tree; `showing`: the
-    mounts that do so, or hold other parts in another form.
-    """
-
-    def __init__(self, version: int, mounts: Sequence[Mount]) -> None:
-        self.version = version
-        self.mounts = sorted(mounts, key=lambda mount: (mount.storage.order, mount.storage.mount_path))
-        self.by_id = {mount.storage.id: mount for mount in mounts}
-        self.by_path: dict[str, list[Mount]] = {}
-        for mount in sorted(mounts, key=lambda mount: mount.storage.mount_path):
-            self.by_path.setdefault(mount.path, []).append(mount)
-        self.showing = [mount for mount in mounts if registry.shows_others(mount.storage.driver)]
-        self.redirects = {mount.path for mount in mounts if mount.redirects is not None}
-        self.ancestors: set[str] = {folder for path in self.by_path for folder in TreePath(path).ancestors()[1:]}
-
-    def find_mounts(self, path: TreePath) -> list[Mount]:
-        """The mounts with the longest path that holds `path`; empty when none does."""
-        for folder in path.ancestors():
-            if folder in self.by_path:
-                return self.by_path[folder]
-        return []
-
-    def find_places(self, path: TreePath) -> Sequence[TreePath]:
-        """The path, and all that it stands for through aliases, and aliases of those as deep as a driver follows them.
-
-        StorageProblem for more than MOST_PLACES.
-        """
-        if not self.redirects:
-            return (path,)
-        found, waiting = {path: None}, [path]
-        for _ in range(DEEPEST_REDIRECT):
-            targets = [target for place in waiting for target in self._find_targets(place)]
-            waiting = [target for target in dict.fromkeys(targets) if target not in found]
-            if not waiting:
-                break
-            found |= dict.fromkeys(waiting)
-            if len(found) > MOST_PLACES:
-                raise StorageProblem(f"an alias leads to more than {MOST_PLACES} places")
-        return tuple(found)
-
-    def _find_targets(self, place: TreePath) -> Iterator[TreePath]:
-        for mount in self.find_mounts(place):
-            if mount.redirects is not None:
-                yield from mount.redirects.find_targets(place.below(mount.path))
-
-    @cached_property
-    def virtual_folders(self) -> Sequence[tuple[TreePath, str, Mount]]:
-        """All virtual folders: the folder that each is in, its name, and the first storage mounted at or below it."""
-        found: dict[tuple[TreePath, str], Mount] = {}
-        for mount in self.mounts:
-            for path in mount.path.ancestors()[:-1]:
-                found.setdefault((path.parent, path.name), mount)
-        return [(folder, name, mount) for (folder, name), mount in found.items()]
-
-    @cached_property
-    def nested(self) -> Mapping[TreePath, Sequence[TreePath]]:
-        """For the path of a mount the paths inside it at which others are mounted, without those in such others."""
-        found: dict[TreePath, list[TreePath]] = {}
-        for path in map(TreePath, self.by_path):
-            above = next((folder for folder in path.ancestors()[1:] if folder in self.by_path), None)
-            if above is not None:
-                found.setdefault(above, []).append(path.below(above))
-        return found
-
-    def find_virtual_folders(self, path: TreePath) -> dict[str, Mount]:
-        """The virtual folders right below `path`: name → the first storage mounted at or below it."""
-        found: dict[str, Mount] = {}
-        if path not in self.ancestors:
-            return found
-        for mount in self.mounts:
-            if mount.path != path and mount.path.within(path):
-                found.setdefault(mount.path.below(path).split("/", 2)[1], mount)
-        return found
-
-
 class Mounts:
     """The table in use, and the counter by which balanced mounts alternate."""
 
     def __init__(self) -> None:
         self.table = MountTable(-1, ())
         self._storages: Sequence[Storage] = ()  # that the table was made of
+        self._char_mapping: Mapping[str, str] = {}  # that its drivers were started with
         self._selections = count()
         self._restarts = change_counters().read_told(Topic.DRIVERS)
         self._syncing = asyncio.Lock()
@@ -295,7 +218,9 @@ class Mounts:
         return self.table
 
     async def _apply(self, now: snapshot.Snapshot) -> None:
-        if now.storages is self._storages:
+        char_mapping = now.settings.filename_char_mapping
+        is_same_mapping = char_mapping == self._char_mapping
+        if now.storages is self._storages and is_same_mapping:
             self.table.version = now.version
             return
         running = dict(self.table.by_id)
@@ -305,13 +230,14 @@ class Mounts:
             if storage.disabled:
                 continue
             mount = running.get(storage.id)
-            if mount is not None and _is_unchanged(mount.storage, storage):
+            if mount is not None and is_same_mapping and _is_unchanged(mount.storage, storage):
                 mount.storage = storage
                 mounts.append(running.pop(storage.id))
             else:
                 new.append(storage)
         mounts += await asyncio.to_thread(lambda: [Mount(storage) for storage in new]) if new else ()
         self.table, self._storages = MountTable(now.version, mounts), now.storages
+        self._char_mapping = char_mapping
         await _stop_all(running.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -107,3 +108,23 @@ def test_a_name_with_a_slash_is_shown_as_the_mapping_says(admin: Client, web: Or
         fixtures.mount(admin, "UrlTree", addition=addition) as path,
     ):
         assert admin.names(path) == ["a of b.bin"]
+
+
+def test_names_of_every_storage_are_shown_and_found_by_the_mapping(admin: Client, tmp_path: Path) -> None:
+    """C5: the mapping acted on UrlTree only. Storages that run already follow the setting, too."""
+    (tmp_path / "disk").mkdir()
+    for name in ("a:b.txt", "c_d.txt", "c:d.txt"):
+        (tmp_path / "disk" / name).write_text(name)
+    with fixtures.local(admin, tmp_path / "disk") as path:
+        assert admin.names(path) == ["a:b.txt", "c:d.txt", "c_d.txt"]
+        with fixtures.settings(admin, filename_char_mapping='{":": "_"}'):
+            assert admin.names(path) == ["a_b.txt", "c:d.txt", "c_d.txt"]
+            assert admin.bytes(f"{path}/a_b.txt").content == b"a:b.txt"
+            assert admin.bytes(f"{path}/c_d.txt").content == b"c_d.txt"
+            assert admin.post("/api/fs/get", path=f"{path}/a:b.txt")["message"].endswith("object not found")
+            assert admin.put(f"{path}/a_b.txt", b"new")["code"] == 200
+            assert "filename_char_mapping" in admin.put(f"{path}/x:y", b"new")["message"]
+            admin.ok("/api/fs/rename", path=f"{path}/a_b.txt", name="e_f.txt")
+            admin.ok("/api/fs/remove", dir=path, names=["c_d.txt"])
+            assert admin.names(path) == ["c_d.txt", "e_f.txt"]
+        assert admin.names(path) == ["c:d.txt", "e_f.txt"]

@@ -78,7 +78,10 @@ def upload_of(content: bytes) -> Upload:
 @asynccontextmanager
 async def open_another(driver: Any) -> AsyncIterator[Any]:
     """A driver on the same storage, as another process has it."""
-    other = type(driver)(driver.options, driver.context)
+    inner = driver.get_unmapped()
+    other = type(inner)(driver.options, driver.context)
+    if inner is not driver:
+        other = type(driver)(other, driver.mapping)
     await other.start()
     try:
         yield other

@@ -70,7 +70,7 @@ async def what_is_let_go_or_refused_leaves_nothing_and_the_old_file(driver: Any,
 
 @needs(*AHEAD, base.MakesDirectories)
 async def another_driver_gets_the_bytes(driver: Any) -> None:
-    other = type(driver)(driver.options, driver.context)
+    other = type(driver.get_unmapped())(driver.options, driver.context)
     await other.start()
     try:
         await driver.makedirs(P("/d"))

@@ -169,4 +169,4 @@ async def left_over(driver: Any, path: str) -> None:
     if driver.name == "S3":
         assert not (await driver.call("list_multipart_uploads")).get("Uploads")
     if driver.name == "Local":
-        assert sorted(os.listdir(driver.root.real + path)) == await names(driver, path)
+        assert sorted(os.listdir(driver.get_unmapped().root.real + path)) == await names(driver, path)

@@ -12,6 +12,9 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.drivers import base, registry
 from mangrove.drivers.base import Driver, DriverContext
+from mangrove.drivers.folder_batches import ListsFolders
+from mangrove.drivers.shown_names import show_names
+from mangrove.drivers.whole_reads import ReadsWhole
 from tests import servers
 from tests.contract.drivers import suite
 
@@ -86,6 +89,15 @@ def alias(folder: Path) -> tuple[Start, suite.Server]:
     return start, suite.on_disk(folder / "real")
 
 
+def shown(folder: Path) -> tuple[Start, suite.Server]:
+    """A Local storage, any name of which might be shown instead of another one."""
+
+    async def start() -> Driver:
+        return show_names(await local(folder)[0](), {"@@": "e", "§§": "o"})
+
+    return start, suite.on_disk(folder)
+
+
 def s3(endpoint: str, version: str) -> tuple[Start, suite.Server]:
     async def start() -> Driver:
         more = {"list_object_version": version, "root_folder_path": "/in/side"}
@@ -119,13 +131,21 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Start, suite.S
     kind, _, version = str(request.param).partition("-")
     if kind == "S3":
         return s3(request.getfixturevalue("moto"), version)
+    if kind == "Local" and version:
+        return shown(tmp_path)
     if kind in ("Local", "Alias"):
         return {"Local": local, "Alias": alias}[kind](tmp_path)
     return {"Virtual": virtual, "UrlTree": url_tree}[kind]()
 
 
+NOT_UNDER_SHOWN_NAMES = frozenset(
+    name
+    for name in suite.list_cases("Local")
+    if {base.CopiesFrom, ReadsWhole, ListsFolders} & {*suite.CASES[name].powers}
+)
 RUNS = {
     "Local": ("disk", suite.list_cases("Local")),
+    "Local-shown": ("other names", suite.list_cases("Local", NOT_UNDER_SHOWN_NAMES)),
     "Alias": ("Local", suite.list_cases("Alias")),
     "Virtual": ("memory", suite.list_cases("Virtual", keeps_bytes=False)),
     "UrlTree": ("memory", suite.list_cases("UrlTree")),

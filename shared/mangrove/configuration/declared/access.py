@@ -88,7 +88,7 @@ class Global(SettingGroup):
     filename_char_mapping = char_mapping(
         '{"/": "|"}',
         PUBLIC,
-        "What a name of a storage may hold and no path can, and what stands for it, as JSON.",
+        "How names of storages are shown, as JSON: text in a name → what stands for it.",
         zh="文件名字符替换",
     )
     forward_direct_link_params = switch(

@@ -50,7 +50,8 @@ class Remote:
 
     async def _resolve(self, path: TreePath, is_dir: bool) -> Place:
         with limit_depth():
-            return Place(*await self._resolver.resolve(self.get_tree_path(path, is_dir)))
+            driver, inner = await self._resolver.resolve(self.get_tree_path(path, is_dir))
+            return Place(driver.get_unmapped(), inner)  # a name that is shown as another one would not decrypt
 
     def _list_spellings(self, driver: Driver, inner: TreePath) -> Sequence[TreePath]:
         return list_spellings(driver, inner) if self.names.makes_symbols else (inner,)

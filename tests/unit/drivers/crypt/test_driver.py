@@ -78,6 +78,9 @@ class Shortened:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
 
+    def get_unmapped(self) -> Any:
+        return self
+
     async def read(self, *args: Any) -> Any:
         source = b"".join([block async for block in await self._driver.read(*args)])
         return body(source[: self._keep])

@@ -1,0 +1,271 @@
+"""Names of a storage that are shown as others, by the setting `filename_char_mapping`.
+
+A name is shown as the mapping makes it, unless another entry of the folder would have the same name then: such names
+are shown as they are. An entry is found by the name that is shown, and by no other: rules of the tree name what people
+see. A new name that the mapping would change is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from mangrove.core.paths import LONGEST_NAME, TreePath, map_characters
+from mangrove.core.problems import BadRequest, NotAFolder, NotFound
+from mangrove.core.slices import in_batches
+from mangrove.drivers.base import ROOT, Driver, Entry
+
+CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are known without listing it again
+MAX_KNOWN_FOLDERS = 256  # whose changed names are known
+# methods of a driver: the first argument is a path of something that is there
+_EXISTING = [
+    "get_change_token", "get_checksums", "identify", "link", "list_parts", "make_thumbnail", "open_file", "read",
+    "remove", "remove_empty", "remove_unchanged", "set_modified", "stat", "sync",
+]  # fmt: skip
+# … of something that may be there
+_NEW = [
+    "abort", "abort_by_key", "begin", "finish", "makedirs", "open_ahead", "put_url", "sign_part", "sign_upload",
+    "stream_part", "write", "write_part",
+]  # fmt: skip
+_PAIRS = ["copy", "move", "rename"]  # the first two arguments, one of either kind
+_WITHOUT_PATH = [
+    "can_refuse_existing", "get_space", "offers_direct_uploads", "predict_etag", "proves_reads", "proves_writes",
+]  # fmt: skip
+# Other operations of the driver do without names that are shown as others: whole listings and single files remain.
+
+
+class NameMapping:
+    """The mapping as far as it concerns names that a path can hold."""
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._mapping = {old: new for old, new in mapping.items() if "/" not in old and "\\" not in old and old != new}
+
+    def __bool__(self) -> bool:
+        return bool(self._mapping)
+
+    def apply(self, name: str) -> str:
+        """Return a name as the mapping makes it."""
+        return map_characters(name, self._mapping)
+
+    def may_show(self, shown: str) -> bool:
+        """True if the mapping may make `shown` of another name."""
+        return any(new in shown for new in self._mapping.values())
+
+    def show(self, names: Iterable[str], plain: Collection[str]) -> dict[str, str]:
+        """Return the shown name → the name for names that the mapping changes; `plain`: those it does not change."""
+        shown = {name: _choose(name, self.apply(name)) for name in names}
+        while True:
+            counts = Counter(shown.values())
+            clashes = [name for name, text in shown.items() if text != name and (text in plain or counts[text] > 1)]
+            if not clashes:
+                return {text: name for name, text in shown.items()}
+            shown |= {name: name for name in clashes}
+
+
+def _choose(name: str, shown: str) -> str:
+    """Return the shown name where a path can hold it, else the name itself."""
+    is_name = shown not in ("", ".", "..") and not set("/\\\0") & set(shown) and len(shown.encode()) <= LONGEST_NAME
+    return shown if is_name else name
+
+
+class ShownNames(Driver):
+    """A driver under the names that are shown. `_make_class` gives a class the operations of the driver behind."""
+
+    def __init__(self, driver: Driver, mapping: NameMapping) -> None:
+        super().__init__(driver.options, driver.context)
+        self.driver = driver
+        self.mapping = mapping
+        self._known: OrderedDict[TreePath, tuple[float, dict[str, str]]] = OrderedDict()
+
+    def get_unmapped(self) -> Driver:
+        """Return the driver behind, which has the names of the storage."""
+        return self.driver
+
+    async def start(self) -> None:
+        await self.driver.start()
+
+    async def stop(self) -> None:
+        await self.driver.stop()
+
+    def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        return self._list(path)
+
+    async def _list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        folder = await self.find(path)
+        changed, plain = dict[str, Entry](), set[str]()
+        async for batch in self.driver.list(folder):
+            changed |= {entry.name: entry for entry in batch if self.mapping.apply(entry.name) != entry.name}
+            unchanged = [entry for entry in batch if entry.name not in changed] if changed else batch
+            plain |= {entry.name for entry in unchanged if self.mapping.may_show(entry.name)}
+            yield unchanged
+        names = self._remember(folder, changed, plain)
+        async for some in in_batches([*names.items()]):
+            yield [changed[name]._replace(name=shown) for shown, name in some]
+
+    def _remember(self, folder: TreePath, changed: Collection[str], plain: Collection[str]) -> dict[str, str]:
+        names = self.mapping.show(changed, plain)
+        self._known[folder] = (time.monotonic(), names)
+        self._known.move_to_end(folder)
+        while len(self._known) > MAX_KNOWN_FOLDERS:
+            self._known.popitem(last=False)
+        return names
+
+    async def find(self, path: TreePath) -> TreePath:
+        """Return the storage's path of what is shown at a path; NotFound when nothing is shown there.
+
+        A name that the mapping leaves alone may be of nothing: the storage says so.
+        """
+        folder = ROOT
+        for shown in path.split("/")[1:] if path != ROOT else ():
+            folder = folder / await self._find_name(folder, shown)
+        return folder
+
+    async def find_new(self, path: TreePath) -> TreePath:
+        """Return the storage's path of what is, or is to be, shown at a path; BadRequest for a name that would not."""
+        try:
+            return await self.find(path)
+        except NotFound:
+            for name in path.split("/"):
+                if self.mapping.apply(name) != name:
+                    raise BadRequest(
+                        f"the name {name} would be shown as {self.mapping.apply(name)}: "
+                        "the setting filename_char_mapping says so"
+                    ) from None
+            raise
+
+    async def _find_name(self, folder: TreePath, shown: str) -> str:
+        is_unchanged = self.mapping.apply(shown) == shown
+        if is_unchanged and (not self.mapping.may_show(shown) or await self._has(folder / shown)):
+            return shown
+        name = (await self._read_changed_names(folder)).get(shown)
+        if name is None and not is_unchanged:
+            raise NotFound
+        return name or shown
+
+    async def _has(self, path: TreePath) -> bool:
+        try:
+            await self.driver.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    async def _read_changed_names(self, folder: TreePath) -> dict[str, str]:
+        """Return the shown name → the name of all that the mapping changes in a folder; none where there is none."""
+        read_at, names = self._known.get(folder, (0.0, {}))
+        if read_at and time.monotonic() - read_at < CHANGED_NAMES_SECONDS:
+            return names
+        changed, plain = set[str](), set[str]()
+        try:
+            async for batch in self.driver.list(folder):
+                changed |= {entry.name for entry in batch if self.mapping.apply(entry.name) != entry.name}
+                plain |= {entry.name for entry in batch if self.mapping.may_show(entry.name)}
+        except (NotFound, NotAFolder):
+            return {}
+        return self._remember(folder, changed, plain - changed)
+
+    def find_known(self, path: TreePath) -> TreePath:
+        """Return the storage's path of what is shown at a path, as far as that is known without asking it."""
+        folder = ROOT
+        for shown in path.split("/")[1:] if path != ROOT else ():
+            folder = folder / self._known.get(folder, (0.0, {}))[1].get(shown, shown)
+        return folder
+
+    def show_path(self, path: TreePath) -> TreePath:
+        """Return a path of the storage as it is shown unless names clash."""
+        return TreePath("/".join(_choose(name, self.mapping.apply(name)) for name in path.split("/")))
+
+    def forget(self, folder: TreePath) -> None:
+        """Forget the changed names of a folder and those below."""
+        for known in [known for known in self._known if known.within(folder)]:
+            del self._known[known]
+
+    async def stat(self, path: TreePath) -> Entry:
+        return (await self.driver.stat(await self.find(path)))._replace(name=path.name)
+
+    async def read(
+        self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
+    ) -> AsyncIterator[bytes]:
+        return await self.driver.read(await self.find(path), offset, length, if_match)
+
+
+def show_names(driver: Driver, mapping: Mapping[str, str]) -> Driver:
+    """Return the driver under the names that the mapping shows: itself where it changes none that it can have."""
+    effective = NameMapping(mapping)
+    if driver.maps_names or not effective:
+        return driver
+    shown: Driver = _make_class(type(driver))(driver, effective)
+    return shown
+
+
+def _make_class(kind: type[Driver]) -> type[ShownNames]:
+    """Return the class of drivers under shown names that has the operations of `kind`, as far as they are known."""
+    body: dict[str, Any] = {"__module__": __name__, "name": kind.name, "Options": kind.Options, "config": kind.config}
+    for names, make in (
+        (_EXISTING, _make_existing),
+        (_NEW, _make_new),
+        (_PAIRS, _make_pair),
+        (_WITHOUT_PATH, _make_plain),
+        (["find_others"], _make_known),
+        (["find_sources"], _make_sources),
+    ):
+        body |= {name: make(name) for name in names if hasattr(kind, name) and name not in vars(ShownNames)}
+    return type(f"Shown{kind.__name__}", (ShownNames,), body)
+
+
+Method = Callable[..., Any]
+
+
+def _make_existing(name: str) -> Method:
+    async def call(self: ShownNames, path: TreePath, *args: Any, **options: Any) -> Any:
+        try:
+            inner = await self.find(path)
+        except NotFound:
+            if name in ("remove", "remove_unchanged"):
+                return None  # as a driver does for what is not there
+            raise
+        try:
+            return await getattr(self.driver, name)(inner, *args, **options)
+        finally:
+            if name.startswith("remove"):
+                self.forget(inner.parent)
+
+    return call
+
+
+def _make_new(name: str) -> Method:
+    async def call(self: ShownNames, path: TreePath, *args: Any, **options: Any) -> Any:
+        result = await getattr(self.driver, name)(await self.find_new(path), *args, **options)
+        return result._replace(name=path.name) if isinstance(result, Entry) else result
+
+    return call
+
+
+def _make_pair(name: str) -> Method:
+    async def call(self: ShownNames, path: TreePath, target: TreePath, **options: Any) -> None:
+        inner = await self.find(path)
+        try:
+            await getattr(self.driver, name)(inner, await self.find_new(target), **options)
+        finally:
+            self.forget(inner.parent)
+
+    return call
+
+
+def _make_known(name: str) -> Method:
+    def call(self: ShownNames, path: TreePath) -> Any:
+        return getattr(self.driver, name)(self.find_known(path))
+
+    return call
+
+
+def _make_sources(name: str) -> Method:
+    def call(self: ShownNames, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:
+        return [self.show_path(path) for path in getattr(self.driver, name)(target, below=below)]
+
+    return call
+
+
+def _make_plain(name: str) -> Any:
+    return property(lambda self: getattr(self.driver, name))
