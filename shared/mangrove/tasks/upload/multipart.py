@@ -10,9 +10,10 @@ import asyncio
 import base64
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import NamedTuple
 
 from mangrove.configuration.values import Settings
@@ -67,7 +68,7 @@ class ChunksInFlight:
         numbers.add(number)
         self._count(id, number, 1)  # before the others are looked at: of two at once none stores it
         try:
-            if self._counts.read_others((id, number)):
+            if all(self._counts.read_others(key) for key in _list_keys(id, number)):
                 raise ChunkInFlight
             yield
         finally:
@@ -81,8 +82,13 @@ class ChunksInFlight:
         return id in self._numbers or self._counts.read_others(id) > 0
 
     def _count(self, id: str, number: int, amount: int) -> None:
-        for key in (id, (id, number)):
+        for key in (id, *_list_keys(id, number)):
             self._counts.add(key, amount)
+
+
+def _list_keys(id: str, number: int) -> Sequence[Hashable]:
+    """Return two keys of a chunk: that another chunk shares the place of both is next to impossible."""
+    return (id, number), (number, id)
 
 
 class KnownParts:
@@ -247,14 +253,15 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:
-    received = bytearray()
+    """Return the content of a chunk, of which there is no second copy in memory: what BytesIO has it gives away."""
+    received = BytesIO()
     async for block in body:
-        received += block
-        if len(received) > size:
+        received.write(block)
+        if received.tell() > size:
             raise BadRequest(f"chunk {index} has more than its {size} bytes")
-    if len(received) != size:
-        raise BadRequest(f"chunk {index} has {len(received)} bytes instead of {size}")
-    return bytes(received)
+    if received.tell() != size:
+        raise BadRequest(f"chunk {index} has {received.tell()} bytes instead of {size}")
+    return received.getvalue()
 
 
 def format_crc32(content: bytes) -> str:
