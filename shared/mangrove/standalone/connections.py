@@ -21,12 +21,11 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sendfile import ConnectionSender
-from mangrove.standalone.siblings import Siblings
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.sending import EXTENSION
 
@@ -69,7 +68,7 @@ class ClientConnections:
         self.limits = limits
         self.most = min(limits.connections, descriptors // 2)
         self._counts = Counts(Region.CONNECTIONS)
-        self._processes = runtime.get(Siblings).count
+        self._processes = platform().process_count
         self._all: dict[str, set[Connection]] = defaultdict(set)
         self._count = 0
 

@@ -10,12 +10,10 @@ from uuid import uuid4
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core import runtime
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.accounts import users
 from mangrove.records.tasks.model import Task
 from mangrove.standalone import runner
-from mangrove.tasks.core import machines as starters
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.specs import TransferSpec
@@ -95,23 +93,21 @@ def test_one_task_behind_hundreds_of_another_owner_is_worked_on_within_the_first
 
 def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()  # takes up from the records what nobody has started
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
 
-def count_waiting(task: Task) -> int:
-    """How many tasks of its kind wait in the runner."""
-    found = runtime.get(starters.TaskDispatcher)
-    assert isinstance(found, runner.Runner)
-    return len(list(found._queues[task.kind]))
+def count_waiting(machinery: Machinery, task: Task) -> int:
+    """Return how many tasks of its kind wait in the runner."""
+    return len(list(machinery.runner._queues[task.kind]))
 
 
 def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     owner = users.get(crowd.one.owner)
     users.change(owner.id, permission=0)
     crowd.allow_work()
@@ -145,7 +141,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
 def test_the_tasks_of_a_removed_user_hold_nobody_up(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()
     users.delete(crowd.many[0].owner)
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -154,7 +150,7 @@ def test_hundreds_of_tasks_that_are_cancelled_at_once_hold_nobody_up(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     machinery.go_on.clear()
     for task in crowd.many[: 2 * runner.THREADS]:
         queue.cancel("copy", task.id, task_env.caller())

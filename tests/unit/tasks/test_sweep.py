@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
@@ -30,6 +28,7 @@ from mangrove.tasks.core.kinds import DELETE_NEVER, KINDS, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import TransferSpec
 from tests import origin
+from tests.platforms import use_cloud
 from tests.task_env import TaskEnv
 
 DAY = 86_400.0  # seconds
@@ -199,7 +198,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
 def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
     task_env: TaskEnv, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    runtime.put(Config, replace(config(), is_function=True))
+    use_cloud(is_function=True)
 
     def tell() -> float:
         run_sweep(task_env)

@@ -89,7 +89,7 @@ class PartialFile:
     `length`: bytes of a part; `receipt_count`: how many parts have a receipt (see `tasks.part_receipts`; `receipts` are
     those of an older record, "" for one that is missing); `validator`: the etag of what they are read from, "" when it
     has none. `size`: bytes that are there of a download. `storage`: how to reach the storage
-    when it is mounted no more (see `tasks.partials`), "" for staging. `boot`: of `staging.find_boot` then.
+    when it is mounted no more (see `tasks.partials`), "" for staging. `boot`: of `Platform.read_boot_id` then.
 
     `stored`: what the parts became, once they did; of that, `compared` bytes are known to be those of the source.
     """
@@ -256,7 +256,7 @@ class DecompressSpec(Spec):
 @dataclass(kw_only=True)
 class DecompressCursor(CopyCursor):
     """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
-    what is in staging, `refused` the members that are not; `boot`: when they were brought (`staging.find_boot`)."""
+    what is in staging, `refused` the members that are not; `boot`: when they were brought (`Platform.read_boot_id`)."""
 
     old_keys: ClassVar[Mapping[str, str]] = {
         "turn": "attempt", "file": "partial", "bytes": "bytes_done", "at": "position", "folders": "folders_made",
