@@ -131,7 +131,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
     chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.one)]
     first, one = (task for task in chained if task is not None)
-    wait(lambda: count_waiting(one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, one) == MANY + 1)
     task_env.set(decompress_upload_task_threads_num="1")
     wait(done(task_env, one))
     assert machinery.started[:2] == [first.id, one.id]
@@ -199,7 +199,7 @@ def test_a_task_that_made_room_can_be_cancelled(
     small = open_one(task_env, ends)
     task_env.set(copy_task_threads_num="0")
     machinery.go_on.set()
-    wait(lambda: count_waiting(large) == 2 or task_env.read(large).done)
+    wait(lambda: count_waiting(machinery, large) == 2 or task_env.read(large).done)
     queue.cancel("copy", large.id, task_env.caller())
     wait(done(task_env, large))
     assert task_env.view(large) == (State.CANCELED, "context canceled")

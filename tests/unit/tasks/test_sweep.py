@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.platform import platform
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
@@ -28,7 +29,6 @@ from mangrove.tasks.core.kinds import DELETE_NEVER, KINDS, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import TransferSpec
 from tests import origin
-from tests.platforms import use_cloud
 from tests.task_env import TaskEnv
 
 DAY = 86_400.0  # seconds
@@ -198,7 +198,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
 def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
     task_env: TaskEnv, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    use_cloud(is_function=True)
+    platform().emits_metrics = True
 
     def tell() -> float:
         run_sweep(task_env)
