@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mangrove.standalone import template
 from tests import built, lambdas
@@ -59,11 +60,11 @@ class Bill:
     dollars: float
 
 
-def print_economy(folder: Path) -> bool:
+def print_table() -> None:
     """Print the table that the README has."""
-    with ExitStack() as stack:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         reason = built.find_reason_to_skip()
-        launch = launch_sources if reason else built.Built(folder)
+        launch = launch_sources if reason else built.Built(Path(folder))
         print(f"functions of the checkout: {reason}" if reason else "functions as they are built")
         cloud = stack.enter_context(lambdas.deploy("2", launch))
         assert cloud.run_setup()["Status"] == "SUCCESS"
@@ -73,7 +74,6 @@ def print_economy(folder: Path) -> bool:
         for bill in count_all(cloud):
             counts = f"{bill.calls:.3g} | {bill.s3_calls:.3g} | {bill.warm_calls:.3g}"
             print(f"| {bill.name} | {counts} | {bill.aim} | {bill.dollars:,.2f} |")
-    return True
 
 
 def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:

@@ -19,8 +19,8 @@ import pytest
 from mangrove.core.problems import Missing
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
+from mangrove.tasks.core.machines import TaskDispatcher
 from tests import servers
-from tests.platforms import use_dispatcher
 
 ALL_RIGHTS = 0xFFFF
 SECONDS = 30.0  # that a test waits for anything
@@ -217,9 +217,9 @@ class TaskEnv:
         its name and how many calls of it there were; what the last one did is in the records then."""
         from mangrove.standalone.machines import load_machine
         from mangrove.tasks.core import steps
-        from mangrove.tasks.core.kinds import KINDS
+        from mangrove.tasks.core.registry import find_machine
 
-        machine, handlers = load_machine(KINDS[task.kind].machine)
+        machine, handlers = load_machine(find_machine(task))
         work, visited = calls(handlers, before), list[str]()
 
         async def threaded(name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -269,10 +269,8 @@ class TaskEnv:
         self.loop.close()
 
 
-class RecordingDispatcher:
+class RecordingDispatcher(TaskDispatcher):
     """Starts no machine; the tasks that are to be `started` or expedited are appended to a list."""
-
-    is_remote = False
 
     def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
         self.started = [] if started is None else started
@@ -335,7 +333,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
         patch.setenv("MANGROVE_DATA", str(folder))
         made = TaskEnv(folder, endpoint)
         use_loop(made.loop)
-        use_dispatcher(RecordingDispatcher(made.started))
+        runtime.put(TaskDispatcher, RecordingDispatcher(made.started))
         try:
             yield made
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deployment.generate import Generator, api, events, page, settings
+from deployment.generate import Generator, api, events, page, settings, tasks
 
 GENERATORS: tuple[Generator, ...] = (
     api.generate_document,
@@ -11,4 +11,6 @@ GENERATORS: tuple[Generator, ...] = (
     page.generate_enums,
     page.generate_labels,
     settings.generate_reference,
+    tasks.generate_workers,
+    tasks.generate_retries,
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from deployment.generate.events import read_samples
+from mangrove.core import deadlines
 from mangrove.standalone import template
 from mangrove.tasks.index import indexing
 from tests import lambdas
@@ -112,7 +115,7 @@ def run_samples(cloud: lambdas.Cloud) -> None:
             continue  # the last one
         run(cloud, values, name)
     cloud.run_executions()
-    assert list_names(cloud, values, "/files") == ["by tasks", "hello world.txt"]
+    assert list_names(cloud, values, "/files") == ["by tasks", "removed", "hello world.txt"]
     assert list_names(cloud, values, "/files/by tasks") == [
         "letters",
         "downloaded.txt",
@@ -165,6 +168,22 @@ def open_upload(cloud: lambdas.Cloud, values: Values) -> None:
     check_answer(values, "uploads/put", cloud.get_function_in("functions/api/uploads")(event))
 
 
+def open_removal(cloud: lambdas.Cloud, values: Values) -> None:
+    """Open a task that removes what a request has no time for, at the pace of the first name."""
+    from tests.contract.worker_faults import once  # which imports this module
+
+    names = [f"{number:02}" for number in range(25)]
+    for name in names:
+        cloud.client("s3").put_object(Bucket=cloud.refs["Files"], Key=f"removed/{name}", Body=b"x")
+    slow = partial(time.sleep, deadlines.LOOK_SECONDS)  # at this pace the others would take too long
+    once(cloud.get_function("FilesFunction"), "removed/00", slow, right="s3:DeleteObject")
+    event = values.fill("files/remove") | {"body": json.dumps({"dir": "/files/removed", "names": names})}
+    check_answer(values, "files/remove", cloud.get_function_in("functions/api/files")(event))
+    machine = cloud.refs["RemoveMachine"]
+    (execution,) = cloud.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+    values.known["tid"] = execution["name"].rpartition("-")[0]
+
+
 def begin_multipart(cloud: lambdas.Cloud, values: Values) -> None:
     """Begin another upload in parts."""
     run(cloud, values, "uploads/multipart_init")
@@ -213,6 +232,7 @@ BEFORE: dict[str, Callable[[lambdas.Cloud, Values], None]] = {  # what a sample 
     "files/archive_meta": upload_archive,
     "files/add_offline_download": allow_origin,
     "tasks/undone": open_upload,
+    "remove/remove": open_removal,
     "tasks/retry": finish_tasks,
     "tasks/retry_some": finish_tasks,
     "tasks/clear_succeeded": finish_tasks,

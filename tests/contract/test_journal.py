@@ -28,7 +28,7 @@ NOTED_ABOVE = {
     "mangrove.tasks.core.file_copy._store_whole": "tasks.transfer.copy_on",
     "mangrove.tasks.core.file_copy._finish_parts": "tasks.transfer.copy_on",
     "mangrove.tasks.transfer.small_files._store": "tasks.transfer.copy_on",
-    "mangrove.tasks.remove.removals._remove_empty": "tasks.removals.remove_folders",
+    "mangrove.tasks.core.folders._remove_empty": "tasks.core.folders.remove_folders",
 }
 """Functions that change a storage within a change that one of their callers notes."""
 

@@ -399,7 +399,7 @@ def test_every_machine_of_the_template_loads_with_the_workers_that_it_names() ->
 
 
 def test_every_machine_on_disk_is_in_the_template_and_every_kind_of_task_has_its_machine() -> None:
-    from mangrove.tasks.core.kinds import KINDS
+    from mangrove.tasks.core.registry import KINDS
 
     disk = {path.name.removesuffix(".asl.json") for path in (ROOT / "state_machines").iterdir()}
     named = {

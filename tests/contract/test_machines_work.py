@@ -16,10 +16,11 @@ from mangrove.records.tasks.model import Task
 from mangrove.standalone.machines import load_machine
 from mangrove.tasks import submit
 from mangrove.tasks.core import file_copy, queue, steps
-from mangrove.tasks.core.kinds import KINDS, State
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.decompress import worker as decompress
 from mangrove.tasks.download import worker as download
-from mangrove.tasks.remove import removals
+from mangrove.tasks.remove import worker as removal
 from mangrove.tasks.transfer import batches
 from mangrove.tasks.transfer import worker as transfer
 from tests import origin
@@ -37,8 +38,15 @@ PIECE = 64 << 10
 BODY = bytes(range(251)) * 1000
 SMALL = {f"tree/d{number % 2}/f{number}": b"%d" % number * 50 for number in range(6)}
 TREE = SMALL | {"tree/large.bin": LARGE}
-SECOND = {"transfer": "Move", "download": "Poll", "decompress": "Extract"}
-MIDWAY = {"transfer": 5, "download": 2, "decompress": 2}  # slices of that worker; a tree begins with three folders
+SECOND = {"transfer": "Move", "remove": "Remove", "download": "Poll", "decompress": "Extract"}
+# steps of that worker; a tree begins with three folders
+MIDWAY = {
+    "transfer": 5,
+    "remove": 5,
+    "remove_empty_directory": 35,
+    "download": 2,
+    "decompress": 2,
+}
 SUCCEEDED, CANCELED, FAILED = (State.SUCCEEDED, ""), (State.CANCELED, "context canceled"), State.FAILED
 
 
@@ -62,9 +70,9 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps.Run, "has_time", lambda run: True)
     monkeypatch.setattr(batches, "BATCH", 2)
     monkeypatch.setattr(batches, "DIRECT_BATCH", 2)
-    monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
-    monkeypatch.setattr(removals, "SAVE_SECONDS", 0)
-    monkeypatch.setattr(decompress, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(transfer, "SAVE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(removal, "SAVE_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(decompress, "SAVE_INTERVAL_SECONDS", 0)
     monkeypatch.setattr(file_copy, "PART", PART)
     monkeypatch.setattr(download, "PART", PIECE)
 
@@ -163,7 +171,9 @@ class Tidying(Job):
 
 VERBS = ["copy", "move", "offline_download", "decompress"]
 TIDYING = ["remove", "remove_empty_directory", "recursive_move"]
-machine_of = {verb: KINDS[verb].machine for verb in VERBS} | dict.fromkeys(TIDYING, "transfer")
+machine_of = {verb: KINDS[verb].machine for verb in VERBS} | {
+    "remove": "remove", "remove_empty_directory": "remove", "recursive_move": "transfer"
+}  # fmt: skip
 
 
 @dataclass
@@ -199,7 +209,7 @@ def run_to_end(
     paths, tasks = [], []
     while job.task_env.started:
         task = job.task_env.started.pop(0)
-        machine = KINDS[task.kind].machine
+        machine = find_machine(task)
         work = calls(load_machine(machine)[1], before(job, task) if before and task.id == first.id else None)
         outcome = run(DEFINITIONS[machine], {"tid": task.id}, work)
         assert outcome.output is not None
@@ -220,7 +230,7 @@ def test_a_machine_does_its_work_in_one_slice(both: Callable[..., tuple[Job, End
     assert end.files == job.wanted
     assert set(end.states) == {SUCCEEDED}
     assert all(is_straight(path) and path[-1] == "Settle" for path in end.paths)
-    assert len(end.paths) == (1 if machine_of[verb] == "transfer" else 2)
+    assert len(end.paths) == (1 if machine_of[verb] in ("transfer", "remove") else 2)
     assert job.task_env.list_staged() == []
     assert verb in ("copy", "offline_download", "decompress") or not job.list_source()
 
@@ -284,7 +294,7 @@ def midway(act: Callable[[Job, Task], None]) -> Callable[[Job, Task], Before]:
     def make(job: Job, task: Task) -> Before:
         def before(name: str, nth: int) -> None:
             machine = machine_of[job.verb]
-            if (name, nth) == (SECOND[machine], MIDWAY[machine]):
+            if (name, nth) == (SECOND[machine], MIDWAY.get(job.verb, MIDWAY[machine])):
                 act(job, task)
 
         return before
@@ -323,7 +333,7 @@ def test_a_removal_that_is_cancelled_midway_removes_nothing_more(
     monkeypatch.setattr(steps, "KEEP_SECONDS", 0)  # as after any slice that is not that short
     job, end = both(verb, midway(lambda job, task: queue.cancel("move", task.id, job.task_env.caller())))
     assert end.states == [CANCELED]
-    assert end.paths[0][-2:] == ["Move", "Settle"]
+    assert end.paths[0][-2:] == ["Remove", "Settle"]
     assert (
         len(end.files) > len(job.wanted) if verb == "remove" else 0 < len(job.list_source()) < 2 * len(Tidying.FOLDERS)
     )

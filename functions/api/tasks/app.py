@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, FailFast, Field
 from mangrove.core.problems import BadRequest, Missing, Problem
 from mangrove.identity.rights import Caller
 from mangrove.tasks.core import queue
-from mangrove.tasks.core.kinds import KINDS, State
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.registry import KINDS
 from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import EmptyBody, UnreadableBody

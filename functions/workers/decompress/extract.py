@@ -1,7 +1,5 @@
 """The state Extract of the machine decompress."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_worker
-from mangrove.tasks.decompress import worker as decompress
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_worker(specs.DECOMPRESS, decompress.extract, step_seconds=decompress.STEP_SECONDS)
+handler = make_handler("decompress", "Extract")

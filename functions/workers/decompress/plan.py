@@ -1,7 +1,5 @@
 """The state Plan of the machine decompress."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_worker
-from mangrove.tasks.decompress import worker as decompress
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_worker(specs.DECOMPRESS, decompress.plan)
+handler = make_handler("decompress", "Plan")

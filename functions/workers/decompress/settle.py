@@ -1,7 +1,5 @@
 """The state Settle of the machine decompress."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_settler
-from mangrove.tasks.decompress import worker as decompress
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_settler(specs.DECOMPRESS, decompress.clean)
+handler = make_handler("decompress", "Settle")

@@ -1,7 +1,5 @@
 """The state Poll of the machine download."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_worker
-from mangrove.tasks.download import worker as download
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_worker(specs.DOWNLOAD, download.poll, step_seconds=download.STEP_SECONDS)
+handler = make_handler("download", "Poll")

@@ -1,7 +1,5 @@
 """The state Settle of the machine download."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_settler
-from mangrove.tasks.download import worker as download
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_settler(specs.DOWNLOAD, download.clean)
+handler = make_handler("download", "Settle")

@@ -1,5 +1,5 @@
 """The state Part of the machine index."""
 
-from mangrove.tasks.index import part as index_part
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = index_part.handle
+handler = make_handler("index", "Part")

@@ -1,7 +1,5 @@
 """The state Plan of the machine index."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_worker
-from mangrove.tasks.index import worker as index
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_worker(specs.INDEX, index.plan)
+handler = make_handler("index", "Plan")

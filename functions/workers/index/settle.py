@@ -1,7 +1,5 @@
 """The state Settle of the machine index."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_settler
-from mangrove.tasks.index import settle as index_settle
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_settler(specs.INDEX, index_settle.clean)
+handler = make_handler("index", "Settle")

@@ -1,5 +1,5 @@
 """The state Part of the machine transfer."""
 
-from mangrove.tasks.transfer import part as transfer_part
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = transfer_part.handle
+handler = make_handler("transfer", "Part")

@@ -1,7 +1,5 @@
 """The state Plan of the machine transfer."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_worker
-from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_worker(specs.TRANSFER, transfer.plan)
+handler = make_handler("transfer", "Plan")

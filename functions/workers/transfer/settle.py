@@ -1,7 +1,5 @@
 """The state Settle of the machine transfer."""
 
-from mangrove.tasks.core import specs
-from mangrove.tasks.core.steps import make_settler
-from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.core.entry_points import make_handler
 
-handler = make_settler(specs.TRANSFER, transfer.clean)
+handler = make_handler("transfer", "Settle")

@@ -56,10 +56,10 @@ export const TASK_KINDS = [
   'upload',
   'copy',
   'move',
-  'offline_download',
   'offline_download_transfer',
-  'decompress',
   'decompress_upload',
+  'offline_download',
+  'decompress',
 ] as const
 
 /** States of tasks, by their number. */

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from mangrove.standalone.connections import ConnectionLimits
-    from mangrove.standalone.leader import TaskLeader
     from mangrove.web.page import Page
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
@@ -208,9 +207,9 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
     from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.processes import Processes
 
-    def serve(leader: TaskLeader) -> None:
+    def serve() -> None:
         try:
-            _run_server(listener, limits, page, leader)
+            _run_server(listener, limits, page, is_shared=True)
         except (SystemExit, KeyboardInterrupt):
             pass  # asked for
         _exit()
@@ -224,9 +223,8 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 
 
 def _run_server(
-    listener: socket.socket, limits: ConnectionLimits, page: Page | None, leader: TaskLeader | None = None
+    listener: socket.socket, limits: ConnectionLimits, page: Page | None, *, is_shared: bool = False
 ) -> None:
-    """Answer requests until asked to end. `leader`: of several processes that share `listener`."""
     import uvicorn
 
     from mangrove.standalone.accepting import Acceptor
@@ -245,7 +243,7 @@ def _run_server(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            if leader is not None:
+            if is_shared:
                 self.servers.append(cast("asyncio.Server", Acceptor(listener, self._make_connection)))
 
         def _make_connection(self) -> Any:
@@ -253,7 +251,7 @@ def _run_server(
 
     server = Server(
         uvicorn.Config(
-            Gateway(page, leader),
+            Gateway(page),
             loop="uvloop",
             http=make_protocol,
             ws="none",
@@ -268,7 +266,7 @@ def _run_server(
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    server.run(sockets=[listener] if leader is None else [])
+    server.run(sockets=[] if is_shared else [listener])
 
 
 def _end_within(seconds: float) -> None:

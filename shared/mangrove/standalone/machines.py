@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.standalone.template import ROOT, iter_resources
-from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.registry import KINDS
 
 MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {

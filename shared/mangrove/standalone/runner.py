@@ -17,6 +17,7 @@ from itertools import chain, islice
 from typing import Any
 
 from mangrove.configuration import snapshot
+from mangrove.core import runtime
 from mangrove.core.concurrency import RoundRobinQueue
 from mangrove.core.problems import Problem, RecordsUnavailable
 from mangrove.core.shared_memory import Topic, change_counters
@@ -25,10 +26,11 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.lists import Following, UnfinishedPage
 from mangrove.records.tasks.model import Task
-from mangrove.standalone.leader import Message, Queued
 from mangrove.standalone.machines import LoadedMachine, load_machines
-from mangrove.tasks.core.kinds import KINDS
-from mangrove.tasks.core.leases import get_held
+from mangrove.standalone.siblings import Message, Queued
+from mangrove.tasks.core.leases import Superseded, find_task, get_held
+from mangrove.tasks.core.machines import TaskDispatcher
+from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.core.worker_loop import use_loop
 
 THREADS = 128  # more than tasks run at once by the settings of most: whose turn it is waits for no thread
@@ -58,7 +60,7 @@ class _Postponed:
     delay: float
 
 
-class Runner:
+class Runner(TaskDispatcher):
     """Runs tasks in this process: as many of a kind at once as the settings say, each owner's in turn.
 
     Between two slices of its work, and while it waits for something, a task makes room for one of an owner who has
@@ -80,20 +82,29 @@ class Runner:
         self._reading = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
         use_loop(self._loop)
+        runtime.put(TaskDispatcher, self)
 
-    def add(self, task: Task) -> None:
-        """Queue a task; from any thread. Adding it twice is one run."""
+    def start(self, task: Task, suffix: str = "") -> None:
+        """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
         self._loop.call_soon_threadsafe(self._take_up, task)
 
-    def receive(self, message: Message, task: Queued) -> None:
-        """Queue a task, let one that was cancelled while it waits end soon, or drop one; from any thread."""
+    def expedite(self, task: Task) -> None:
+        """Let a task end soon that was cancelled while it waits for a worker; from any thread."""
+        self._loop.call_soon_threadsafe(self._stop, _name(task))
+
+    def forget(self, task: Task) -> None:
+        """Drop a task that was deleted before its first run; from any thread."""
+        self._loop.call_soon_threadsafe(self._drop, _name(task))
+
+    def receive(self, message: Message, one: Queued) -> None:
+        """Do what another process asks for; in the loop."""
         match message:
             case Message.START:
-                self._loop.call_soon_threadsafe(self._enqueue, task)
+                self._enqueue(one)
             case Message.EXPEDITE:
-                self._loop.call_soon_threadsafe(self._stop, task)
+                self._stop(one)
             case Message.FORGET:
-                self._loop.call_soon_threadsafe(self._drop, task)
+                self._drop(one)
 
     async def run(self) -> None:
         """Take up the unfinished tasks, and follow the settings, until cancelled."""
@@ -156,7 +167,7 @@ class Runner:
 
     def _take_up(self, task: Task) -> None:
         """Queue a task; where it is its turn at once, its record need not be read."""
-        one = Queued(task.kind, task.owner, task.id)
+        one = _name(task)
         self._enqueue(one)
         if one in self._running and self._running[one].is_new:
             get_held().add_read([task])
@@ -233,8 +244,6 @@ class Runner:
         await execution.turn
 
     async def _execute(self, one: Queued) -> None:
-        machine, handlers = self._machines[KINDS[one.kind].machine]
-
         async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
             if value.get("more") and "failure" not in value:
                 await self._give_way(one)
@@ -251,7 +260,10 @@ class Runner:
         try:
             await self._read_ahead(one)
             self._running[one].is_new = False
+            machine, handlers = self._machines[await self._find_machine(one)]
             is_left = (await machine.run({"tid": one.id}, work, sleep=sleep))["more"]
+        except Superseded:  # it was deleted meanwhile
+            is_left = False
         except Exception:  # whatever it is: the task would be forgotten
             log_exception("a task could not be settled", tid=one.id)
         finally:
@@ -261,11 +273,15 @@ class Runner:
         else:
             self._postponed.pop(one, None)
 
+    async def _find_machine(self, one: Queued) -> str:
+        """Return the name of the machine of a task. Raise Superseded if the task is gone."""
+        return find_machine(get_held().find_read(one.id) or await find_task(one.id))
+
     async def _read_ahead(self, one: Queued) -> None:
         """Read the records of this task and of those that follow in one call; one call for each costs twenty times
         as much."""
         async with self._reading:
-            if get_held().was_read(one.id):
+            if get_held().find_read(one.id) is not None:
                 return
             queue = self._running[one].queue
             starting = (other for other, execution in self._running.items() if execution.is_new)
@@ -281,3 +297,7 @@ class Runner:
         delay = AGAIN_SECONDS if last is None else min(last.delay * 2, MOST_AGAIN_SECONDS)
         self._postponed[one] = _Postponed(time.monotonic() + delay, delay)
         log_event("a task is started again later", tid=one.id, seconds=delay)
+
+
+def _name(task: Task) -> Queued:
+    return Queued(task.kind, task.owner, task.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.limits import limits
@@ -15,7 +14,9 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import kinds, name_lists, queue, staging
 from mangrove.tasks.core.name_lists import ListedEntry
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import Spec, TransferSpec
+from mangrove.tasks.core.specs import Spec
+from mangrove.tasks.remove.declaration import RemoveSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.items import Item
 
@@ -57,10 +58,10 @@ async def enqueue_list(
 
 
 async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
-    """Open the task that removes entries of a folder."""
+    """Enqueue the task that removes entries of a folder."""
 
-    def make_spec(count: int) -> TransferSpec:
-        return _make_removal(folder, removes="entries", names=count)
+    def make_spec(count: int) -> RemoveSpec:
+        return RemoveSpec(folder=folder.path, password=folder.password, count=count)
 
     rows = (ListedEntry(name, None, 0.0, False, "") for name in names)
     mount, inner = folder.find_mount()
@@ -69,15 +70,10 @@ async def enqueue_removal(folder: PathAccess, names: Sequence[str]) -> Task:
 
 
 async def enqueue_empty_folder_removal(folder: PathAccess) -> Task:
-    """Open the task that removes the folders below a folder that hold no file."""
+    """Enqueue the task that removes the folders below a folder that do not hold a file."""
     mount, inner = folder.find_mount()
     name = kinds.format_removal_name("remove_empty_directory", mount.path, inner)
-    return await enqueue("move", folder, TaskRequest(name, _make_removal(folder, removes="empty_folders")))
-
-
-def _make_removal(folder: PathAccess, **more: Any) -> TransferSpec:
-    path = folder.path
-    return TransferSpec(source=path, password=folder.password, target_dir=path, name="", overwrite=False, **more)
+    return await enqueue("move", folder, TaskRequest(name, RemoveSpec(folder=folder.path, password=folder.password)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,6 @@ class TransferEnqueuer:
     target_dir: PathAccess
     overwrite: bool = False
     keep_existing: bool = False
-    is_rename: bool = False
 
     async def open(self, items: Sequence[Item]) -> list[Task]:
         """Open the tasks for what is left of the request."""
@@ -111,7 +106,7 @@ class TransferEnqueuer:
             name="",
             overwrite=self.overwrite,
             keep_existing=self.keep_existing,
-            is_flat=True,
+            selection="files",
         )
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
         return await enqueue(self.kind, self.source_dir, TaskRequest(self._make_name(source, target), spec))
@@ -124,7 +119,6 @@ class TransferEnqueuer:
             name=item.target.name,
             overwrite=self.overwrite,
             keep_existing=self.keep_existing,
-            is_rename=self.is_rename,
         )
         return TaskRequest(self._make_name(item.path, item.target.parent), spec)
 
@@ -159,9 +153,8 @@ class TransferEnqueuer:
                 name="",
                 overwrite=items[0].overwrite,
                 keep_existing=self.keep_existing,
-                names=count,
-                has_targets=has_targets,
-                is_rename=self.is_rename,
+                selection="renamed_list" if has_targets else "list",
+                count=count,
             )
 
         name = self._make_name(kinds.format_many(items[0].path, len(items)), target)

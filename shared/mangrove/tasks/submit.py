@@ -21,7 +21,8 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import authorization, kinds, queue, staging
 from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
+from mangrove.tasks.decompress.declaration import DecompressSpec
+from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.enqueue import (
     TransferEnqueuer,
     enqueue,
@@ -29,6 +30,7 @@ from mangrove.tasks.enqueue import (
     enqueue_many,
     enqueue_removal,
 )
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
 from mangrove.tree.access import PathAccess, locate, lookup
 from mangrove.tree.listing.items import Item
@@ -124,7 +126,7 @@ async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> 
 
 async def _open_renames(folder: PathAccess, left: Sequence[Item]) -> list[Task]:
     overwrite = any(item.overwrite for item in left)
-    return await TransferEnqueuer("move", "move", folder, folder, overwrite, is_rename=True).open(left)
+    return await TransferEnqueuer("move", "move", folder, folder, overwrite).open(left)
 
 
 async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
@@ -276,7 +278,7 @@ async def upload(
         await asyncio.shield(staging.clear(id))
         raise
     spec = TransferSpec(
-        staged=staging.get_path(id, staging.BODY),
+        source=staging.get_path(id, staging.BODY),
         target_dir=access.path.parent,
         name=access.path.name,
         overwrite=overwrite,

@@ -6,7 +6,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.registry import KINDS
 from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.task_client import TaskClient, wait_until

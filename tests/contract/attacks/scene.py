@@ -22,7 +22,7 @@ import httpx
 import pytest
 
 from mangrove.identity.rights import Right
-from mangrove.tasks.core.kinds import KINDS
+from mangrove.tasks.core.registry import KINDS
 from tests.document import get_document
 from tests.service import PROCESSES, Client, Service
 

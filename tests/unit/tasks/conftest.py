@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove.core.platform import platform
+from mangrove.core import runtime
 from mangrove.tasks.core import endpoints, file_copy
-from tests.platforms import use_dispatcher
+from mangrove.tasks.core.machines import TaskDispatcher
 from tests.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.copying import PART, Side
 
@@ -16,10 +16,10 @@ from tests.unit.tasks.copying import PART, Side
 @pytest.fixture
 def starter(records: None) -> Iterator[RecordingDispatcher]:
     """What machines were started, and none runs; with empty tables."""
-    before, recording = platform().dispatcher, RecordingDispatcher()
-    use_dispatcher(recording)
+    before, recording = runtime.get(TaskDispatcher), RecordingDispatcher()
+    runtime.put(TaskDispatcher, recording)
     yield recording
-    use_dispatcher(before)
+    runtime.put(TaskDispatcher, before)
 
 
 @pytest.fixture

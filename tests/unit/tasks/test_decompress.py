@@ -12,8 +12,8 @@ from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Entry
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import DecompressCursor
 from mangrove.tasks.decompress import worker as decompress
+from mangrove.tasks.decompress.declaration import DecompressCursor
 from tests.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 

@@ -10,8 +10,8 @@ import pytest
 from mangrove.records.tasks import lists as task_lists
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import DownloadCursor
 from mangrove.tasks.download import worker as download
+from mangrove.tasks.download.declaration import DownloadCursor
 from mangrove.tools import http
 from tests import origin
 from tests.origin import Origin

@@ -15,8 +15,8 @@ from mangrove.records import storages
 from mangrove.records.files import index_marks
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import INDEX
 from mangrove.tasks.index import indexing
+from mangrove.tasks.index.declaration import INDEX
 from mangrove.tasks.index.progress import load_cursor
 from tests.task_env import Disk, TaskEnv
 

@@ -15,8 +15,8 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks import enqueue, submit
 from mangrove.tasks.core import name_lists, queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.transfer import listed
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.changes import MOST_NAMES
 from tests.task_env import ALL_RIGHTS, TaskEnv
 
@@ -65,7 +65,7 @@ def test_a_few_names_have_a_task_each(task_env: TaskEnv) -> None:
     source, target = task_env.disk(), task_env.disk()
     fill(source)
     tasks = task_env.transfer("copy", f"{source.mount}/d", target.mount, *NAMES[: enqueue.EACH])
-    assert [TransferSpec.load(task.spec).names for task in tasks] == [0] * enqueue.EACH
+    assert [TransferSpec.load(task.spec).count for task in tasks] == [0] * enqueue.EACH
 
 
 def test_what_fails_is_named_and_a_retry_does_what_is_missing(task_env: TaskEnv) -> None:
@@ -130,7 +130,7 @@ def test_many_renames_are_one_task_with_the_right_to_rename_alone(task_env: Task
     fill(disk)
     task_env.may(Right.RENAME)
     (task,) = rename_all(task_env, f"{disk.mount}/d", **{name: f"new-{name}" for name in NAMES})
-    assert (task.kind, TransferSpec.load(task.spec).has_targets) == ("move", True)
+    assert (task.kind, TransferSpec.load(task.spec).selection) == ("move", "renamed_list")
     task_env.run(task)
     assert task_env.view(task) == SUCCEEDED
     assert disk.files() == {f"d/new-{name}": name.encode() for name in NAMES}
@@ -227,7 +227,9 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     access = task_env.access(source.mount, Right.COPY)
 
     def make_spec(count: int) -> TransferSpec:
-        return TransferSpec(source=source.mount, target_dir=target.mount, name="", overwrite=False, names=count)
+        return TransferSpec(
+            source=source.mount, target_dir=target.mount, name="", overwrite=False, selection="list", count=count
+        )
 
     task = task_env.do(enqueue.enqueue_list("copy", access, "copy", rows, make_spec))
     found = list[str]()

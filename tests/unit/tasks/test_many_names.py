@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import ranges
 from tests import servers
 from tests import task_env as waiting
@@ -35,7 +35,7 @@ def test_names_of_a_bucket_are_looked_up_by_its_listing_and_carried_by_one_task(
     httpx.get(f"{proxy.endpoint}/{bucket}", params={"fill": "d/", "count": count}).raise_for_status()
     source = task_env.mount("S3", servers.s3_options(proxy.endpoint, bucket))
     (task,) = task_env.transfer(verb, f"{source}/d", target.mount, *names)
-    assert TransferSpec.load(task.spec).names == count
+    assert TransferSpec.load(task.spec).count == count
     assert proxy.count("head_object") <= 2
     assert proxy.count("list_objects") <= count // 1000 + ranges.AT_ONCE
     assert [one.id for one in task_env.started] == [task.id]

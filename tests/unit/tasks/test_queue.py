@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mangrove.core import runtime
 from mangrove.core.problems import Missing, Problem
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordMissing
@@ -17,9 +18,9 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import TransferSpec
-from tests.platforms import use_dispatcher
+from mangrove.tasks.transfer.declaration import TransferSpec
 from tests.task_env import RecordingDispatcher
 from tests.unit.tree import builders
 
@@ -37,7 +38,7 @@ def started(starter: RecordingDispatcher) -> list[Task]:
     return starter.started
 
 
-class RefusingStarter(RecordingDispatcher):
+class RefusingStarter(TaskDispatcher):
     """Step Functions that do not answer."""
 
     def start(self, task: Task, suffix: str = "") -> None:
@@ -195,7 +196,7 @@ def test_what_is_no_id_is_not_found(id: str) -> None:
 
 
 def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
-    use_dispatcher(RefusingStarter())
+    runtime.put(TaskDispatcher, RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         open_task()
     assert ids("copy", False, ANN) == []
@@ -206,10 +207,10 @@ def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
     state: State, starter: RecordingDispatcher, started: list[Task]
 ) -> None:
     task = settle(open_task(), state, "why")
-    use_dispatcher(RefusingStarter())
+    runtime.put(TaskDispatcher, RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         queue.retry("copy", task.id, ANN)
-    use_dispatcher(starter)
+    runtime.put(TaskDispatcher, starter)
     after = queue.get("copy", task.id, ANN)
     assert (after.done, queue.view(after)) == (True, queue.view(task))
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
@@ -258,7 +259,7 @@ def test_stopping_a_task_under_way_lets_it_go_first(starter: RecordingDispatcher
 def test_chaining_twice_opens_one_transfer_for_each_run(started: list[Task]) -> None:
     task = open_task(kind="decompress")
     assert not queue.is_chained(task)
-    spec = TransferSpec(staged="/x", target_dir="/c/d", name="", overwrite=True)
+    spec = TransferSpec(source="/x", target_dir="/c/d", name="", overwrite=True)
     for _ in range(3):
         queue.chain("decompress_upload", task, "upload a to [/c](/d)", spec, 9)
     (id,) = ids("decompress_upload", False, ANN)
@@ -329,7 +330,7 @@ def test_of_many_tasks_that_cannot_all_be_started_those_before_stay() -> None:
                 raise Problem("the task cannot be started")
             super().start(task, suffix)
 
-    use_dispatcher(Some())
+    runtime.put(TaskDispatcher, Some())
     with pytest.raises(Problem, match="cannot be started"):
         queue.enqueue_many("copy", ANN.user, [TaskRequest(str(number), SPEC) for number in range(5)])
     assert len(ids("copy", False, ANN)) == 3

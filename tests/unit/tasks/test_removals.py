@@ -17,8 +17,8 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import TransferSpec
 from mangrove.tasks.transfer import planning
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import transfers
 from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
 
@@ -131,7 +131,7 @@ def test_a_folder_of_a_bucket_is_removed_over_many_slices(task_env: TaskEnv, mon
         patched.setattr(steps, "get_seconds", lambda *_: 0.001)
         visited = task_env.run(task)
     assert (task_env.view(task), set(bucket.files())) == (SUCCEEDED, {"other"})
-    assert visited.count("Move") > 2
+    assert visited.count("Remove") > 2
 
 
 @pytest.fixture
@@ -191,12 +191,12 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, verb: str, calls: int) -> None:
 def test_files_that_are_not_found_in_time_are_gathered_by_a_task(
     task_env: TaskEnv, disk: Disk, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(planning, "SAVE_INTERVAL_SECONDS", 0)
     disk.put("d/deep/f00", b"second")
     disk.put("to/x", b"taken")
     done, (task,) = move_files(task_env, f"{disk.mount}/d", f"{disk.mount}/to", policy)
     assert (done, task.view.name) == (0, f"move [{disk.mount}](/d) to [{disk.mount}](/to)")
-    assert TransferSpec.load(task.spec).is_flat and len(disk.files()) == 34
+    assert TransferSpec.load(task.spec).selection == "files" and len(disk.files()) == 34
     task_env.run(task)
     state, error = task_env.view(task)
     files = disk.files()

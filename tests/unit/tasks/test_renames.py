@@ -13,7 +13,7 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import changes
 from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
 

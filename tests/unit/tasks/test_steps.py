@@ -6,9 +6,12 @@ import asyncio
 import json
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
 from mangrove.core.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
 from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as tasks
@@ -20,7 +23,6 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
 from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
-from tests.platforms import use_cloud
 from tests.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.counting import (
     OWNER,
@@ -193,7 +195,7 @@ def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Tas
 
 
 def test_a_task_that_ends_is_counted_once_by_how_it_ended(task: Task, capfd: pytest.CaptureFixture[str]) -> None:
-    use_cloud(is_function=True)
+    runtime.put(Config, replace(config(), data=None, is_function=True))
     settle(task, "Boom")
     settle(task)
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if "TasksEnded" in line]
@@ -248,7 +250,7 @@ def test_workers_run_in_a_loop_of_their_own_or_in_the_one_that_runs_already(task
 
 
 def test_a_task_that_another_version_stored_is_not_worked_on(task: Task) -> None:
-    TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version": 2}')])
+    TaskRecord(task.id).update(actions=[TaskRecord.cursor.set('{"version": 3}')])
     with pytest.raises(UnreadableTask):
         run_step(task, fail_with(AssertionError("worked")))
-    assert read(task).cursor == {"version": 2}
+    assert read(task).cursor == {"version": 3}

@@ -15,7 +15,8 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import PartialFile, Spec, TransferSpec
+from mangrove.tasks.core.specs import PartialFile, Spec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from tests.task_env import RecordingDispatcher
 from tests.unit.standalone.test_runner import wait
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_step, settle

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from mangrove.core import runtime
 from mangrove.core.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
@@ -21,11 +22,13 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import DecompressSpec, DownloadSpec, TransferSpec
+from mangrove.tasks.decompress.declaration import DecompressSpec
+from mangrove.tasks.download.declaration import DownloadSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.transfers import OnConflict
-from tests.platforms import use_dispatcher
-from tests.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
+from tests.task_env import ALL_RIGHTS, SECONDS, TaskEnv
 
 
 async def send(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -87,7 +90,7 @@ def test_an_upload_is_staged_then_stored(task_env: TaskEnv) -> None:
     assert (task.view.name, task.view.status, task.view.total_bytes) == (
         f"upload f.txt to [{disk.mount}](/d)", "uploading", 7,
     )  # fmt: skip
-    assert TransferSpec.load(task.spec).staged == f"/{task.id}/body"
+    assert TransferSpec.load(task.spec).source == f"/{task.id}/body"
     assert (disk.files(), task_env.list_staged()) == ({}, [task.id])
     task_env.run_all()
     assert (disk.files(), task_env.list_staged()) == ({"d/f.txt": b"content"}, [])
@@ -102,12 +105,12 @@ def test_an_upload_whose_bytes_do_not_fit_leaves_nothing(task_env: TaskEnv) -> N
 
 
 def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: TaskEnv) -> None:
-    class Refusing(RecordingDispatcher):
+    class Refusing(TaskDispatcher):
         def start(self, task: Task, suffix: str = "") -> None:
             raise Problem("the task cannot be started")
 
     disk = task_env.disk()
-    use_dispatcher(Refusing())
+    runtime.put(TaskDispatcher, Refusing())
     with pytest.raises(Problem, match="the task cannot be started"):
         upload(task_env, f"{disk.mount}/f", b"content")
     assert (task_env.list_staged(), list(task_lists.list_rows("upload", False))) == ([], [])

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.platform import platform
+from mangrove.core import runtime
+from mangrove.core.config import Config, config
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
@@ -25,9 +26,10 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import queue, staging, sweep
-from mangrove.tasks.core.kinds import DELETE_NEVER, KINDS, State
+from mangrove.tasks.core.kinds import DELETE_NEVER, State
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.transfer.declaration import TransferSpec
 from tests import origin
 from tests.task_env import TaskEnv
 
@@ -198,7 +200,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
 def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
     task_env: TaskEnv, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    platform().emits_metrics = True
+    runtime.put(Config, replace(config(), is_function=True))
 
     def tell() -> float:
         run_sweep(task_env)

@@ -18,15 +18,15 @@ from mangrove.drivers.base import DriverContext, Entry, list_all
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.paging import EntriesPage
 from mangrove.records.tasks.model import Lease, Task, TaskView
-from mangrove.tasks.core import kinds, manifest, queue, specs, steps
+from mangrove.tasks.core import kinds, manifest, queue, steps
 from mangrove.tasks.core.authorization import Target
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.manifest import ManifestEntry
-from mangrove.tasks.core.specs import TransferCursor, TransferSpec
 from mangrove.tasks.core.staging import Staging
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.declaration import TRANSFER, TransferCursor, TransferSpec
 from mangrove.tasks.transfer.routes import TransferRoute
 from mangrove.tasks.transfer.worker import TransferRun
 from tests.task_env import TaskEnv
@@ -83,6 +83,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         path.write_bytes(b"x" * number)
     (root / "empty").mkdir()
     monkeypatch.setattr(manifest, "CHUNK", 7)
+    monkeypatch.setenv("MANGROVE_DATA", str(tmp_path))
     with runtime.use(runtime.Runtime()):
         runtime.put(Staging, Staging(open_local(tmp_path / "staging")))
         yield root
@@ -117,7 +118,7 @@ def work(plan: Callable[[TransferRun], Awaitable[bool]], seconds: float) -> tupl
     slices, more = 0, True
     while more:
         slices += 1
-        run = Run(task, specs.TRANSFER, "token", seconds)
+        run = Run(task, TRANSFER, "token", seconds)
         try:
             more = asyncio.run(plan(run))  # type: ignore[arg-type]
         except Unreachable:
@@ -186,27 +187,6 @@ def test_a_plan_counts_the_bytes_of_known_sizes_only(tree: Path, monkeypatch: py
     task, _ = work(make_plan(tree), 60.0)
     assert task.view.total_bytes == sum(range(39))
     assert ("d3/e0/f39", None, False) in read_plan(task)
-
-
-def test_a_half_planned_task_of_a_record_without_a_version_is_planned_to_its_end(tree: Path) -> None:
-    """As a worker of the time before versions left it: two of the folders walked."""
-    plan = make_plan(tree)
-    cursors: list[dict[str, Any]] = []
-
-    async def remember(run: TransferRun) -> bool:
-        if len(cursors) == 2:  # the record as it was stored then
-            old = {new: name for name, new in TransferCursor.old_keys.items()}
-            stored = {old.get(key, key): value for key, value in cursors[-1].items() if key != "version"}
-            del stored["planned"], stored["round"], stored["at"], stored["failed"], stored["turn"], stored["file"]
-            run.cursor = TransferCursor.load(stored)
-            assert run.cursor.folders_walked == 2
-        more = await plan(run)
-        cursors.append(run.cursor.dump())
-        return more
-
-    task, slices = work(remember, 0.0)
-    assert (slices, read_plan(task)) == (19, shape(tree))
-    assert task.view.total_bytes == sum(range(40))
 
 
 def test_a_file_whose_size_is_not_known_is_copied_whole(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +280,7 @@ def test_the_lists_of_a_transfer_whose_source_in_staging_is_kept_go_with_its_suc
     kept.mkdir(parents=True)
     (kept / "f").write_bytes(b"content")
     spec = TransferSpec(
-        staged=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=kinds.DELETE_NEVER
+        source=f"/{stage}/body", target_dir=target.mount, name="", overwrite=True, delete_policy=kinds.DELETE_NEVER
     )
     task = queue.enqueue("offline_download_transfer", task_env.user, queue.TaskRequest("a transfer", spec))
     task_env.run(task)

@@ -13,10 +13,10 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core import manifest, queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import TransferCursor
 from mangrove.tasks.transfer import part as transfer_part
 from mangrove.tasks.transfer import parts as transfer_parts
 from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.declaration import TransferCursor
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
@@ -146,7 +146,7 @@ def test_what_workers_have_copied_is_shown_while_others_are_at_work(
         return touch(task, view)
 
     monkeypatch.setattr(tasks, "touch", count)
-    monkeypatch.setattr(transfer, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(transfer, "SAVE_INTERVAL_SECONDS", 0)
 
     def work(name: str, nth: int) -> None:
         with one_by_one:

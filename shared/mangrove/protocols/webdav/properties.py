@@ -226,9 +226,7 @@ class Renderer:
         return text
 
 
-def format_propstat(elements: Sequence[str], status: str, condition: str = "", text: str = "") -> str:
-    """Return properties that share a status; `text`: the reason for people."""
+def format_propstat(elements: Sequence[str], status: str, condition: str = "") -> str:
+    """Properties that share a status."""
     error = f"<D:error><D:{condition}/></D:error>" if condition else ""
-    reason = f"<D:responsedescription>{escape(text)}</D:responsedescription>" if text else ""
-    shown = f"<D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}{reason}"
-    return f"<D:propstat>{shown}</D:propstat>"
+    return f"<D:propstat><D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}</D:propstat>"

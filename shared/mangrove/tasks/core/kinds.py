@@ -1,8 +1,7 @@
-"""Kinds of tasks, their states, and their names as clients read them (behaviour 6)."""
+"""States of tasks, delete policies, and the names of tasks as clients read them (behaviour 6)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from mangrove.core.paths import TreePath
@@ -21,32 +20,6 @@ class State(IntEnum):
     FAILED = 7
     WAITING_RETRY = 8
     BEFORE_RETRY = 9
-
-
-@dataclass(frozen=True, slots=True)
-class TaskKind:
-    """`machine` is the state machine that does it; `workers` the setting with how many run at once, or that number on
-    one machine. `is_listed`: it is what users ask for, and see."""
-
-    name: str
-    machine: str
-    workers: str | int
-    is_listed: bool = True
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        TaskKind("upload", "transfer", "upload_task_threads_num"),
-        TaskKind("copy", "transfer", "copy_task_threads_num"),
-        TaskKind("move", "transfer", "move_task_threads_num"),
-        TaskKind("offline_download", "download", "offline_download_task_threads_num"),
-        TaskKind("offline_download_transfer", "transfer", "offline_download_transfer_task_threads_num"),
-        TaskKind("decompress", "decompress", "decompress_download_task_threads_num"),
-        TaskKind("decompress_upload", "transfer", "decompress_upload_task_threads_num"),
-        TaskKind("index", "index", 2, is_listed=False),
-    )
-}
 
 
 DELETE_ON_SUCCESS = "delete_on_upload_succeed"

@@ -39,10 +39,6 @@ class PartReceipts:
         made = cls(run.task.id, run.cursor, partial)
         while rows := await made._rows.read_rows(len(made._found)):
             made._found |= {row.number: row.text for row in rows}
-        for number, text in enumerate(partial.receipts):  # of a record of the time before there were rows
-            if text and number not in made._found:
-                await made.add(number, text)
-        partial.receipts = []
         return made
 
     def __contains__(self, number: int) -> bool:

@@ -24,10 +24,11 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.keys import parse_end
 from mangrove.records.tasks.lists import Row
 from mangrove.records.tasks.model import NewTask, Task, TaskView
-from mangrove.tasks.core import dispatch
+from mangrove.tasks.core import machines
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import get_held
-from mangrove.tasks.core.specs import Spec, TransferSpec
+from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.core.specs import Spec
 
 NOT_FOUND = "task not found"
 SWEEP_SECONDS = 3600  # from one sweep to the next
@@ -79,7 +80,7 @@ def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list
                 made = batch.result()
                 pass_checkpoint("queue.opened")
                 for task in made:
-                    dispatch.start(task)
+                    machines.start(task)
                     tasks.append(task)
         except BaseException:
             for batch in batches:
@@ -110,7 +111,7 @@ def _create(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task
     return [records.create(new[0])] if len(new) == 1 else task_batches.create(new)
 
 
-def chain(kind: str, task: Task, name: str, spec: TransferSpec, size: int, status: str = "") -> None:
+def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str = "") -> None:
     """Open the transfer that goes on with what this run of `task` has brought; once, however often it is called."""
     id = get_chained_id(get_stage(task))
     view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
@@ -123,7 +124,7 @@ def chain(kind: str, task: Task, name: str, spec: TransferSpec, size: int, statu
             return  # opened before, and removed since
     pass_checkpoint("queue.chained")
     if not chained.done:
-        dispatch.start(chained)
+        machines.start(chained)
 
 
 def is_chained(task: Task) -> bool:
@@ -135,7 +136,7 @@ def resume_chained(task: Task) -> bool:
     """The same; a transfer that waits is started."""
     chained = find_chained(task)
     if chained is not None and not chained.done:
-        dispatch.start(chained)
+        machines.start(chained)
     return chained is not None
 
 
@@ -210,7 +211,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
-        dispatch.expedite(task)
+        machines.expedite(task)
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
@@ -226,7 +227,7 @@ def retry(kind: str, id: str, caller: Caller) -> None:
         if again.done:
             return
     try:
-        dispatch.start(again)
+        machines.start(again)
     except Problem:
         records.mark_done(again, task.view)
         raise
@@ -284,9 +285,9 @@ def remove(kind: str, tasks: Sequence[Task]) -> None:
     kept = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
     task_batches.delete_done(kind, succeeded)
     for task in new:
-        dispatch.forget(task)
+        machines.forget(task)
     for task in task_batches.remove_done(kept):
-        dispatch.start(task)
+        machines.start(task)
     deleted = {task.id for task in new}
     for task in tasks:
         if not task.done and task.id not in deleted:
@@ -296,7 +297,7 @@ def remove(kind: str, tasks: Sequence[Task]) -> None:
 def _is_new(task: Task) -> bool:
     """Whether there is nothing of a task but its record: no worker has begun, and nothing was staged for it."""
     is_touched = task.done or task.attempt or task.lease.token or get_held().has(task.id)
-    return not is_touched and not task.spec.get("staged") and not task.spec.get("names")
+    return not is_touched and not KINDS[task.kind].is_staged and not task.spec.get("count")
 
 
 def _remove(task: Task) -> None:
@@ -304,4 +305,4 @@ def _remove(task: Task) -> None:
         records.mark_removed(task)
     except Conflict:
         return  # deleted meanwhile
-    dispatch.expedite(task)
+    machines.expedite(task)

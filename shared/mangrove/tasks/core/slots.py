@@ -1,4 +1,5 @@
-"""How many tasks of a kind work at once, as the settings `…_task_threads_num` say, where no single process runs them.
+"""How many tasks of a kind work at once in the cloud, as the settings `…_task_threads_num` say; on one machine the
+runner sees to that.
 
 A step holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
 """
@@ -11,13 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mangrove.configuration import snapshot
-from mangrove.core.platform import platform
+from mangrove.core.config import config
 from mangrove.core.problems import Problem
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import slots
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.kinds import KINDS
 from mangrove.tasks.core.leases import find_task
+from mangrove.tasks.core.registry import KINDS
 
 SLOT_SECONDS = 60.0  # after which the slot of a worker that died is free
 RENEW_SECONDS = 20.0
@@ -34,7 +35,7 @@ class NoSlot(Problem):
 @asynccontextmanager
 async def hold_slot(id: str) -> AsyncIterator[None]:
     """Hold a slot for the task; NoSlot when none is free. What only has to end needs none."""
-    if platform().single_task_process:
+    if config().on_one_machine:
         yield
         return
     task = await find_task(id)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.platform import platform
+from mangrove.core.config import config
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
 from mangrove.records.store.base import Conflict, RecordMissing, RecordRefused
@@ -24,14 +24,17 @@ from mangrove.records.store.crypto import SealBroken
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases
-from mangrove.tasks.core.kinds import KINDS, State
+from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy, Superseded, get_held
 from mangrove.tasks.core.queue import CANCELED
+from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.core.slots import NoSlot, hold_slot
 from mangrove.tasks.core.specs import CursorT, Schema, SpecT
 from mangrove.tasks.core.unreadable import give_up, read_task_id
 from mangrove.tasks.core.worker_loop import run_in_loop
 
+SAVE_INTERVAL_SECONDS = 2.0  # between two writes of progress
+MAX_NAMED_FAILURES = 3  # failed items that the error of a task names
 KEEP_SECONDS = 1.0  # that a step may have worked without writing what it did
 STEP_SECONDS = 3.0  # of one step on one machine
 MARGIN_SECONDS = 60.0  # of the function's time that a step in the cloud leaves for its end
@@ -108,7 +111,7 @@ class Run(Generic[SpecT, CursorT]):
         """End a step: save and release, or, where the next one follows at once in this process, keep what was done in
         no time for it to be written by that one."""
         is_short = time.monotonic() - self._began < KEEP_SECONDS
-        if not platform().single_task_process or self.wait or not is_short:
+        if not config().on_one_machine or self.wait or not is_short:
             await self.save_and_release()
             return
         get_held().keep(replace(self.task, view=self.view, cursor=self.cursor.dump()), self.token)
@@ -244,11 +247,10 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def get_seconds(context: Any, step_seconds: float) -> float:
-    """Return how long a step may work: until the time of a function with this `context` is nearly over, or
-    `step_seconds` where there is none."""
+def get_seconds(context: Any, on_one_machine: float) -> float:
+    """How long a step may work; `context`: of the function, None on one machine."""
     if context is None:
-        return step_seconds
+        return on_one_machine
     return float(max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0))
 
 
@@ -308,7 +310,7 @@ async def settle(
     if name in LATER:
         return True
     if name == Superseded.__name__:  # the other worker settles it; where there is none, it is for the next run
-        return platform().single_task_process and await asyncio.to_thread(_is_undone, id)
+        return config().on_one_machine and await asyncio.to_thread(_is_undone, id)
     try:
         run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:

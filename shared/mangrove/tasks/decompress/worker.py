@@ -16,8 +16,8 @@ from mangrove import archives
 from mangrove.archives import Archive, Member
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.config import config
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
 from mangrove.core.problems import (
     ArchiveTooLarge,
     BadRequest,
@@ -35,14 +35,14 @@ from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.part_receipts import drop_receipts
 from mangrove.tasks.core.partials import StepEnded, drop_partial
-from mangrove.tasks.core.specs import DecompressCursor, DecompressSpec, SourceVersion, TransferSpec
-from mangrove.tasks.core.steps import Run
+from mangrove.tasks.core.specs import SourceVersion
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
+from mangrove.tasks.decompress.declaration import DecompressCursor, DecompressSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import archives as tree_archives
 from mangrove.tree.operations.archives import Packed
 
 STEP_SECONDS = 60.0  # on one machine: where late members are reached through all others, a step begins at the first
-SAVE_SECONDS = 2.0
-KEPT_ERRORS = 3  # refused members named in the task's error
 CACHED = "archive"  # the whole archive in staging
 
 DecompressRun: TypeAlias = Run[DecompressSpec, DecompressCursor]
@@ -147,9 +147,9 @@ async def extract(run: DecompressRun) -> bool:
     cursor = run.cursor
     run.view.status = "walking and decompressing"
     if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could say so
-        if cursor.boot not in ("", platform().read_boot_id()):  # members that were brought may have lost their bytes
+        if cursor.boot not in ("", staging.find_boot()):  # members that were brought may have lost their bytes
             cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
-        cursor.boot = platform().read_boot_id()
+        cursor.boot = staging.find_boot()
         if await _extract_members(run):
             return True
         await staging.sync(_get_path(run, staging.BODY))
@@ -178,7 +178,7 @@ async def _extract_members(run: DecompressRun) -> bool:
                 await _store_member(run, member, blocks)
                 pass_checkpoint("extract.member")
             cursor.position = index + 1
-            if time.monotonic() - saved > SAVE_SECONDS:
+            if time.monotonic() - saved > SAVE_INTERVAL_SECONDS:
                 await run.save()
                 saved = time.monotonic()
             if not run.has_time() and is_enough(first - began, time.monotonic() - first):
@@ -189,7 +189,7 @@ async def _extract_members(run: DecompressRun) -> bool:
 def is_enough(skipping: float, work: float) -> bool:
     """Whether a step has done so much (seconds) that the next one may skip all members before the next again. Else an
     archive with much before many small members would never end."""
-    return work >= skipping or platform().ends_late_steps
+    return work >= skipping or not config().on_one_machine
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def _catch_refusal(run: DecompressRun, member: Member) -> Iterator[None]:
 
 def _count_refusal(run: DecompressRun, member: Member, reason: str) -> None:
     run.cursor.refused += 1
-    if len(run.cursor.errors) < KEPT_ERRORS:
+    if len(run.cursor.errors) < MAX_NAMED_FAILURES:
         run.cursor.errors.append(f"{member.path}: {reason}")
 
 
@@ -259,7 +259,7 @@ async def _chain_transfer(run: DecompressRun) -> None:
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name)
     transfer = TransferSpec(
-        staged=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=spec.name, overwrite=spec.overwrite
+        source=_get_path(run, staging.BODY), target_dir=spec.target_dir, name=spec.name, overwrite=spec.overwrite
     )
     base = archives.base_name(TreePath(spec.source).name)
     folder = target.endpoint.path.parent if spec.name else target.endpoint.path

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from mangrove.configuration import snapshot, throttle
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.config import config
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound, Problem, StorageProblem, Unreachable
 from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
@@ -25,8 +25,10 @@ from mangrove.tasks.core.file_copy import MOST_PARTS, is_due
 from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
 from mangrove.tasks.core.part_receipts import PartReceipts, drop_receipts, find_receipts
 from mangrove.tasks.core.partials import drop_partial, is_torn
-from mangrove.tasks.core.specs import DownloadCursor, DownloadSpec, PartialFile, TransferSpec
+from mangrove.tasks.core.specs import PartialFile
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.download.declaration import DownloadCursor, DownloadSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import http, registry
 from mangrove.tools.base import Status, Tool
 from mangrove.tools.registry import SIMPLE_HTTP
@@ -34,7 +36,7 @@ from mangrove.tools.registry import SIMPLE_HTTP
 STEP_SECONDS = 60.0  # that one machine fetches before it asks anew: every step is a request
 PART = 16 << 20  # bytes of a file that are under way at once
 PATIENCE = 5  # calls in a row that a tool may fail to answer
-MIN_POLL_INTERVAL_SECONDS = 3  # between two calls
+SHORTEST, LONGEST = 3, 300  # seconds between two calls
 MIB = 1 << 20
 
 DownloadRun: TypeAlias = Run[DownloadSpec, DownloadCursor]
@@ -86,9 +88,8 @@ async def _fetch_on(run: DownloadRun) -> bool:
 
 
 def _count_parts(run: DownloadRun) -> int:
-    """How many parts of the file are stored."""
-    partial = run.cursor.partial
-    return max(partial.receipt_count, len(partial.receipts)) if partial is not None else 0
+    """Return the number of parts of the file that are stored."""
+    return run.cursor.partial.receipt_count if run.cursor.partial is not None else 0
 
 
 def _get_stage(run: DownloadRun) -> str:
@@ -128,8 +129,9 @@ async def _poll_tool(run: DownloadRun) -> bool:
 
 def _wait(run: DownloadRun) -> bool:
     """Look again; the longer it takes, the less often, so that a cloud execution's history lasts for weeks."""
-    elapsed = int(time.time() - run.cursor.started)
-    run.wait = min(max(MIN_POLL_INTERVAL_SECONDS, elapsed // 20), platform().max_poll_interval_seconds)
+    run.wait = SHORTEST
+    if not config().on_one_machine:
+        run.wait = min(max(SHORTEST, int((time.time() - run.cursor.started) / 20)), LONGEST)
     return True
 
 
@@ -164,7 +166,7 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
         raise StorageProblem("nothing arrived")
     single = arrived[0].name if len(arrived) == 1 else ""
     spec = TransferSpec(
-        staged=body / single if single else body,
+        source=body / single if single else body,
         target_dir=run.spec.target_dir,
         name=single,
         overwrite=True,
@@ -315,7 +317,7 @@ async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchRespo
         return run.cursor.partial
     path = staging.get_path(_get_stage(run), staging.BODY) / answer.name
     validator = answer.validator if answer.resumable else ""
-    key, boot = make_parts_key(), platform().read_boot_id()
+    key, boot = make_parts_key(), staging.find_boot()
     partial = PartialFile(path=path, key=key, length=length, validator=validator, boot=boot)
     run.cursor.partial = partial
     await staging.make_folder(path.parent)

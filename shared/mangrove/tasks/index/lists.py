@@ -13,8 +13,8 @@ from mangrove.records.files.index_marks import Mark
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.tasks.core.manifest import Manifest as Rows
-from mangrove.tasks.core.specs import IndexCursor, IndexSpec
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
 
 ALL = -1  # levels below a folder
 

@@ -8,15 +8,14 @@ from typing import Any
 
 from mangrove.core.problems import StorageProblem
 from mangrove.core.structure import unstructure
-from mangrove.core.telemetry import name_invocation
 from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import specs, unreadable
-from mangrove.tasks.core.specs import IndexCursor, IndexPart, IndexSpec
+from mangrove.tasks.core import unreadable
 from mangrove.tasks.core.steps import Cancelled, Run, get_seconds
 from mangrove.tasks.core.worker_loop import run_in_loop
 from mangrove.tasks.index import worker as index
+from mangrove.tasks.index.declaration import INDEX, IndexCursor, IndexPart, IndexSpec
 from mangrove.tasks.index.lists import open_folders
 from mangrove.tasks.index.parts import PartResult, find_result, open_result
 from mangrove.tree import mounts
@@ -28,7 +27,7 @@ class PartRun(Run[IndexSpec, IndexCursor]):
     """A task as the worker of a part sees it: the task is not held, and nothing of it is written."""
 
     def __init__(self, task: Task, seconds: float) -> None:
-        super().__init__(task, specs.INDEX, "", seconds)
+        super().__init__(task, INDEX, "", seconds)
 
     async def save(self) -> None:
         """Cancelled when that was asked for, or when the part is taken over or given up."""
@@ -40,7 +39,6 @@ class PartRun(Run[IndexSpec, IndexCursor]):
             raise Cancelled
 
 
-@name_invocation
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The state Part: `{"tid", "round", "part"}` in and out."""
     seconds = min(get_seconds(context, SECONDS), SECONDS)

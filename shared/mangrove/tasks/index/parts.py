@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mangrove.core.platform import platform
+from mangrove.core.config import config
 from mangrove.core.problems import StorageProblem
 from mangrove.core.structure import Misfit, structure
 from mangrove.tasks.core.manifest import Manifest as Rows
 from mangrove.tasks.core.manifest import ManifestLost
-from mangrove.tasks.core.specs import IndexPart
+from mangrove.tasks.index.declaration import IndexPart
 from mangrove.tasks.index.lists import IndexRun, open_failed, open_folders
 
 MOST_PARTS = 8  # that are read at once, each by a function of its own
@@ -48,7 +48,7 @@ def is_to_be_divided(run: IndexRun, waiting: int) -> bool:
 
 def is_shared() -> bool:
     """Whether there are several workers: one machine has one process."""
-    return not platform().single_task_process
+    return not config().on_one_machine
 
 
 def divide(run: IndexRun) -> None:

@@ -16,8 +16,8 @@ from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.specs import IndexCursor, IndexSpec
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
 
 KIND = "index"
 SERVICE = 0  # the owner of these tasks

@@ -25,8 +25,8 @@ from mangrove.search import writing
 from mangrove.search.scope import IndexScope, find_child
 from mangrove.search.segments import Segments
 from mangrove.search.writing import FolderWriter, SegmentWriter
-from mangrove.tasks.core.specs import IndexCursor, IndexSpec
 from mangrove.tasks.index import parts as index_parts
+from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
 from mangrove.tasks.index.lists import (
     ALL,
     Folder,

@@ -12,7 +12,9 @@ from mangrove.drivers.base import CopiesFrom, CopyRequest, Entry
 from mangrove.tasks.core import file_copy, partials
 from mangrove.tasks.core.endpoints import Endpoint, are_same_entry, have_same_bytes
 from mangrove.tasks.core.file_copy import Copied
+from mangrove.tasks.core.folders import find_source_changes
 from mangrove.tasks.core.specs import ManifestEntry, SourceVersion
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
 from mangrove.tasks.core.verification import check_copy, look_at_copy, withdraw
 from mangrove.tasks.transfer import small_files
 from mangrove.tasks.transfer.step import TransferStep
@@ -27,7 +29,6 @@ DIRECT_BATCH = 1000  # files that a storage copies by itself: the more together,
 BATCH_BYTES = 256 << 20  # after which a batch takes no more files, so that it ends soon
 MOVED = "the source changed while it was moved"
 SAME = "the source and the target are the same"
-KEPT_ERRORS = 3  # failed items named in the task's error
 
 
 def _is_small(row: ManifestEntry) -> bool:
@@ -77,14 +78,6 @@ def _find_source_changes(work: TransferStep, batch: Sequence[ManifestEntry]) -> 
     return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
 
 
-def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
-    """Where a move changes its source, which is not in staging: in the folder that it is in, and all that it holds."""
-    if source.mount is None:
-        return []
-    located = Located(source.driver, source.path, source.mount)
-    return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
-
-
 async def copy_batch(work: TransferStep, batch: list[ManifestEntry]) -> int:
     """One batch, the first of it at least; how many of its items are done when the step is over. An item that fails is
     named and the others go on. Unreachable ends the step: it is worth a retry.
@@ -123,7 +116,7 @@ async def copy_batch(work: TransferStep, batch: list[ManifestEntry]) -> int:
             continue
         await work.failed.append(row)
         error = f"{row.path or run.spec.name}: {problem.message}"
-        if len(cursor.errors) < KEPT_ERRORS and error not in cursor.errors:
+        if len(cursor.errors) < MAX_NAMED_FAILURES and error not in cursor.errors:
             cursor.errors.append(error)
     if work.failed.count > cursor.failed_count:
         await work.failed.flush()

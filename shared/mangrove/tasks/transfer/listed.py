@@ -28,7 +28,7 @@ BATCH = 128  # entries between two looks at the time
 
 async def plan_list(run: TransferRun, route: TransferRoute, lists: Lists) -> bool:
     """Go on with the list: move what the storage moves by itself, write down everything else; whether there is more."""
-    cursor, count = run.cursor, run.spec.names
+    cursor, count = run.cursor, run.spec.count
     is_quick = run.task.kind == "move" and _find_verb(route, run.spec.is_rename) is not None
     async for rows in name_lists.read(run.task.id, count, cursor.listed):
         async for batch in in_batches(rows, BATCH):

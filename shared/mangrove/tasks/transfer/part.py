@@ -8,17 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from mangrove.core.problems import StorageProblem, Unreachable
-from mangrove.core.telemetry import name_invocation
 from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskView
-from mangrove.tasks.core import manifest, specs
+from mangrove.tasks.core import manifest
 from mangrove.tasks.core.slots import TOUCH_SECONDS
-from mangrove.tasks.core.specs import TransferCursor, TransferSpec
 from mangrove.tasks.core.steps import Cancelled, Run, get_seconds
 from mangrove.tasks.core.unreadable import read_part
 from mangrove.tasks.core.worker_loop import run_in_loop
 from mangrove.tasks.transfer import worker as transfer
+from mangrove.tasks.transfer.declaration import TRANSFER, TransferCursor, TransferSpec
 from mangrove.tasks.transfer.parts import find_progress, store_progress
 from mangrove.tasks.transfer.routes import TransferRoute, find_route
 
@@ -30,7 +29,7 @@ class PartRun(Run[TransferSpec, TransferCursor]):
     """A task as the worker of a part sees it: the task is not held, and the cursor is the part's own."""
 
     def __init__(self, task: Task, seconds: float) -> None:
-        super().__init__(task, specs.TRANSFER, "", seconds)
+        super().__init__(task, TRANSFER, "", seconds)
         self._done = self._shown = 0  # bytes of the part, and how many of them the record's progress has
 
     def begin(self, cursor: TransferCursor) -> None:
@@ -68,7 +67,6 @@ class PartRun(Run[TransferSpec, TransferCursor]):
         return replace(view, progress=min(round(view.progress + news * 100, 4), 100.0))
 
 
-@name_invocation
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The state Part: `{"tid", "round", "part"}` in and out, with whether there is `more`."""
     id, round, number = read_part(event)

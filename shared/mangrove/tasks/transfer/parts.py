@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from mangrove.core.platform import platform
+from mangrove.core.config import config
 from mangrove.core.problems import StorageProblem
 from mangrove.tasks.core import manifest, partials
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
-from mangrove.tasks.core.specs import ManifestEntry, TransferCursor, TransferSpec
-from mangrove.tasks.core.steps import Run
+from mangrove.tasks.core.specs import ManifestEntry
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, Run
+from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
 
 LEAST_ROWS = 20_000  # left to be copied that are worth it
 MOST_PARTS = 200  # that are handed out at once: the machine's input has 256 KiB
 TRIES = 3  # of parts of which nothing came
-KEPT_ERRORS = 3  # failed items named in the task's error
 LOST = "a part of the entries was not copied"
 
 TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
@@ -45,7 +45,7 @@ def is_to_be_shared(run: TransferRun) -> bool:
 
 def is_shared() -> bool:
     """Whether there are several workers: one machine has one process."""
-    return not platform().single_task_process
+    return not config().on_one_machine
 
 
 def hand_out(run: TransferRun) -> None:
@@ -104,7 +104,7 @@ async def take_over(run: TransferRun) -> None:
             break
         await _append(open_failed(run, part), failed)
         cursor.bytes_done += part.bytes_done
-        cursor.errors = (cursor.errors + part.errors)[:KEPT_ERRORS]
+        cursor.errors = (cursor.errors + part.errors)[:MAX_NAMED_FAILURES]
         cursor.has_receipts = cursor.has_receipts or part.has_receipts
         cursor.position = part.entry_count
     await failed.flush()

@@ -12,17 +12,10 @@ from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, name_lists, staging
 from mangrove.tasks.core.authorization import Target
 from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.specs import TransferCursor, TransferSpec
+from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
 from mangrove.tree.access import PathAccess
-
-RIGHTS = {
-    "copy": Right.COPY,
-    "move": Right.MOVE,
-    "upload": Right.WRITE,
-    "offline_download_transfer": Right.OFFLINE_DOWNLOAD,
-    "decompress_upload": Right.DECOMPRESS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +77,23 @@ class TransferRoute:
 async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     """The ends of a transfer; Denied and its like when its owner may not use them."""
     spec, is_move = run.spec, run.task.kind == "move"
-    right = Right.RENAME if spec.is_rename else RIGHTS[run.task.kind]
+    kind = KINDS[run.task.kind]
+    right = Right.RENAME if is_move and spec.is_rename else kind.right
     caller = await authorization.authorize_caller(run.task, right)
     target = await authorization.resolve_target(caller, spec.target_dir, spec.name, spec.password)
     overwrite = spec.overwrite and target.may_replace()
-    if spec.staged:
-        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.staged)), target, None, overwrite)
+    if kind.is_staged:
+        return TransferRoute(Endpoint(await staging.driver(), TreePath(spec.source)), target, None, overwrite)
     source = await authorization.access_path(caller, spec.source, spec.password)
-    is_listed = spec.is_flat or spec.names > 0
     if is_move:
-        (source if is_listed else source.parent).require(right)
-    if is_listed:
+        (source if spec.is_listed else source.parent).require(right)
+    if spec.is_listed:
         source.require_read()
     else:
         source.require_export(is_move)
     located = await source.locate()
     if is_move and not isinstance(located.driver, Removes):
         raise NotSupported
-    names = await name_lists.read_names(run.task.id, spec.names) if spec.has_targets else {}
+    names = await name_lists.read_names(run.task.id, spec.count) if spec.selection == "renamed_list" else {}
     end = Endpoint(located.driver, located.path, located.mount)
-    return TransferRoute(end, target, source, overwrite, is_move, is_listed, names, spec.is_flat)
+    return TransferRoute(end, target, source, overwrite, is_move, spec.is_listed, names, spec.selection == "files")

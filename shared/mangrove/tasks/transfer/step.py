@@ -11,8 +11,9 @@ from typing import TypeAlias
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.manifest import Manifest
-from mangrove.tasks.core.specs import ManifestEntry, TransferCursor, TransferSpec
+from mangrove.tasks.core.specs import ManifestEntry
 from mangrove.tasks.core.steps import Run
+from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
 from mangrove.tasks.transfer.routes import TransferRoute
 
 AT_FIRST = 4  # files that are copied at once

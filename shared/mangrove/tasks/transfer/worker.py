@@ -13,27 +13,27 @@ from functools import partial
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tasks.core import authorization, manifest, partials, staging
 from mangrove.tasks.core.endpoints import TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
+from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
 from mangrove.tasks.core.kinds import DELETE_POLICIES, State
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
 from mangrove.tasks.core.part_receipts import drop_receipts
 from mangrove.tasks.core.partials import StepEnded
-from mangrove.tasks.core.specs import ManifestEntry, TransferCursor
-from mangrove.tasks.remove import removals
+from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.core.specs import ManifestEntry
+from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS
 from mangrove.tasks.transfer import parts as transfer_parts
 from mangrove.tasks.transfer.batches import copy_batch, get_batch_size, note_batch, split_batches
+from mangrove.tasks.transfer.declaration import TransferCursor
 from mangrove.tasks.transfer.listed import gather_files, plan_list
-from mangrove.tasks.transfer.planning import SAVE_SECONDS, Lists, walk_folder
+from mangrove.tasks.transfer.planning import Lists
 from mangrove.tasks.transfer.routes import TransferRoute, find_route
 from mangrove.tasks.transfer.step import RampUpLimiter, TransferRun, TransferStep
-from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import select_mount
 
 
 @contextmanager
@@ -52,8 +52,6 @@ def _forget_plan(run: TransferRun) -> None:
 
 async def plan(run: TransferRun) -> bool:
     """Write down every entry below the source, folders before what they hold; more while there are folders left."""
-    if run.spec.removes:
-        return await removals.plan(run)
     if run.cursor.planned and run.cursor.attempt != run.task.attempt:
         _plan_retry(run)
         if not await _are_lists_whole(run):
@@ -102,7 +100,7 @@ async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
     """Write down what is below the source of `route`, from where the cursor says; whether there is more."""
     cursor = run.cursor
     lists = Lists.of(run)
-    if not run.spec.names and not cursor.entry_count and not cursor.folder_count:
+    if run.spec.selection in ("entry", "files") and not cursor.entry_count and not cursor.folder_count:
         entry = await _find_source(route)
         if not entry.is_dir:
             cursor.only_entry, cursor.entry_count, cursor.total = ManifestEntry.of("", entry), 1, entry.size or 0
@@ -110,9 +108,9 @@ async def write_manifest(run: TransferRun, route: TransferRoute) -> bool:
         await (lists.folders.append("") if route.is_flat else lists.add("", entry))
         lists.count()
     try:
-        if cursor.listed < run.spec.names and await plan_list(run, route, lists):
+        if cursor.listed < run.spec.count and await plan_list(run, route, lists):
             return True
-        if await lists.walk(partial(_walk_folder, route, lists)):
+        if await walk_folders(run, lists.folders, partial(_walk_folder, route, lists), lists.count):
             return True
     finally:
         await lists.flush()
@@ -164,12 +162,8 @@ def _may_empty(access: PathAccess) -> bool:
 
 async def move(run: TransferRun) -> bool:
     """Copy what is next; more while there is something left and, after a move, folders to remove."""
-    if run.spec.removes:
-        return await removals.work(run)
     route, cursor = await find_route(run), run.cursor
     run.view.status = "uploading"
-    if cursor.partial is not None and not cursor.partial.storage:  # of a record of the time before it named its storage
-        cursor.partial.storage = partials.remember_storage(route.target.mount)
     with _forget_lost_plan(run):
         if not cursor.planned:
             raise ManifestLost  # with nothing to copy the task would seem to have succeeded
@@ -217,7 +211,7 @@ async def copy_on(work: TransferStep) -> bool:
             pass_checkpoint("move.batch")
             cursor.position += done
             is_over = done < len(batch) or not run.has_time()
-            if is_over or time.monotonic() - work.saved > SAVE_SECONDS:
+            if is_over or time.monotonic() - work.saved > SAVE_INTERVAL_SECONDS:
                 await work.save()
             if is_over:
                 return True
@@ -231,18 +225,15 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
     if cursor.folder_count and cursor.folders_left != 0:
         with suppress(NotFound):  # what was moved is moved on already
             await route.target.endpoint.sync()  # also folders that hold no file
-    return await removals.remove_folders(run, route.source, is_listed=route.listed)
+    return await remove_folders(run, route.source, is_listed=route.listed)
 
 
 async def clean(run: TransferRun, state: State) -> None:
     """Drop the parts of an unfinished file. What is staged goes when its policy says so, or no retry is possible; the
     lists go with it, and when nothing is left to be retried."""
     spec, partial = run.spec, run.cursor.partial
-    if partial is not None and not partial.storage:  # as in `move`
-        mount, _ = select_mount(await mounts.ready(), TreePath(spec.target_dir))
-        partial.storage = partials.remember_storage(mount)
     lists = set() if run.cursor.only_entry is not None else {run.task.id}
-    brought = {spec.staged.split("/")[1]} if spec.staged else set()
+    brought = {spec.source.split("/")[1]} if KINDS[run.task.kind].is_staged else set()
     needless: set[str] = set()
     if run.task.removed or state in DELETE_POLICIES.get(spec.delete_policy, ()):
         needless = lists | brought

@@ -10,8 +10,8 @@ import asyncio
 
 from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.config import config
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, ChunkInFlight, Collision, Exists, NotFound
 from mangrove.drivers.base import Parts, Upload
 from mangrove.drivers.direct import DirectUploads
@@ -21,7 +21,7 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import kinds, queue
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.queue import TaskRequest
-from mangrove.tasks.core.specs import TransferSpec
+from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
@@ -170,8 +170,8 @@ async def _mark_opened(session: Session) -> None:
 
 
 async def _verify_hashes(session: Session) -> None:
-    """Compare the file with the hashes of the request, where that is not done for each part instead."""
-    if not session.facts.hashes or not platform().verifies_joined_uploads:
+    """Compare the file with the hashes that were given, on one machine; in the cloud its parts were verified alone."""
+    if not session.facts.hashes or not config().on_one_machine:
         return
     driver, path = await session.open_storage()
     body = Endpoint(driver, path).read_chunks(BODY_BLOCK)
@@ -186,7 +186,7 @@ async def _verify_hashes(session: Session) -> None:
 def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | None:
     facts = session.facts
     target = TreePath(facts.target)
-    spec = TransferSpec(staged=facts.partial.path, target_dir=target.parent, name=target.name, overwrite=overwrite)
+    spec = TransferSpec(source=facts.partial.path, target_dir=target.parent, name=target.name, overwrite=overwrite)
     mount, inner = access.find_mount()
     name = kinds.format_upload_name(target.name, mount.path, inner.parent)
     try:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
+from typing import Literal
 
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath
-from mangrove.core.platform import platform
 from mangrove.core.problems import Denied, Missing, NotFound, NotSupported, Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry, Parts, Upload
 from mangrove.drivers.direct import DirectUploads, StoredPart
@@ -26,7 +26,7 @@ from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
 from mangrove.records.tasks.uploads import Receipt, UploadSession
 from mangrove.tasks.core import partials, staging
-from mangrove.tasks.core.specs import PartialFile, TaskModel
+from mangrove.tasks.core.specs import PartialFile, StoredModel
 from mangrove.tree import mounts
 from mangrove.tree.mounts import select_mount
 
@@ -51,7 +51,7 @@ class SessionState(StrEnum):
 
 
 @dataclass(kw_only=True)
-class SessionFacts(TaskModel):
+class SessionFacts(StoredModel):
     """`path`: what was asked for, absolute; `target`: where it goes, in the storage `storage_id`. `modified` in seconds
     since the epoch. `identity`: what tells one file from another of the same size, "" for nothing.
 
@@ -59,6 +59,7 @@ class SessionFacts(TaskModel):
     that task is, or is going to be, in the queue. `etag`: what the finished file has. `error`: why it failed.
     """
 
+    version: Literal[1] = 1
     path: str
     target: str
     storage_id: int
@@ -160,7 +161,7 @@ class Session:
         if self.facts.stage:
             await staging.make_parent(path)
         await driver.abort_by_key(path, partial.key)
-        partial.boot = platform().read_boot_id()
+        partial.boot = staging.find_boot()
         partial.token = await driver.begin(path, self.make_upload(), partial.key)
         await self.save()
 

@@ -1,0 +1,175 @@
+"""Services that are compared: they run at the same time, have the same files mounted and are asked the same."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bench.environment import launch_service
+from bench.memory import get_family_proportional
+from bench.raw import Connection
+from tests.proc import list_servers
+from tests.servers import free_port, s3_options, wait_for
+from tests.service import ADMIN_PASSWORD
+
+START_SECONDS = 60.0
+IDLE_SECONDS = 2.0  # then a server may close a connection
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The first process of a service, and where it answers."""
+
+    process: subprocess.Popen[Any]
+    address: str
+
+
+Launch = Callable[[], Running]
+
+
+class Subject:
+    """A service that is measured; `folder` is for its own data and targets."""
+
+    def __init__(self, name: str, folder: Path, launch: Launch) -> None:
+        self.name = name
+        self.folder = folder
+        self._launch = launch
+        self._running: Running | None = None
+        self._connection: http.client.HTTPConnection | None = None
+        self._asked = 0.0  # when it answered last, by time.monotonic
+        self._token = ""
+        self._mounts: dict[str, str] = {}
+
+    @property
+    def address(self) -> str:
+        assert self._running is not None, "it does not run"
+        return self._running.address
+
+    @property
+    def pid(self) -> int:
+        assert self._running is not None, "it does not run"
+        return self._running.process.pid
+
+    @property
+    def token(self) -> str:
+        """An administrator's."""
+        if not self._token:
+            self._token = self.ask("/api/auth/login", username="admin", password=ADMIN_PASSWORD)["token"]
+        return self._token
+
+    def start(self) -> None:
+        """Start it and wait until it can say what is at each of its mounts, without listing any."""
+        self._running = self._launch()
+        end = time.monotonic() + START_SECONDS
+        for mount in self._mounts.values():
+            while not self._is_there(mount):
+                if time.monotonic() > end:
+                    raise RuntimeError(f"{self.name} did not start the storage {mount}")
+                time.sleep(0.05)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return bool(self.ask("/api/fs/get", path=path))
+        except RuntimeError:
+            return False
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._running is not None:
+            self._running.process.terminate()
+            self._running.process.wait(60)
+            self._running, self._token = None, ""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def restart(self) -> None:
+        """End it and start it on the same data, the caller signed in."""
+        self.stop()
+        self.start()
+        assert self.token
+
+    def ask(self, path: str, /, **body: Any) -> Any:
+        """The data of a POST of these fields, or of a GET without any; RuntimeError unless the envelope says 200."""
+        headers = {"content-type": "application/json"}
+        if not path.startswith("/api/auth/"):
+            headers["authorization"] = self.token
+        if time.monotonic() - self._asked > IDLE_SECONDS:
+            self._disconnect()
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=300)
+        try:
+            self._connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+            envelope = json.loads(self._connection.getresponse().read())
+        except BaseException:
+            self._disconnect()
+            raise
+        self._asked = time.monotonic()
+        if envelope["code"] != 200:
+            raise RuntimeError(f"{self.name}: {path}: {envelope}")
+        return envelope["data"]
+
+    def connect(self) -> Connection:
+        """A new keep-alive connection, signed in."""
+        return Connection(self.address, self.token)
+
+    def mount_local(self, folder: Path) -> str:
+        """The mount path of a folder of this machine."""
+        return self._mount(str(folder), "Local", root_folder_path=str(folder), show_hidden=True, thumbnail=False)
+
+    def mount_bucket(self, endpoint: str, bucket: str) -> str:
+        """The mount path of a bucket."""
+        return self._mount(bucket, "S3", **s3_options(endpoint, bucket, region="us-east-1", list_object_version="v2"))
+
+    def _mount(self, what: str, driver: str, **addition: Any) -> str:
+        if what not in self._mounts:
+            path = f"/m{len(self._mounts)}"
+            self.ask(
+                "/api/admin/storage/create", mount_path=path, driver=driver, addition=json.dumps(addition),
+                cache_expiration=30, web_proxy=True, webdav_policy="native_proxy",
+            )  # fmt: skip
+            self._mounts[what] = path
+        return self._mounts[what]
+
+    def count_processes(self) -> int:
+        """How many of its processes accept connections."""
+        return len(list_servers(self.pid, urlsplit(self.address).port or 0))
+
+    def weigh(self) -> float:
+        """Bytes of memory for each process that answers: of all there are, what some share counted once."""
+        return get_family_proportional(self.pid) / self.count_processes()
+
+
+def launch_ours(data: Path, processes: int | None) -> Running:
+    """`mangrove serve` on a data directory; None for as many processes as it takes by itself."""
+    service = launch_service(data, **({} if processes is None else {"MANGROVE_PROCESSES": str(processes)}))
+    return Running(service.process, service.address)
+
+
+def launch_peer(binary: Path, data: Path) -> Running:
+    """A service of the family that knows `admin set` and `server`, on a data directory of its own."""
+    config = data / "config.json"
+    if not config.exists():
+        command = [str(binary), "admin", "set", ADMIN_PASSWORD, "--data", str(data)]
+        subprocess.run(command, check=True, capture_output=True)
+        (data / "dist").mkdir()  # without a page it refuses to start
+        (data / "dist" / "index.html").write_text("<html></html>")
+    port = free_port()
+    known = json.loads(config.read_text())
+    known["dist_dir"] = str(data / "dist")
+    known["scheme"] |= {"address": "127.0.0.1", "http_port": port}
+    config.write_text(json.dumps(known))
+    with (data.parent / "peer.log").open("a") as log:
+        process = subprocess.Popen([binary, "server", "--data", str(data)], stdout=log, stderr=log)
+    wait_for(port)
+    return Running(process, f"http://127.0.0.1:{port}")

@@ -1,0 +1,122 @@
+"""Walks through folders, over many steps, and the removal of those that are empty afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Changed, NotFound
+from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
+from mangrove.drivers.paging import find_paged
+from mangrove.tasks.core import manifest
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.manifest import Manifest
+from mangrove.tasks.core.specs import SpecT, WalkCursor
+from mangrove.tasks.core.steps import Run
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import journal
+from mangrove.tree.operations.journal import Touched
+
+WalkCursorT = TypeVar("WalkCursorT", bound=WalkCursor)
+Walk = Callable[[str, str], AsyncGenerator[str, None]]
+"""Of a folder's path below the source and of the page where it goes on, as `walk_folder`."""
+
+
+async def walk_folders(
+    run: Run[SpecT, WalkCursorT], folders: Manifest[str], walk: Walk, count: Callable[[], None]
+) -> bool:
+    """Go on through a list of folders, which the walk extends, and `count` after each page. True if there is more."""
+    cursor = run.cursor
+    while cursor.folders_walked < folders.count:
+        for name in await folders.read_rows(cursor.folders_walked):
+            async for next_page in walk(name, cursor.next_page):
+                cursor.next_page = next_page
+                cursor.folders_walked += 0 if next_page else 1
+                count()
+                if not run.has_time():
+                    return True
+    return False
+
+
+async def walk_folder(
+    driver: Driver, path: TreePath, start: str, take: Callable[[Sequence[Entry]], Awaitable[None]]
+) -> AsyncGenerator[str, None]:
+    """Pass the entries of a folder to `take`, from the page that begins at `start`. Yield after each page the start of
+    the next one, "" at the end. A storage without pages has one."""
+    place = await find_paged(driver, path)
+    if place is None and start:
+        raise Changed("something was mounted in a folder while it was walked")
+    if place is None:
+        async for batch in driver.list(path):
+            await take(batch)
+        yield ""
+        return
+    while True:
+        page = await place.driver.list_page(place.path, start)
+        await take(page.entries)
+        yield page.next_start
+        if not page.next_start:
+            return
+        start = page.next_start
+
+
+async def remove_folders(
+    run: Run[SpecT, WalkCursorT],
+    source: Endpoint,
+    *,
+    is_listed: bool,
+    may_remove: Callable[[str], bool] = lambda _: True,
+) -> bool:
+    """Remove the folders of the run's list that are empty, the deepest first. True if there is more to do.
+
+    `is_listed`: the list has only some of the folders below `source`.
+    """
+    cursor = run.cursor
+    folders = manifest.open_folders(run.task.id, cursor.folder_count)
+    left = folders.count if cursor.folders_left is None else cursor.folders_left
+    while left:
+        start = (left - 1) - (left - 1) % manifest.CHUNK
+        rows = (await folders.read_rows(start))[: left - start]
+        async with journal.change_folders(*_find_changes(source, rows, is_listed)):
+            for name in reversed(rows):
+                if may_remove(name):
+                    await _remove_empty(source.driver, (source / name).path)
+                pass_checkpoint("move.tidied")
+                left -= 1
+                cursor.folders_left = left
+                if not run.has_time():
+                    return True
+    cursor.folders_left = left
+    return False
+
+
+def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
+    """Return where a removal changes its source: in the folder above it and, of a folder, in all below it. In staging
+    it changes nothing that is listed."""
+    if source.mount is None:
+        return []
+    located = Located(source.driver, source.path, source.mount)
+    return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
+
+
+def _find_changes(source: Endpoint, names: Sequence[str], is_listed: bool) -> list[Touched]:
+    if not is_listed or source.mount is None:
+        return find_source_changes(source, True)
+    parents = {(source / name).path.parent for name in names if name}
+    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
+
+
+async def _remove_empty(driver: Driver, path: TreePath) -> None:
+    try:
+        if isinstance(driver, RemovesEmpty):
+            await driver.remove_empty(path)
+            return
+        async for batch in driver.list(path):
+            if batch:
+                return
+        if isinstance(driver, Removes):
+            await driver.remove(path)
+    except NotFound:
+        pass  # removed together with the folder below it

@@ -1,0 +1,35 @@
+"""The machine that removes: its models and its steps. Its tasks are of the kind `move`, as clients know them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mangrove.tasks.core.declarations import Machine, Step, TaskKind
+from mangrove.tasks.core.specs import Schema, Spec, WalkCursor
+
+
+@dataclass(kw_only=True)
+class RemoveSpec(Spec):
+    """Remove entries of a folder, or all folders below it that do not hold a file."""
+
+    machine: Literal["remove"] = "remove"
+    folder: str
+    """A path of the tree."""
+    password: str = ""
+    """The password of the folder."""
+    count: int = 0
+    """Rows of the list of entries in staging; 0 for the empty folders."""
+
+
+@dataclass(kw_only=True)
+class RemoveCursor(WalkCursor):
+    """How far the removal came in the list of entries, or in the list of folders."""
+
+    position: int = 0
+    """Entries of the list that were removed, or could not be."""
+
+
+REMOVE = Schema(RemoveSpec, RemoveCursor)
+MACHINE = Machine("remove", REMOVE, (Step("Remove", "worker:remove"), Step("Settle", "worker:clean")))
+KINDS: tuple[TaskKind, ...] = ()

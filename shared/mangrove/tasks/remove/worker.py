@@ -1,0 +1,138 @@
+"""The machine that removes: the entries of a list, or all folders below one that do not hold a file.
+
+An entry that is missing counts as removed, so each run begins anew after a failure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from mangrove.core import deadlines
+from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.concurrency import gather_bounded
+from mangrove.core.problems import NotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
+from mangrove.core.slices import in_batches
+from mangrove.drivers.base import Entry, Removes
+from mangrove.identity.rights import Right
+from mangrove.tasks.core import authorization, manifest, name_lists, staging
+from mangrove.tasks.core.endpoints import Endpoint
+from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
+from mangrove.tasks.core.kinds import State
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
+from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
+from mangrove.tree.access import PathAccess
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import changes
+
+REMOVAL_CONCURRENCY = 16  # entries
+
+RemoveRun: TypeAlias = Run[RemoveSpec, RemoveCursor]
+
+
+async def remove(run: RemoveRun) -> bool:
+    """Remove the next entries or folders. True if there is more."""
+    if run.cursor.attempt != run.task.attempt:
+        run.cursor = RemoveCursor(attempt=run.task.attempt)
+    folder, located = await _find_folder(run)
+    if run.spec.count:
+        return await _remove_entries(run, folder, located)
+    if not run.cursor.planned and await _list_folders(run, folder, located):
+        return True
+    run.cursor.planned = True
+
+    def may_remove(name: str) -> bool:
+        return bool(name) and changes.may_prune(folder.with_path(folder.path / name))
+
+    source = Endpoint(located.driver, located.path, located.mount)
+    return await remove_folders(run, source, is_listed=True, may_remove=may_remove)
+
+
+async def _find_folder(run: RemoveRun) -> tuple[PathAccess, Located]:
+    """Return the folder in which entries are removed. Raise Denied or its like if the owner may not do that any
+    more."""
+    caller = await authorization.authorize_caller(run.task, Right.DELETE)
+    folder = await authorization.access_path(caller, run.spec.folder, run.spec.password)
+    folder.require(Right.DELETE)
+    located = await folder.require_read().locate()
+    if not isinstance(located.driver, Removes):
+        raise NotSupported
+    return folder, located
+
+
+async def _list_folders(run: RemoveRun, folder: PathAccess, located: Located) -> bool:
+    """Write down which folders may be empty. True if there is more."""
+    folders = manifest.open_folders(run.task.id, run.cursor.folder_count)
+    if not folders.count:
+        await folders.append("")
+
+    async def walk(name: str, start: str) -> AsyncGenerator[str, None]:
+        async def take(entries: Sequence[Entry]) -> None:
+            for entry in entries:
+                if entry.is_dir and not entry.is_link:
+                    await folders.append(f"{name}/{entry.name}".lstrip("/"))
+
+        path = located.path / name if name else located.path
+        try:
+            if not name or changes.may_prune(folder.with_path(folder.path / name)):
+                async for next_page in walk_folder(located.driver, path, start, take):
+                    yield next_page
+                return
+        except NotFound:
+            pass  # it is gone, or nothing in it can be shown
+        yield ""
+
+    def count() -> None:
+        run.cursor.folder_count = folders.count
+
+    try:
+        return await walk_folders(run, folders, walk, count)
+    finally:
+        await folders.flush()
+
+
+async def _remove_entries(run: RemoveRun, folder: PathAccess, located: Located) -> bool:
+    cursor, count, saved = run.cursor, run.spec.count, time.monotonic()
+
+    async def remove_entry(name: str) -> Problem | None:
+        try:
+            changes.check_removal(folder, name)
+            await changes.remove_entry(folder, located, name)
+        except (Unreachable, OutOfTime):
+            raise
+        except Problem as problem:
+            return problem
+        return None
+
+    async for rows in name_lists.read(run.task.id, count, cursor.position):
+        async for batch in in_batches(rows, REMOVAL_CONCURRENCY):
+            try:
+                with deadlines.limit(run.seconds_left):
+                    removals = [partial(remove_entry, row.path) for row in batch]
+                    problems = await gather_bounded(removals, REMOVAL_CONCURRENCY)
+            except OutOfTime:
+                return True
+            for row, problem in zip(batch, problems, strict=True):
+                if problem is not None:
+                    cursor.failed_count += 1
+                    cursor.errors = [*cursor.errors, f"{row.path}: {problem.message}"][:MAX_NAMED_FAILURES]
+            pass_checkpoint("remove.batch")
+            cursor.position += len(batch)
+            run.view.progress = round(cursor.position / count * 100, 4)
+            if not run.has_time():
+                return True
+            if time.monotonic() - saved > SAVE_INTERVAL_SECONDS:
+                await run.save()
+                saved = time.monotonic()
+    if cursor.failed_count:
+        raise StorageProblem(f"{cursor.failed_count} of {count} items failed: {'; '.join(cursor.errors)}")
+    return False
+
+
+async def clean(run: RemoveRun, state: State) -> None:
+    """Remove the lists, unless a retry may need them."""
+    if run.task.removed or state is State.SUCCEEDED:
+        await run.write_kept()
+        await staging.clear(run.task.id)

@@ -1,0 +1,100 @@
+"""The machine that copies and moves: its models, its steps and its kinds of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from mangrove.identity.rights import Right
+from mangrove.tasks.core.declarations import Machine, Step, TaskKind
+from mangrove.tasks.core.kinds import DELETE_ON_SUCCESS
+from mangrove.tasks.core.specs import CopyCursor, ManifestEntry, Schema, Spec, WalkCursor
+
+Selection = Literal["entry", "list", "renamed_list", "files"]
+
+
+@dataclass(kw_only=True)
+class TransferSpec(Spec):
+    """Copy or move `source` into the folder `target_dir`."""
+
+    source: str = ""
+    """A path of the tree; for kinds that are staged a path in staging."""
+    password: str = ""
+    """The password of the folder of `source`."""
+    selection: Selection = "entry"
+    """The source itself; entries below it that a list in staging names, with the same paths below the target
+    ("list") or with those that the list gives them ("renamed_list"); or all files below it, each by its own name."""
+    count: int = 0
+    """Rows of the list."""
+    target_dir: str
+    """A folder of the tree."""
+    name: str
+    """The name in `target_dir`; "" for the folder itself."""
+    overwrite: bool
+    keep_existing: bool = False
+    """Files that stand at the target stay and are not a failure."""
+    delete_policy: str = DELETE_ON_SUCCESS
+    """The ends of the task after which staged bytes are removed."""
+
+    @property
+    def is_listed(self) -> bool:
+        """True if only some of the entries below the source are meant."""
+        return self.selection != "entry"
+
+    @property
+    def is_rename(self) -> bool:
+        """True if entries stay in their folder, which has a right of its own."""
+        if self.selection == "files":
+            return False
+        folder = self.source if self.selection != "entry" else str(PurePosixPath(self.source).parent)
+        return folder == self.target_dir
+
+
+@dataclass(kw_only=True)
+class TransferCursor(CopyCursor, WalkCursor):
+    """The counts of the lists, and how far the work came in them."""
+
+    listed: int = 0
+    """Rows of the list of names that Plan has read."""
+    only_entry: ManifestEntry | None = None
+    """The source if it is a file: then there are no lists, which could be lost after a move has removed it."""
+    entry_count: int = 0
+    total: int = 0
+    """Bytes, as far as sizes are known."""
+    position: int = 0
+    """Entries that Move is done with."""
+    round: int = 0
+    """The number of retries of entries that failed; `failed_count` are for the next one."""
+    handed: int = 0
+    """Rows from `position` on that other workers copy meanwhile, see `transfer.parts`."""
+    tries: int = 0
+    """The number of times that nothing came of them."""
+    part: int | None = None
+    """The chunk that the worker of this cursor copies; None for the cursor of the task."""
+
+
+TRANSFER = Schema(TransferSpec, TransferCursor)
+MACHINE = Machine(
+    "transfer",
+    TRANSFER,
+    (
+        Step("Plan", "worker:plan"),
+        Step("Move", "worker:move", describe="parts:describe_parts"),
+        Step("Part", "part:handle"),
+        Step("Settle", "worker:clean"),
+    ),
+)
+KINDS = (
+    TaskKind("upload", "transfer", "upload_task_threads_num", Right.WRITE, is_staged=True),
+    TaskKind("copy", "transfer", "copy_task_threads_num", Right.COPY),
+    TaskKind("move", "transfer", "move_task_threads_num", Right.MOVE),
+    TaskKind(
+        "offline_download_transfer",
+        "transfer",
+        "offline_download_transfer_task_threads_num",
+        Right.OFFLINE_DOWNLOAD,
+        is_staged=True,
+    ),
+    TaskKind("decompress_upload", "transfer", "decompress_upload_task_threads_num", Right.DECOMPRESS, is_staged=True),
+)

@@ -1,0 +1,203 @@
+"""What a server of AWS Transfer Family is told: all that a policy of S3 can say as our rules would, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.runtime import Runtime
+from mangrove.identity import accounts, app_passwords, keys, passwords
+from mangrove.identity.rights import GUEST, Right
+from mangrove.protocols import transfer_family
+from mangrove.protocols.transfer_family import find_shown, identify, make_answer
+from mangrove.records import settings
+from mangrove.records.accounts import users
+from tests.unit.identity.test_keys import ED25519
+from tests.unit.tree.environment import TreeEnv
+
+BUCKET = "our-files"
+ROLE = "arn:aws-cn:iam::123456789012:role/transfer"
+EVENT = {"username": "u", "password": "", "protocol": "SFTP", "serverId": "s-1", "sourceIp": "203.0.113.7"}
+PASSWORD = "a long password"
+
+
+@pytest.fixture
+def tree(records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TreeEnv]:
+    monkeypatch.setenv("MANGROVE_FILES_BUCKET", BUCKET)
+    monkeypatch.setenv("MANGROVE_TRANSFER_ROLE", ROLE)
+    with runtime.use(Runtime()):
+        env = TreeEnv(tmp_path)
+        try:
+            yield env
+        finally:
+            env.close()
+
+
+def mount(tree: TreeEnv, path: str, root: str = "/", driver: str = "S3", **options: Any) -> None:
+    tree.mount(path, driver, options={"bucket": BUCKET, "endpoint": "", "root_folder_path": root} | options)
+
+
+def show(tree: TreeEnv) -> list[tuple[str, str]]:
+    return [(one.entry, one.prefix) for one in tree.run(find_shown(tree.user))]
+
+
+def ask(tree: TreeEnv, **event: Any) -> dict[str, Any]:
+    return tree.run(identify(EVENT | event))
+
+
+def test_mounts_of_the_bucket_are_shown_at_their_paths_and_a_base_path_in_one_as_the_root(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/deep/a")
+    mount(tree, "/b/c")
+    assert show(tree) == [("/a", "deep/a/"), ("/b/c", "")]
+    tree.change_user(base_path="/b")
+    assert show(tree) == [("/c", "")]
+    tree.change_user(base_path="/a/home/of u")
+    assert show(tree) == [("/", "deep/a/home/of u/")]
+    tree.change_user(base_path="/elsewhere")
+    assert show(tree) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"driver": "Virtual"}, {"bucket": "of-others"}, {"endpoint": "http://127.0.0.1:9"}, {"root": "/a*"},
+     {"root": "/a?"}, {"root": "/${aws:username}"}],
+)  # fmt: skip
+def test_what_is_not_in_the_bucket_or_reads_as_more_than_itself_is_not_shown(
+    tree: TreeEnv, options: dict[str, str]
+) -> None:
+    mount(tree, "/ours")
+    mount(tree, "/other", **options)  # type: ignore[arg-type]
+    assert show(tree) == [("/ours", "")]
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("/a", {"password": "x"}),
+        ("/a/deep/er", {"password": "x"}),
+        ("/", {"password": "x", "p_sub": True}),
+        ("/a/deep", {"hide": "secret"}),
+        ("/", {"hide": "secret", "h_sub": True}),
+        ("/", {"hide": "^a$"}),
+        ("/a", {"read_users": [999], "read_users_sub": True}),
+        ("/a/deep", {"read_users": [999]}),
+    ],
+)
+def test_a_mount_with_a_rule_that_keeps_something_from_the_user_is_not_shown(
+    tree: TreeEnv, path: str, rule: dict[str, Any]
+) -> None:
+    mount(tree, "/a", "/a")
+    tree.add_rule(path, **rule)
+    assert show(tree) == []
+    tree.change_user(0xFFFF)
+    assert show(tree) == ([] if "read_users" in rule else [("/a", "a/")]), "who may see hidden names and skip passwords"
+
+
+def test_rules_elsewhere_and_those_that_only_tell_something_are_no_hindrance(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    tree.add_rule("/ab", password="x", p_sub=True)
+    tree.add_rule("/", password="x")
+    tree.add_rule("/a/b", readme="read me", r_sub=True)
+    assert show(tree) == [("/a", "a/")]
+
+
+def test_a_mount_with_another_one_inside_it_is_not_shown_and_neither_are_balanced_ones(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    mount(tree, "/a/inner", "/inner")
+    mount(tree, "/b", "/b")
+    mount(tree, "/b.balance1", "/c")
+    assert show(tree) == [("/a/inner", "inner/")]
+    tree.change_user(base_path="/a/home")
+    assert show(tree) == [("/", "a/home/")], "the other mount is not below it"
+
+
+@pytest.mark.parametrize(
+    ("permission", "actions"),
+    [
+        (Right.FTP_READ | Right.WRITE | Right.DELETE, {"s3:GetObject"}),
+        (Right.FTP_READ | Right.FTP_MANAGE, {"s3:GetObject"}),
+        (Right.FTP_READ | Right.FTP_MANAGE | Right.WRITE, {"s3:GetObject", "s3:PutObject"}),
+        (Right.FTP_READ | Right.FTP_MANAGE | Right.DELETE, {"s3:GetObject", "s3:DeleteObject"}),
+    ],
+)
+def test_the_policy_has_the_users_rights_and_no_other_place(tree: TreeEnv, permission: int, actions: set[str]) -> None:
+    mount(tree, "/a", "/deep/a")
+    tree.change_user(int(permission))
+    answer = make_answer(ROLE, tree.run(find_shown(tree.user)))
+    listing, *others = json.loads(answer["Policy"])["Statement"]
+    assert listing == {
+        "Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws-cn:s3:::{BUCKET}",
+        "Condition": {"StringLike": {"s3:prefix": ["deep/a", "deep/a/*"]}},
+    }  # fmt: skip
+    assert {action for one in others for action in one["Action"]} == actions
+    assert {place for one in others for place in one["Resource"]} == {f"arn:aws-cn:s3:::{BUCKET}/deep/a/*"}
+    assert (answer["Role"], answer["HomeDirectoryType"]) == (ROLE, "LOGICAL")
+    assert json.loads(answer["HomeDirectoryDetails"]) == [{"Entry": "/a", "Target": f"/{BUCKET}/deep/a"}]
+
+
+def test_where_a_rule_keeps_the_user_from_writing_everything_is_for_reading(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    tree.add_rule("/a/b", write_users=[999])
+    (one,) = tree.run(find_shown(tree.user))
+    assert not one.may_write and not one.may_delete
+
+
+def test_a_policy_is_never_longer_than_aws_takes(tree: TreeEnv) -> None:
+    for number in range(40):
+        mount(tree, f"/{number:02}", f"/{'x' * 100}{number}")
+    shown = tree.run(find_shown(tree.user))
+    assert 2 < len(shown) < 40
+    assert len(make_answer(ROLE, shown)["Policy"]) <= transfer_family.MOST_POLICY
+
+
+def test_passwords_and_keys_let_in_as_at_the_door_on_one_machine(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    users.change(tree.user.id, password_hash=passwords.hash_password(PASSWORD))
+    assert ask(tree) == {}, "no key"
+    keys.add(tree.user.id, "laptop", ED25519)
+    _, text = app_passwords.add(tree.user.id, "scanner")
+    by_key = ask(tree)
+    assert by_key.pop("PublicKeys") == [ED25519]
+    assert ask(tree, password=PASSWORD) == ask(tree, password=text) == by_key
+    accounts.update_me(users.get(tree.user.id), "u", "", "")
+    settings.save({"sftp_disable_password_login": "true"})
+    assert ask(tree, password=text) == {} and ask(tree)
+    users.change(tree.user.id, disabled=True)
+    assert ask(tree) == {}
+
+
+def test_wrong_passwords_lock_out(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    users.change(tree.user.id, password_hash=passwords.hash_password(PASSWORD))
+    for _ in range(5):
+        assert ask(tree, password="wrong") == {}
+    assert ask(tree, password=PASSWORD) == {}
+
+
+def test_who_may_not_use_the_door_the_guest_and_nobody_are_refused(tree: TreeEnv) -> None:
+    mount(tree, "/a", "/a")
+    keys.add(tree.user.id, "laptop", ED25519)
+    tree.change_user(int(Right.WRITE))
+    guest = users.create(username="guest", password_hash="x", role=GUEST, permission=0xFFFF)
+    keys.add(guest.id, "laptop", ED25519)
+    snapshot.latest()
+    for name in ("u", "guest", "nobody"):
+        assert ask(tree, username=name) == {}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{"username": ""}, {"username": None}, {"username": 1}, {"username": "u" * 2000}, {"password": ["x"]},
+     {"password": "x" * 2000}, {"protocol": "FTP"}, {"protocol": {}}, {"sourceIp": 1}],
+)  # fmt: skip
+def test_an_event_that_is_none_is_refused(tree: TreeEnv, event: dict[str, Any]) -> None:
+    mount(tree, "/a", "/a")
+    keys.add(tree.user.id, "laptop", ED25519)
+    assert ask(tree) and ask(tree, **event) == {}
+    assert tree.run(identify({})) == {}
