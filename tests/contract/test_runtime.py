@@ -59,6 +59,7 @@ SLOTS = {
     "mangrove.tree.operations.journal.Journal": "which folders this process marked for the search index last",
     "mangrove.tree.listing.listing.ListingObserver": "who is told of folders as they are read",
     "mangrove.tree.listing.listing.Listings": "folders as they were listed, bounded in bytes",
+    "mangrove.tree.folder_passwords.ComparedPasswords": "folder passwords that were right, or counted as wrong",
     "mangrove.tree.mounts.Mounts": "the mount table and the drivers that run",
     "mangrove.tree.rules.RulesCache": "the compiled rules of the present snapshot",
     "mangrove.web.compression.CompressedAnswers": "answers that were compressed last, bounded in bytes",

@@ -62,7 +62,7 @@ def authenticate(username: str, static_hash: str, otp_code: str, source: str, fi
     `find` finds a user by name. `static_hash` is the client's hash, `""` never matches. A missing one-time code is the
     first step of an ordinary sign-in and does not count as a failure.
     """
-    lockout.check(username, source)
+    lockout.ACCOUNTS.check(username, source)
     return _authenticate(find(username), username, static_hash, otp_code, source)
 
 
@@ -75,37 +75,37 @@ def authenticate_at_door(
     what any wrong password does, also where there is no such user.
     """
     static_hash = passwords.make_static_hash(password)
-    lockout.check(username, source)
+    lockout.ACCOUNTS.check(username, source)
     user = find(username)
     id = None
     if app_passwords.is_app_password(password):
         id = app_passwords.find_id(password, find_digests(user.id if user else NOBODY))
     if user is None or id is None:
         return _authenticate(user, username, static_hash, otp_code, source), None
-    lockout.record_success(username, source)
+    lockout.ACCOUNTS.record_success(username, source)
     return user, id
 
 
 def _authenticate(user: User | None, username: str, static_hash: str, otp_code: str, source: str) -> User:
     is_right = passwords.verify(user.password_hash if user else None, static_hash or "-")
     if user is None or not is_right:
-        lockout.record_failure(username, source)
+        lockout.ACCOUNTS.record_failure(username, source)
         raise Unauthorized("Invalid username or password")
     if user.otp_secret:
         _check_second_factor(user, otp_code, source, SecondFactorRequired())
-    lockout.record_success(username, source)
+    lockout.ACCOUNTS.record_success(username, source)
     return user
 
 
 def _check_second_factor(user: User, code: str, source: str, refusal: Problem) -> None:
     key = f"otp\n{user.username}"  # a name that no account can have
-    lockout.check(key, source)
+    lockout.ACCOUNTS.check(key, source)
     if not code:
         raise refusal
     if not otp.use_code(user, code):
-        lockout.record_failure(key, source)
+        lockout.ACCOUNTS.record_failure(key, source)
         raise refusal
-    lockout.record_success(key, source)
+    lockout.ACCOUNTS.record_success(key, source)
 
 
 def set_second_factor(id: int, session: str, code: str, secret: str, present_code: str, source: str) -> None:

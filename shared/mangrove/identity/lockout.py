@@ -1,67 +1,87 @@
-"""Failed sign-ins, counted in a table with expiry: restarts and other instances see the same numbers.
+"""Failed attempts with a password, counted in a table with expiry: restarts and other instances see the same numbers.
 
-A pair of account and source is locked after MAX_OF_PAIR failures. The wider counts bound what an attacker may try: of
-one source over many accounts, and of many sources over one account. They close the door for strangers alone: a source
-that has signed in to the account before is judged by its own pair, so that nobody is locked out of where they work.
+A pair of subject (an account, a folder) and source is locked after MAX_FAILURES_PER_PAIR failures. The wider counts
+bound an attacker that uses one source for many subjects, or many sources for one subject. They lock strangers alone: a
+source that has succeeded with the subject before has only the count of its own pair, so that nobody is locked out of
+where they work.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
 
 from mangrove.core.problems import TooMany
 from mangrove.core.sources import find_source
 from mangrove.records.store import counters
 
-SECONDS = 300
-MAX_OF_PAIR = 5
-MAX_OF_SOURCE = 50
-MAX_OF_ACCOUNT = 500
-KNOWN_SECONDS = 90 * 86_400  # for which a source is remembered that signed in
-MAX_LENGTH = 256  # characters of a name that are counted; no account has so many, and a key may have 2,048 bytes
+LOCK_SECONDS = 300
+MAX_FAILURES_PER_PAIR = 5
+MAX_FAILURES_PER_SOURCE = 50  # of accounts
+MAX_FOLDER_FAILURES_PER_SOURCE = 400
+MAX_FAILURES_PER_SUBJECT = 500
+KNOWN_SECONDS = 90 * 86_400  # for which a source that succeeded is remembered
+MAX_SUBJECT_LENGTH = 256  # characters; no account has so many, and a key may have 2,048 bytes
 
 
-def _make_keys(username: str, place: str) -> dict[str, int]:
-    """The counts of an attempt, and how many failures lock each; that of the pair is the first."""
-    return {
-        f"pair#{username}#{place}": MAX_OF_PAIR,
-        f"source#{place}": MAX_OF_SOURCE,
-        f"account#{username}": MAX_OF_ACCOUNT,
-    }
+@dataclass(frozen=True, slots=True)
+class Lockout:
+    """The counts of one kind of subject."""
+
+    prefix: str  # of its keys
+    message: str | None  # of TooMany, None for its own
+    max_failures_per_source: int
+
+    def check(self, subject: str, source: str) -> None:
+        """Raise TooMany while locked. An attempt while the pair is locked starts its time anew."""
+        for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_source(source)).items():
+            if count >= limit:
+                if limit == MAX_FAILURES_PER_PAIR:
+                    counters.add_failure(key, LOCK_SECONDS)
+                raise self._make_refusal()
+
+    def record_failure(self, subject: str, source: str) -> None:
+        """Count a failure; TooMany when attempts at the same time had used up the pair's tries."""
+        rows = self._read(subject[:MAX_SUBJECT_LENGTH], find_source(source))
+        counts = {limit: counters.add_failure(key, LOCK_SECONDS) for key, (_, limit) in rows.items()}
+        if counts[MAX_FAILURES_PER_PAIR] > MAX_FAILURES_PER_PAIR:
+            raise self._make_refusal()
+
+    def record_success(self, subject: str, source: str) -> None:
+        """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used
+        up its tries."""
+        subject, source = subject[:MAX_SUBJECT_LENGTH], find_source(source)
+        pair, known = self._make_pair_key(subject, source), self._make_known_key(subject, source)
+        if not counters.settle(pair, MAX_FAILURES_PER_PAIR, LOCK_SECONDS, known, KNOWN_SECONDS):
+            counters.add_failure(pair, LOCK_SECONDS)
+            raise self._make_refusal()
+
+    def _read(self, subject: str, source: str) -> dict[str, tuple[int, int]]:
+        """Return the keys that count for an attempt, each with its failures and its limit; the pair is the first."""
+        limits = {
+            self._make_pair_key(subject, source): MAX_FAILURES_PER_PAIR,
+            f"{self.prefix}source#{source}": self.max_failures_per_source,
+            f"{self.prefix}account#{subject}": MAX_FAILURES_PER_SUBJECT,
+        }
+        counts, is_known = counters.read(limits, self._make_known_key(subject, source), LOCK_SECONDS)
+        keys = list(limits)[:1] if is_known else limits
+        return {key: (counts[key], limits[key]) for key in keys}
+
+    def _make_pair_key(self, subject: str, source: str) -> str:
+        return f"{self.prefix}pair#{subject}#{source}"
+
+    def _make_known_key(self, subject: str, source: str) -> str:
+        return f"{self.prefix}known#{subject}#{source}"
+
+    def _make_refusal(self) -> TooMany:
+        return TooMany(self.message, retry_after=LOCK_SECONDS)
 
 
-def _make_known_key(username: str, place: str) -> str:
-    return f"known#{username}#{place}"
+ACCOUNTS = Lockout("", None, MAX_FAILURES_PER_SOURCE)
+FOLDERS_LOCKED = "too many wrong passwords have been given for this folder, try again later"
+FOLDERS = Lockout("folder-", FOLDERS_LOCKED, MAX_FOLDER_FAILURES_PER_SOURCE)
 
 
-def _read(username: str, place: str) -> dict[str, tuple[int, int]]:
-    """The keys by which an attempt is judged, each with its failures and how many lock it."""
-    keys = _make_keys(username, place)
-    counts, is_known = counters.read(keys, _make_known_key(username, place), SECONDS)
-    judged = list(keys)[:1] if is_known else keys
-    return {key: (counts[key], keys[key]) for key in judged}
-
-
-def check(username: str, source: str) -> None:
-    """TooMany while locked; asking while locked starts the time anew for this pair."""
-    for key, (count, most) in _read(username[:MAX_LENGTH], find_source(source)).items():
-        if count >= most:
-            if most == MAX_OF_PAIR:
-                counters.add_failure(key, SECONDS)
-            raise TooMany(retry_after=SECONDS)
-
-
-def record_failure(username: str, source: str) -> None:
-    """Count one failure; TooMany when attempts at the same time had used up the pair's tries."""
-    judged = _read(username[:MAX_LENGTH], find_source(source))
-    counts = {most: counters.add_failure(key, SECONDS) for key, (_, most) in judged.items()}
-    if counts[MAX_OF_PAIR] > MAX_OF_PAIR:
-        raise TooMany(retry_after=SECONDS)
-
-
-def record_success(username: str, source: str) -> None:
-    """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used up
-    its tries."""
-    username, place = username[:MAX_LENGTH], find_source(source)
-    pair, known = f"pair#{username}#{place}", _make_known_key(username, place)
-    if not counters.settle(pair, MAX_OF_PAIR, SECONDS, known, KNOWN_SECONDS):
-        counters.add_failure(pair, SECONDS)
-        raise TooMany(retry_after=SECONDS)
+def name_folder(path: str) -> str:
+    """Return the subject of a folder, however long its path is."""
+    return sha256(path.encode()).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
 
 from mangrove.records.accounts.users import User
@@ -35,10 +35,11 @@ class Right(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user who asks, and the one right the route declared; `tree.access` requires that right and no other."""
+    """The user of a request."""
 
     user: User
-    declared_right: Right = Right.READ
+    declared_right: Right = Right.READ  # by the route; `tree.access` requires that right and no other
+    source: str = field(default="", compare=False)  # the client's address; "" for work without a client
 
     def has(self, right: Right) -> bool:
         """Whether the user's permission has this right."""

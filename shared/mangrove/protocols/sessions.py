@@ -77,7 +77,7 @@ class Session:
 
     async def make_caller(self, right: Right) -> Caller:
         """The caller of a verb that needs `right`; Denied where the door is open for reading alone."""
-        caller = Caller(await self.find_user(), right)
+        caller = Caller(await self.find_user(), right, self.source)
         if right is not Right.READ and not caller.has(self.writing):
             raise Denied
         return caller

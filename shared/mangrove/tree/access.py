@@ -17,6 +17,7 @@ from mangrove.core.problems import Denied, NotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
+from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import Located, Mount, MountTable, select_mount
@@ -255,14 +256,20 @@ async def lookup(located: Located, *, to_show: bool = False) -> Entry:
 async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = True) -> PathAccess:
     """The access to a path as the caller wrote it, below the caller's base path unless `confined` is off.
 
-    Raises RelativePath or BadRequest for a text that is no path. Nothing is looked up yet.
+    Raises RelativePath or BadRequest for a text that is no path, TooMany for a password while the folder is locked for
+    the caller's address. Nothing is looked up yet.
     """
     path = TreePath(raw)
     table = await mounts.ready()
     now = snapshot.current()
     if confined:
         path = TreePath(caller.user.base_path) / path
-    return PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
+    access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
+    if password and caller.source and access.rules.has_passwords and not caller.has(Right.SKIP_PASSWORD):
+        await limit_guesses(
+            password, caller.source, access.rules, list(access.judgements), list(access.parent.judgements)
+        )
+    return access
 
 
 def needs_signature(settings: Settings, rules: Rules, table: MountTable, path: TreePath) -> bool:

@@ -65,9 +65,15 @@ class Judgement:
         """Behaviour 4.2, in its order: hidden, readers, the bit that skips passwords, the password."""
         if self.is_hidden or not self.is_reader:
             return False
-        if self.rule is None or self.user.permission & Right.SKIP_PASSWORD or not self.rule.meta.password:
-            return True
-        return not self._covers(self.rule.meta.p_sub) or password == self.rule.meta.password
+        return self.password in ("", password)
+
+    @property
+    def password(self) -> str:
+        """The password that the nearest rule asks the user for here, "" for none."""
+        rule = self.rule
+        if rule is None or self.user.permission & Right.SKIP_PASSWORD or not self._covers(rule.meta.p_sub):
+            return ""
+        return rule.meta.password
 
     @property
     def is_reader(self) -> bool:
@@ -111,6 +117,7 @@ class Rules:
         self._by_path = {TreePath(meta.path): _compile_rule(meta) for meta in metas.values()}
         self._paths = sorted(self._by_path)
         self.has_reader_lists = any(meta.read_users for meta in metas.values())
+        self._password_paths = sorted(rule.path for rule in self._by_path.values() if rule.meta.password)
         hides = (pattern.pattern for rule in self._by_path.values() for pattern in rule.hides)
         self.hide_lines: tuple[str, ...] = tuple(dict.fromkeys(hides))  # of all of them, each once
 
@@ -118,6 +125,20 @@ class Rules:
     def is_empty(self) -> bool:
         """Whether there are none."""
         return not self._by_path
+
+    @property
+    def has_passwords(self) -> bool:
+        """True if a rule asks for a password."""
+        return bool(self._password_paths)
+
+    def has_password_below(self, folder: TreePath) -> bool:
+        """True if a rule below a folder asks for a password."""
+        prefix = "/" if folder == "/" else f"{folder}/"
+        paths = self._password_paths
+        index = bisect_left(paths, prefix)
+        if index < len(paths) and paths[index] == "/":
+            index += 1
+        return index < len(paths) and paths[index].startswith(prefix)
 
     @property
     def paths(self) -> Sequence[TreePath]:

@@ -19,6 +19,7 @@ from mangrove.core.sources import find_source
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.records.accounts.users import User
+from mangrove.web.address import find_client_address
 from mangrove.web.framework import Depends, Header, Request
 
 MAX_ROWS = 1000  # of one answer
@@ -49,7 +50,7 @@ class Gate:
             raise Denied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:
             raise Denied("You are not an admin")
-        return Caller(user, self.declared_right)
+        return Caller(user, self.declared_right, await find_client_address(request))
 
 
 async def _authenticate(request: Request) -> User:

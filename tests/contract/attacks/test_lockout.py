@@ -60,7 +60,7 @@ def ann(records: None) -> None:
 def test_wrong_sign_ins_from_many_addresses_do_not_lock_the_victim_out_of_a_known_place(
     ann: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lockout, "MAX_OF_ACCOUNT", 20)
+    monkeypatch.setattr(lockout, "MAX_FAILURES_PER_SUBJECT", 20)
     assert sign_in("secret", HOME) == [200]
     codes = sign_in("wrong", *(f"10.0.0.{number}" for number in range(21)))
     assert codes == [401] * 20 + [429], "what strangers may try is bounded over all addresses"
@@ -117,7 +117,7 @@ def test_nobody_waits_for_a_storm_of_sign_ins_and_whom_the_queue_refuses_learns_
     assert len(full) == SIGN_INS - SIGN_IN_CONCURRENCY - MAX_WAITING_SIGN_INS
     assert {(one.status_code, one.json()["code"], one.headers["retry-after"]) for one in full} == {(200, 429, "5")}
     codes = Counter((one.json()["code"], one.headers.get("retry-after")) for one in answers if one not in full)
-    assert set(codes) <= {(401, None), (429, str(lockout.SECONDS))}, "the others were judged one by one"
+    assert set(codes) <= {(401, None), (429, str(lockout.LOCK_SECONDS))}, "the others were judged one by one"
 
 
 @contextmanager

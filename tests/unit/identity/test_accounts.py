@@ -88,7 +88,7 @@ def test_who_signs_in_with_a_weak_hash_is_let_in_when_a_stronger_one_cannot_be_s
 
 def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:
     accounts.create(fields(), "secret")
-    for _ in range(lockout.MAX_OF_PAIR):
+    for _ in range(lockout.MAX_FAILURES_PER_PAIR):
         with pytest.raises(Unauthorized):
             login("wrong")
     with pytest.raises(TooMany):
@@ -99,7 +99,7 @@ def test_failures_lock_the_pair_and_a_right_password_does_not_open_it() -> None:
 def test_a_second_factor_is_asked_for_and_its_code_is_good_once() -> None:
     user = accounts.create(fields(), "secret")
     users.change(user.id, otp_secret=SECRET)
-    for _ in range(lockout.MAX_OF_PAIR + 1):  # the first step of a sign-in is no failure
+    for _ in range(lockout.MAX_FAILURES_PER_PAIR + 1):  # the first step of a sign-in is no failure
         with pytest.raises(SecondFactorRequired):
             login("secret")
     code = pyotp.TOTP(SECRET).now()
@@ -111,7 +111,7 @@ def test_a_second_factor_is_asked_for_and_its_code_is_good_once() -> None:
 def test_wrong_codes_lock_the_second_factor() -> None:
     user = accounts.create(fields(), "secret")
     users.change(user.id, otp_secret=SECRET)
-    for _ in range(lockout.MAX_OF_PAIR):
+    for _ in range(lockout.MAX_FAILURES_PER_PAIR):
         with pytest.raises(SecondFactorRequired):
             login("secret", "no code")
     with pytest.raises(TooMany):

@@ -72,7 +72,7 @@ def test_the_accounts_own_password_opens_a_door_also_where_it_looks_like_one() -
 
 def test_wrong_ones_lock_out_as_wrong_passwords_do() -> None:
     _, text = app_passwords.add(create_user().id, "phone")
-    for _ in range(lockout.MAX_OF_PAIR):
+    for _ in range(lockout.MAX_FAILURES_PER_PAIR):
         with pytest.raises(Unauthorized):
             enter(WRONG)
     with pytest.raises(TooMany):

@@ -1,0 +1,112 @@
+"""The folder passwords that clients send, counted so that nobody guesses one.
+
+Each password counts once for a folder and a source: a client that goes on with the same wrong one does not guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.core.sources import find_source
+from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, name_folder
+from mangrove.records.store import counters
+from mangrove.records.store.crypto import derive
+from mangrove.tree.rules import Judgement, Rules
+
+MAX_COMPARED = 4096  # passwords that a process remembers
+COMPARED_SECONDS = 60.0  # for which it does
+
+
+class _Guess(NamedTuple):
+    """A password as one for `subject`. `is_right` and that of a folder itself, it ends the count; one for folders below
+    counts in any case, since the answer may tell whether it was right."""
+
+    subject: str
+    source: str
+    password: str
+    is_right: bool
+
+
+class ComparedPasswords:
+    """The digests of passwords that were right, or counted, while their subject was not locked."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[bytes, tuple[float, int]] = OrderedDict()  # the end (monotonic), the change counter
+
+    def has(self, digest: bytes, count: int) -> bool:
+        """True if the password need not be counted while no other failure was."""
+        row = self._rows.get(digest)
+        return row is not None and row[0] > time.monotonic() and row[1] == count
+
+    def add(self, digest: bytes, count: int) -> None:
+        """Remember a password for COMPARED_SECONDS."""
+        self._rows[digest] = time.monotonic() + COMPARED_SECONDS, count
+        self._rows.move_to_end(digest)
+        if len(self._rows) > MAX_COMPARED:
+            self._rows.popitem(last=False)
+
+
+async def limit_guesses(
+    password: str, source: str, rules: Rules, judgements: list[Judgement], parents: list[Judgement]
+) -> None:
+    """Count a password that was sent for a path; TooMany while the folder is locked for the source.
+
+    `judgements`: of the path and all that it stands for; `parents`: of the folders above.
+    """
+    for guess in _find_guesses(password, find_source(source), rules, judgements, parents):
+        await _count(guess)
+
+
+def _find_guesses(
+    password: str, source: str, rules: Rules, judgements: list[Judgement], parents: list[Judgement]
+) -> Iterator[_Guess]:
+    """Yield what the password may be a guess of: the password of the path or its folder, else those below."""
+    passwords: dict[TreePath, str] = {
+        judgement.rule.path: judgement.password
+        for judgement in (*judgements, *parents)
+        if judgement.rule is not None and judgement.password
+    }
+    right = [path for path, text in passwords.items() if text == password]
+    for path in right or passwords:  # one that is right for a folder cannot be varied to guess another
+        yield _Guess(name_folder(path), source, password, bool(right))
+    if not passwords:
+        for judgement in judgements:
+            if rules.has_password_below(judgement.path):
+                yield _Guess(name_folder(f"{judgement.path} below"), source, password, False)
+
+
+async def _count(guess: _Guess) -> None:
+    compared, key = runtime.get(ComparedPasswords), (guess.subject, guess.source)
+    digest = _digest(guess)
+    count = change_counters().read(Topic.REFUSALS, key)
+    if compared.has(digest, count):
+        return
+    if await asyncio.to_thread(_record, guess, digest):
+        change_counters().bump(Topic.REFUSALS, key)
+    else:
+        compared.add(digest, count)
+
+
+def _digest(guess: _Guess) -> bytes:
+    text = "\0".join((guess.subject, guess.source, guess.password))
+    return hmac.digest(derive("folder passwords"), text.encode(), "sha256")
+
+
+def _record(guess: _Guess, digest: bytes) -> bool:
+    """Count a guess in the records; True if it was a new failure."""
+    FOLDERS.check(guess.subject, guess.source)
+    if guess.is_right:
+        FOLDERS.record_success(guess.subject, guess.source)
+        return False
+    if not counters.claim_once(f"guess#{digest.hex()}", LOCK_SECONDS):
+        return False
+    FOLDERS.record_failure(guess.subject, guess.source)
+    return True
