@@ -18,12 +18,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.environment import Environment
-from bench.table import Figure, work
 from mangrove.tasks.index.indexing import make_task_id
 from tests import built, lambdas
 from tests.contract import test_events as samples
@@ -74,8 +73,8 @@ BUDGETS = {"workers": 250, "light": 300, "others": 450}  # ms
 class Deployment:
     """The functions, with records that their first requests are about: a bucket, a file, tasks that are done."""
 
-    def __init__(self, place: Environment) -> None:
-        folder = place.folder / "runtime client"
+    def __init__(self, scratch: Path, stack: ExitStack) -> None:
+        folder = scratch / "runtime client"
         folder.mkdir()
         self._python = [sys.executable]
         launch: Launcher = launch_sources
@@ -85,8 +84,8 @@ class Deployment:
             print("functions as they are built")
             self._python.append("-S")  # nothing but their layers
             launch = built.Built(folder)
-        self.cloud = place.stack.enter_context(lambdas.deploy("2", launch))
-        self._answers, _ = place.stack.enter_context(lambdas.listen_as_cloudformation())
+        self.cloud = stack.enter_context(lambdas.deploy("2", launch))
+        self._answers, _ = stack.enter_context(lambdas.listen_as_cloudformation())
         self._values = samples.Values()
         self.cloud.run_setup()
         for name in ("auth/login", "files/mkdir", "uploads/put", "files/get"):
@@ -150,24 +149,32 @@ def time_yardstick() -> float:
     return float(ran.stdout)
 
 
-def _measure(start: Callable[[Deployment, str], float], name: str, place: Environment) -> Figure:
-    """The mean of ROUNDS; one before them has what is compiled, compiled."""
-    if place.deployment is None:
-        place.deployment = Deployment(place)
-    start(place.deployment, name)
-    rounds = [(start(place.deployment, name), time_yardstick()) for _ in range(ROUNDS)]
-    spent, yardstick = map(statistics.mean, zip(*rounds, strict=True))
-    return Figure(spent, f"yardstick {yardstick:.0f} ms")
-
-
-def _find_budget(folder: str) -> int:
+def _get_budget(folder: str) -> int:
     kind, _, rest = folder.removeprefix("functions/").partition("/")
     return BUDGETS["workers" if kind == "workers" else "light" if rest in LIGHT else "others"]
 
 
-for _name in ("worker", "api"):
-    work(f"cold start of the floor of a function: {_name}, CPU", "ms")(partial(_measure, Deployment.start_floor, _name))
-for _name in FUNCTIONS:
-    _folder = get_folder(_name)
-    _title = f"cold start of {_folder.removeprefix('functions/')}, CPU"
-    work(_title, "ms", most=_find_budget(_folder))(partial(_measure, Deployment.start, _name))
+def _print_row(name: str, start: Callable[[], float], budget: int | None) -> None:
+    """Print the mean of ROUNDS; a round before them compiles what is not compiled yet."""
+    start()
+    rounds = [(start(), time_yardstick()) for _ in range(ROUNDS)]
+    milliseconds, yardstick = map(statistics.mean, zip(*rounds, strict=True))
+    mark = "! " if budget is not None and milliseconds > budget else ""
+    aim = "" if budget is None else f"<= {budget} ms"
+    print(f"{name:<40} | {mark}{milliseconds:>8,.0f} ms | {aim:>9} | yardstick {yardstick:.0f} ms", flush=True)
+
+
+def print_cold_starts(folder: Path, only: str) -> bool:
+    """Print a row for each floor and function whose name contains `only`."""
+    with ExitStack() as stack:
+        deployment = Deployment(folder, stack)
+        rows: list[tuple[str, Callable[[], float], int | None]] = [
+            (f"floor of a function: {kind}", partial(deployment.start_floor, kind), None) for kind in ("worker", "api")
+        ]
+        for name in FUNCTIONS:
+            code = get_folder(name)
+            rows.append((code.removeprefix("functions/"), partial(deployment.start, name), _get_budget(code)))
+        for row in rows:
+            if only in row[0]:
+                _print_row(*row)
+    return True

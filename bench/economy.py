@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from mangrove.standalone import template
 from tests import built, lambdas
@@ -60,11 +59,11 @@ class Bill:
     dollars: float
 
 
-def print_table() -> None:
+def print_economy(folder: Path) -> bool:
     """Print the table that the README has."""
-    with TemporaryDirectory() as folder, ExitStack() as stack:
+    with ExitStack() as stack:
         reason = built.find_reason_to_skip()
-        launch = launch_sources if reason else built.Built(Path(folder))
+        launch = launch_sources if reason else built.Built(folder)
         print(f"functions of the checkout: {reason}" if reason else "functions as they are built")
         cloud = stack.enter_context(lambdas.deploy("2", launch))
         assert cloud.run_setup()["Status"] == "SUCCESS"
@@ -74,6 +73,7 @@ def print_table() -> None:
         for bill in count_all(cloud):
             counts = f"{bill.calls:.3g} | {bill.s3_calls:.3g} | {bill.warm_calls:.3g}"
             print(f"| {bill.name} | {counts} | {bill.aim} | {bill.dollars:,.2f} |")
+    return True
 
 
 def count_all(cloud: lambdas.Cloud) -> Iterator[Bill]:

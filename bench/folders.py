@@ -1,107 +1,45 @@
-"""Pages of large folders beyond those of the comparison."""
+"""The first page of a large folder after a start, and the following one."""
 
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 
-from bench.environment import Environment
-from bench.memory import Growth
-from bench.raw import Connection
-from bench.table import work
+from bench.rows import Row, Workspace, row
+from bench.subjects import Subject
 
-LOCAL_ENTRIES, MOST_ENTRIES, PAGE = 100_000, 1_000_000, 50
-PING_SECONDS = 0.005  # between two pings
-WARM_ROUNDS = 100
+LOCAL_ENTRIES, PAGE_SIZE = 100_000, 50
+WARM_ROUNDS = 20
 
 
-def _seconds(connection: Connection, path: str, page: int, total: int) -> float:
-    """Seconds of a page of a folder that has at least so many entries."""
+def _time_page(subject: Subject, path: str, total: int) -> float:
+    """Return the seconds of the first page, which has to be full."""
     began = time.perf_counter()
-    data = connection.post("/api/fs/list", path=path, page=page, per_page=PAGE)
-    taken = time.perf_counter() - began
-    assert len(data["content"]) == PAGE and data["total"] >= total
-    return taken
+    data = subject.ask("/api/fs/list", path=path, page=1, per_page=PAGE_SIZE)
+    seconds = time.perf_counter() - began
+    assert len(data["content"]) == PAGE_SIZE and data["total"] >= total, data["total"]
+    return seconds
 
 
-def _warm(env: Environment, page: int) -> float:
-    path = env.local(LOCAL_ENTRIES)
-    with env.connection() as connection:
-        _seconds(connection, path, page, LOCAL_ENTRIES)
-        taken = [_seconds(connection, path, page, LOCAL_ENTRIES) for _ in range(WARM_ROUNDS)]
-    return statistics.median(taken) * 1000
+@row("100,000 entries, cold page", "s", most=0.6)
+def local_cold(workspace: Workspace, subject: Subject) -> float:
+    path = subject.mount_local(workspace.make_files(LOCAL_ENTRIES))
+    subject.restart()
+    return _time_page(subject, path, LOCAL_ENTRIES)
 
 
-@work("middle page of 100,000 entries, Local, warm", "ms", most=5, peer="960")
-def local_middle(env: Environment) -> float:
-    return _warm(env, LOCAL_ENTRIES // PAGE // 2)
+@row("100,000 entries, warm page", "s", most=0.005)
+def local_warm(workspace: Workspace, subject: Subject) -> float:
+    path = subject.mount_local(workspace.make_files(LOCAL_ENTRIES))
+    _time_page(subject, path, LOCAL_ENTRIES)
+    return statistics.median(_time_page(subject, path, LOCAL_ENTRIES) for _ in range(WARM_ROUNDS))
 
 
-class Pings:
-    """A context in which another client pings; `longest`: seconds until the slowest answer."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.longest = 0.0
-        self._connection = connection
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._ping, daemon=True)
-
-    def __enter__(self) -> Pings:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _ping(self) -> None:
-        while not self._ended.wait(PING_SECONDS):
-            began = time.perf_counter()
-            self._connection.get("/ping")
-            self.longest = max(self.longest, time.perf_counter() - began)
+@row("10,000 keys of S3, cold page", "s", most=0.8)
+def keys_cold(workspace: Workspace, subject: Subject) -> float:
+    path = subject.mount_bucket(workspace.buckets.endpoint, "keys")
+    subject.restart()
+    return _time_page(subject, path, PAGE_SIZE)
 
 
-def measure_million(env: Environment, path: str) -> dict[str, float]:
-    """Seconds of a cold page, a warm one and all rows of MOST_ENTRIES, what memory grew by meanwhile, and the longest
-    wait of another client."""
-    env.restart()
-    growth = Growth(env.service.process.pid)
-    with env.connection() as connection, env.connection() as other, growth, Pings(other) as pings:
-        cold = _seconds(connection, path, 1, MOST_ENTRIES)
-        warm = statistics.median(_seconds(connection, path, 1, MOST_ENTRIES) for _ in range(WARM_ROUNDS))
-        began = time.perf_counter()
-        connection.post_and_drain("/api/fs/list", path=path, page=1, per_page=0)
-        rows = time.perf_counter() - began
-    return {"cold": cold, "warm": warm, "rows": rows, "growth": growth.bytes, "ping": pings.longest}
-
-
-def _million(env: Environment, name: str) -> float:
-    if name not in env.kept:
-        env.kept |= measure_million(env, env.local(MOST_ENTRIES))
-    return env.kept[name]
-
-
-@work("first page of 1,000,000 entries, Local, cold", "s", most=4)
-def million_cold(env: Environment) -> float:
-    return _million(env, "cold")
-
-
-@work("first page of 1,000,000 entries, Local, warm", "ms", most=10)
-def million_warm(env: Environment) -> float:
-    return _million(env, "warm") * 1000
-
-
-@work("all of 1,000,000 entries in one list", "s", most=6)
-def million_rows(env: Environment) -> float:
-    return _million(env, "rows")
-
-
-@work("memory growth during these lists", "MB", most=400)
-def million_growth(env: Environment) -> float:
-    return _million(env, "growth") / 1e6
-
-
-@work("longest wait of another client's ping", "ms", most=50)
-def million_ping(env: Environment) -> float:
-    return _million(env, "ping") * 1000
+ROWS: tuple[Row, ...] = (local_cold, local_warm, keys_cold)

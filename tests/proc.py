@@ -90,3 +90,9 @@ def find_server(pids: Iterable[int], port: int, peer: int) -> int | None:
     """Which of these processes holds the connection from the port `peer`; None where none of them has accepted it."""
     links = {f"socket:[{one.inode}]" for one in list_sockets(port) if one.peer == peer}
     return next((pid for pid in pids if links & set(read_links(pid))), None)
+
+
+def get_pss(pid: int) -> int:
+    """Return the bytes of a process in memory; a page that others share counts in part."""
+    rollup = read_if_there(Path(f"/proc/{pid}/smaps_rollup")).decode()
+    return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))

@@ -19,8 +19,8 @@ import pytest
 from mangrove.core.problems import Missing
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core.machines import TaskDispatcher
 from tests import servers
+from tests.platforms import use_dispatcher
 
 ALL_RIGHTS = 0xFFFF
 SECONDS = 30.0  # that a test waits for anything
@@ -269,8 +269,10 @@ class TaskEnv:
         self.loop.close()
 
 
-class RecordingDispatcher(TaskDispatcher):
+class RecordingDispatcher:
     """Starts no machine; the tasks that are to be `started` or expedited are appended to a list."""
+
+    is_remote = False
 
     def __init__(self, started: list[Task] | None = None, expedited: list[Task] | None = None) -> None:
         self.started = [] if started is None else started
@@ -333,7 +335,7 @@ def task_env(folder: Path, endpoint: Callable[[], str]) -> Iterator[TaskEnv]:
         patch.setenv("MANGROVE_DATA", str(folder))
         made = TaskEnv(folder, endpoint)
         use_loop(made.loop)
-        runtime.put(TaskDispatcher, RecordingDispatcher(made.started))
+        use_dispatcher(RecordingDispatcher(made.started))
         try:
             yield made
         finally:

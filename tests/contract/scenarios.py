@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import pyotp
 
-from mangrove.web.serving import LARGEST_CLOUD_ANSWER
+from mangrove.cloud.platform import MAX_FILE_BYTES
 from tests import lambdas
 from tests.contract.test_events import EVENTS
 
@@ -192,7 +192,7 @@ def configuration(admin: Person) -> None:
 
 def files(admin: Person) -> None:
     """The mount under the functions' own role: folders as a whole, the largest body, links that are followed."""
-    largest = bytes(LARGEST_CLOUD_ANSWER)
+    largest = bytes(MAX_FILE_BYTES)
     for path, content in (("a.txt", b"a"), ("sub/b.txt", b"b"), ("largest", largest)):
         assert admin.puts(f"/files/album/{path}", content) == 200
     admin.gets("files/rename", path="/files/album", name="pictures")

@@ -23,6 +23,7 @@ from mangrove.tasks.core import staging
 from mangrove.tasks.core.staging import Staging
 from tests import servers
 from tests.contract.test_warm import PASSWORD, data, in_process
+from tests.platforms import use_cloud
 from tests.recorder import Call, Recorder, Right
 
 OLD_SECONDS = 2.0  # after which a function asks whether what it knows still holds
@@ -104,7 +105,7 @@ def test_usual_requests_make_no_more_calls_than_they_are_billed_for(
 
 def test_what_a_function_keeps_in_staging_is_one_call(bucket: tuple[Observer, dict[str, Any]]) -> None:
     observer, options = bucket
-    runtime.put(Config, replace(Config(), data=None))
+    use_cloud()
 
     async def work() -> None:
         driver = S3(S3.Options.parse(json.dumps(options)), DriverContext())

@@ -21,9 +21,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 SLOTS = {
+    "mangrove.core.platform.CurrentPlatform": "the platform, and what dispatches tasks on it",
     "mangrove.core.access_log.AccessLog": "lines about requests that wait to be written",
     "mangrove.core.aws.AwsSession": "the session that makes the clients of AWS's services",
-    "mangrove.tasks.core.machines.StepFunctions": "the client that starts tasks in the cloud",
     "mangrove.core.config.Config": "what the environment says",
     "mangrove.protocols.webdav.proofs.Proofs": "who was found right by a slow hash of their password a short while ago",
     "mangrove.drivers.local.thumbnails.Decoders": "the processes that decode pictures",
@@ -33,7 +33,6 @@ SLOTS = {
     "mangrove.core.concurrency.ComputePools": "the threads for computing",
     "mangrove.identity.passwords.Hasher": "how many passwords are hashed at once; the hash that stands for no account",
     "mangrove.identity.tokens.VerifiedTokens": "tokens with a right signature, and when each was last looked up",
-    "mangrove.standalone.siblings.Siblings": "the processes of the service",
     "mangrove.net.client.TlsContext": "the certificates that outgoing connections trust",
     "mangrove.net.proxy.GuardedProxy": "the proxy through which aria2 reaches other servers",
     "mangrove.records.store.base.Connections": "the connection to the records engine, and the count of calls",
@@ -50,7 +49,6 @@ SLOTS = {
     "mangrove.configuration.users.KnownUsers": "users whom requests looked up last, and their keys",
     "mangrove.configuration.throttle.Throttles": "the limits of speed, and which bytes wait for their time",
     "mangrove.tasks.core.leases.HeldTasks": "the tasks that workers of this process hold, and keep for the next slice",
-    "mangrove.tasks.core.machines.TaskDispatcher": "starts state machines: Step Functions",
     "mangrove.tasks.core.staging.Staging": "the storage of bytes in waiting",
     "mangrove.tasks.core.worker_loop.WorkerLoop": "the event loop that workers share with the drivers",
     "mangrove.tasks.upload.multipart.KnownParts": "the parts of the uploads that this process stored chunks of lately",

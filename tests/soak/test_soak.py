@@ -27,7 +27,7 @@ from uuid import uuid4
 import pytest
 from PIL import Image
 
-from bench.memory import get_resident
+from tests.proc import get_pss
 from tests.servers import make_bucket, moto_s3, s3_options
 from tests.service import Client, Service, run_service
 
@@ -197,7 +197,7 @@ def watch_memory(soak: Soak, ended: threading.Event) -> None:
     """Print what the service weighs, now and then."""
     began = time.monotonic()
     while not ended.wait(max(SECONDS, REST_SECONDS) / SAMPLES):
-        megabytes = sum(map(get_resident, soak.service.list_servers())) / 1e6
+        megabytes = sum(map(get_pss, soak.service.list_servers())) / 1e6
         print(f"{time.monotonic() - began:6.0f} s  {megabytes:6.0f} MB  {dict(soak.done)}", flush=True)
 
 

@@ -32,9 +32,9 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"MANGROVE_{name}", raising=False)
 
 
-def test_nothing_said_is_a_function_in_the_cloud() -> None:
+def test_an_empty_environment_means_the_cloud() -> None:
     assert config() == DEFAULTS
-    assert not config().on_one_machine
+    assert config().platform == "cloud"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_variable_sets_its_field(
 ) -> None:
     monkeypatch.setenv(f"MANGROVE_{name}", text)
     assert getattr(config(), field) == value
-    assert config().on_one_machine == (config().data is not None)
+    assert config().platform == ("cloud" if config().data is None else "standalone")
 
 
 def test_the_environment_is_read_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,9 +19,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from mangrove.core import runtime, telemetry
-from mangrove.core.config import Config, config
+from mangrove.core import telemetry
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, Readable, emit, log, name_invocation
+from tests.platforms import use_cloud
 from tests.servers import make_client
 
 
@@ -54,7 +53,7 @@ def test_a_metric_is_a_line_that_cloudwatch_reads(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")
-    runtime.put(Config, replace(config(), is_function=True))
+    use_cloud(is_function=True)
     emit({REQUESTS: 1}, "404")
     emit({BYTES_RECEIVED: 0, BYTES_SENT: 7})
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())

@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
-from mangrove.core.config import config
 from mangrove.core.headers import LATEST, guess_mime, make_retry_after
 from mangrove.core.integers import parse_integer
+from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, Denied, NotAvailable, Problem, TooLarge
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Caller, Right
@@ -32,7 +32,6 @@ from mangrove.tree.listing import entries
 from mangrove.tree.operations.downloads import Download
 from mangrove.web.address import find_base_url, find_client_address, is_confidential
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.compression import LARGEST_FUNCTION_ANSWER
 from mangrove.web.dialects import OPENLIST_PREFIX, find_dialect
 from mangrove.web.downloads import NO_STORE, serve_bytes
 from mangrove.web.framework import Depends, Request
@@ -40,7 +39,7 @@ from mangrove.web.gates import Anyone, Gate
 from mangrove.web.incoming import parse_size, read_body
 from mangrove.web.parameters import BaseUrl
 from mangrove.web.ranges import check_preconditions
-from mangrove.web.serving import LARGEST_CLOUD_ANSWER, serve_file
+from mangrove.web.serving import serve_file
 
 api = Api("dav")
 METHODS = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK"
@@ -144,14 +143,15 @@ async def propfind(who: Reader, request: Request, path: TreePathText) -> Respons
 
 async def answer_multistatus(pieces: AsyncIterator[bytes]) -> Response:
     """The pieces as they are made; a function collects them first."""
-    if config().on_one_machine:
+    limit = platform().max_answer_bytes
+    if limit is None:
         return StreamingResponse(pieces, 207, {"content-type": XML})
     body = bytearray()
     source: Any = pieces
     async with aclosing(source):
         async for piece in source:
             body += piece
-            if len(body) > LARGEST_FUNCTION_ANSWER:
+            if len(body) > limit:
                 raise DavProblem(507, "this folder is too large to be listed through the function")
     return Response(bytes(body), 207, {"content-type": XML})
 
@@ -216,8 +216,9 @@ def check_conditions(request: Request, old: Entry | None) -> None:
 def read_upload(request: Request, name: str) -> Upload:
     """What the headers say of the body."""
     size = next((parse_size(text, one) for one in SIZES if (text := request.headers.get(one, ""))), None)
-    if not config().on_one_machine and (size or 0) > LARGEST_CLOUD_ANSWER:
-        raise TooLarge(f"more than {LARGEST_CLOUD_ANSWER} bytes cannot be uploaded through the function")
+    limit = platform().max_file_bytes
+    if limit is not None and (size or 0) > limit:
+        raise TooLarge(f"more than {limit} bytes cannot be uploaded through the function")
     text = request.headers.get("x-oc-mtime", "").partition(".")[0]
     seconds = parse_integer(text)
     if text and (seconds is None or seconds > LATEST):

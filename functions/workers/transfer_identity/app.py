@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mangrove.protocols.transfer_family import identify
+from mangrove.cloud.transfer_family import identify
 from mangrove.tasks.core.worker_loop import run_in_loop
 
 

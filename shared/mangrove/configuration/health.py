@@ -9,14 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from mangrove.core import runtime
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.records import configuration, settings
 from mangrove.records.store import integrity
 
 ANSWER_SECONDS = 2.0  # a look that takes longer counts as a failed one
-FIRST_SECONDS = 10.0  # the same for the first look of a function, which has to connect
 FRESH_SECONDS = 1.0  # nobody causes more than one look in this time
 THREADS = 4  # of its own: those of the requests may all wait for what does not answer
 
@@ -36,7 +35,7 @@ class _Look:
         self.check = check
         self._future: Future[bool] | None = None
         self._began = 0.0
-        self.patience = ANSWER_SECONDS if config().on_one_machine else FIRST_SECONDS  # seconds
+        self.patience = platform().first_check_seconds
 
     def begin(self, threads: ThreadPoolExecutor) -> Future[bool]:
         """A look that is under way or fresh, or a new one."""

@@ -20,6 +20,7 @@ from mangrove.configuration.users import KnownUsers
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
@@ -192,7 +193,7 @@ def latest(read_version: ReadVersion | None = None) -> Snapshot:
 def load_early() -> None:
     """Read the configuration while a function is set up, when it has more CPU and nobody waits: its first request finds
     it. A failure is for that request, which tries again and can tell somebody; so is an engine that takes longer."""
-    if config().is_function:
+    if platform().has_cold_starts:
         reading = threading.Thread(target=runtime.get(SnapshotStore).load_early, daemon=True)
         reading.start()
         reading.join(EARLY_SECONDS)

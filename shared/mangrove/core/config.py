@@ -62,8 +62,8 @@ class Config:
     """`tables`: name prefix of the tables, or the name of each as `kind=name`, comma-separated; `key_file`,
     `key_secret`: where the master key is; `data`: the data directory; `records_socket`: the Unix socket that gives
     connections to the records engine, "" for one that needs none; `snapshot_seconds`: how long a snapshot is trusted,
-    None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: whether this is one of the
-    cloud, whose disk is gone with it; `tracing`: whether its calls of AWS are traced by X-Ray."""
+    None: for ever; `page`: the folder of the built page, in the cloud; `is_function`: true for a Lambda function;
+    `tracing`: whether its calls of AWS are traced by X-Ray."""
 
     tables: str = _variable("MANGROVE_TABLES", "mangrove")
     key_file: Path | None = field(default_factory=lambda: _read_path("MANGROVE_KEY_FILE"))
@@ -80,9 +80,9 @@ class Config:
     trusted_proxies: tuple[str, ...] = _variable("MANGROVE_TRUSTED_PROXIES", "", _parse_networks)
 
     @property
-    def on_one_machine(self) -> bool:
-        """Whether this process is `mangrove serve` (it has a data directory) and not a function in the cloud."""
-        return self.data is not None
+    def platform(self) -> str:
+        """The name of the package that implements the platform: "standalone" for a process with a data directory."""
+        return "standalone" if self.data is not None and not self.is_function else "cloud"
 
 
 def config() -> Config:

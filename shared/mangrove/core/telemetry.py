@@ -15,6 +15,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from mangrove.core.config import config
+from mangrove.core.platform import platform
 
 NAMESPACE = "Mangrove"
 Event = TypeVar("Event")
@@ -132,8 +133,8 @@ METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE)
 
 
 def emit(amounts: Mapping[Metric, float], told_apart: str = "") -> None:
-    """Write metrics of one dimension down, in the cloud; `told_apart`: its value, where they have one."""
-    if not config().is_function:
+    """Write metrics of one dimension; `told_apart`: its value, where they have one."""
+    if not platform().emits_metrics:
         return
     written = EphemeralMetrics(namespace=NAMESPACE)
     for metric, amount in amounts.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 from mangrove.core import runtime
 from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration
@@ -162,7 +163,7 @@ def _load_jwt() -> ModuleType:
     to import than the rest of a first request. It does without them where that is not installed; None among the
     modules says so.
     """
-    if config().is_function and sys.modules.keys().isdisjoint(("jwt", PUBLIC_KEYS)):
+    if platform().has_cold_starts and sys.modules.keys().isdisjoint(("jwt", PUBLIC_KEYS)):
         sys.modules[PUBLIC_KEYS] = None  # type: ignore[assignment]  # documented for this
         try:
             return import_module("jwt")

@@ -17,9 +17,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, SearchTooSlow
 from mangrove.core.telemetry import log_warning
-from mangrove.search.places import get_index_folder, make_spill_folder
+from mangrove.search.places import make_spill_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -114,7 +115,7 @@ class Database:
         """A new database in memory that reaches the folder of the index and nothing else."""
         import duckdb
 
-        folder = (self._folder or get_index_folder()).absolute()
+        folder = (self._folder or platform().index_folder).absolute()
         settings: dict[str, str | bool | int | float | list[str]] = {
             "threads": threads,
             "memory_limit": memory,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mangrove.core import runtime
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotAFolder, NotFound, Problem
 from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
@@ -302,9 +302,9 @@ async def _read(one: SearchedMount, mark: Mark) -> _Reading:
 
 
 async def _list_folder(located: Located) -> CachedFolder | None:
-    """None when there is no such folder. In the cloud others write, and nothing reports that here."""
+    """Return the folder; None when there is none."""
     try:
-        return await listings().get(located, refresh=not config().on_one_machine)
+        return await listings().get(located, refresh=not platform().reports_changes)
     except (NotFound, NotAFolder):
         return None
 

@@ -7,15 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from mangrove.core.config import config
-
 SPILL = "spill-"  # and the process id
-
-
-def get_index_folder() -> Path:
-    """The folder of all indexes: in the data directory, or where a function keeps what it has fetched."""
-    data = config().data
-    return (data or Path(tempfile.gettempdir())) / "index"
 
 
 def make_spill_folder(folder: Path) -> Path:

@@ -21,8 +21,8 @@ from typing import Literal
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound
 from mangrove.core.streams import stream
 from mangrove.core.structure import Misfit, dump, parse
@@ -30,7 +30,6 @@ from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
 from mangrove.drivers.own_storage import start_own_storage
 from mangrove.search.database import DamagedSegment
-from mangrove.search.places import get_index_folder
 
 MANIFEST = "manifest.json"
 WORK = "work-"  # what folders of files under way begin with
@@ -91,9 +90,9 @@ class SegmentStore:
     def __init__(
         self, driver: Driver | None = None, folder: Path | None = None, *, fetches: bool | None = None
     ) -> None:
-        self._fetches = not config().on_one_machine if fetches is None else fetches
+        self._fetches = platform().remote_index if fetches is None else fetches
         self._driver = driver
-        self._folder = folder or get_index_folder()
+        self._folder = folder or platform().index_folder
         self._starting = asyncio.Lock()
         self._opened: dict[int, _Opened] = {}
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from mangrove.standalone.connections import ConnectionLimits
+    from mangrove.standalone.leader import TaskLeader
     from mangrove.web.page import Page
 
 GRACE_SECONDS = 5  # for requests under way when the service ends
@@ -207,9 +208,9 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
     from mangrove.standalone.gateway import Gateway
     from mangrove.standalone.processes import Processes
 
-    def serve() -> None:
+    def serve(leader: TaskLeader) -> None:
         try:
-            _run_server(listener, limits, page, is_shared=True)
+            _run_server(listener, limits, page, leader)
         except (SystemExit, KeyboardInterrupt):
             pass  # asked for
         _exit()
@@ -223,8 +224,9 @@ def _run_processes(count: int, listener: socket.socket, limits: ConnectionLimits
 
 
 def _run_server(
-    listener: socket.socket, limits: ConnectionLimits, page: Page | None, *, is_shared: bool = False
+    listener: socket.socket, limits: ConnectionLimits, page: Page | None, leader: TaskLeader | None = None
 ) -> None:
+    """Answer requests until asked to end. `leader`: of several processes that share `listener`."""
     import uvicorn
 
     from mangrove.standalone.accepting import Acceptor
@@ -243,7 +245,7 @@ def _run_server(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            if is_shared:
+            if leader is not None:
                 self.servers.append(cast("asyncio.Server", Acceptor(listener, self._make_connection)))
 
         def _make_connection(self) -> Any:
@@ -251,7 +253,7 @@ def _run_server(
 
     server = Server(
         uvicorn.Config(
-            Gateway(page),
+            Gateway(page, leader),
             loop="uvloop",
             http=make_protocol,
             ws="none",
@@ -266,7 +268,7 @@ def _run_server(
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    server.run(sockets=[] if is_shared else [listener])
+    server.run(sockets=[listener] if leader is None else [])
 
 
 def _end_within(seconds: float) -> None:

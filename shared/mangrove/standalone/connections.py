@@ -1,7 +1,16 @@
-"""Connections of clients, bounded in number and in patience: what nobody else may be stopped by (RFC 9110 15.5.9).
+"""Connections of clients, bounded in number, in time and in what waits in them (RFC 9110 15.5.9).
 
-uvicorn bounds how long a kept connection may be idle. This adds what it has no option for: how long and how large a
-request's head may be, how slow a body, how slow a reader, and how many connections one source may have.
+uvicorn bounds how long a kept connection may be idle. This adds the bounds for which it has no option: the time and the
+size of a request's head, the slowness of a body and of a reader, the requests that wait on a connection (pipelining),
+and the connections of one source.
+
+It relies on names of uvicorn that its documentation does not promise; the version is pinned, and a test asks for each:
+- `HttpToolsProtocol`: `parser`, `transport`, `flow`, `client`, `scope`, `url`, `headers`, `cycle`, `pipeline`, and its
+  callbacks `on_message_begin`, `on_headers_complete`, `on_body`, `on_message_complete`, `on_response_complete`;
+- `RequestResponseCycle`: `body`, `disconnected`, `message_event`, `response_started`, `response_complete`,
+  `waiting_for_100_continue`, `expected_content_length`;
+- `FlowControl`: `read_paused`, `write_paused`, `pause_reading`, `resume_reading`, `pause_writing`, `resume_writing`,
+  `drain`; and `HIGH_WATER_LIMIT`.
 """
 
 from __future__ import annotations
@@ -19,19 +28,22 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sendfile import ConnectionSender
-from mangrove.standalone.siblings import Siblings
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.sending import EXTENSION
 
 MOST_DESCRIPTORS = 1 << 20  # where the system sets no limit
 CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
+MAX_WAITING_REQUESTS = 16  # of one connection, behind the one that is being answered
+PIECE_BYTES = 256  # that are parsed at a time: they hold fewer requests than may wait, as the shortest has 18 bytes
+HEAD_END = b"\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,7 @@ class ClientConnections:
         self.limits = limits
         self.most = min(limits.connections, descriptors // 2)
         self._counts = Counts(Region.CONNECTIONS)
-        self._processes = runtime.get(Siblings).count
+        self._processes = platform().process_count
         self._all: dict[str, set[Connection]] = defaultdict(set)
         self._count = 0
 
@@ -140,6 +152,16 @@ class ClientConnections:
             self._make_room()
 
 
+class PipelineFlow(FlowControl):
+    """The flow control of a connection; nothing resumes reading while bytes wait to be parsed."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
+
+
 class Window:
     """How many bytes went by since a time."""
 
@@ -158,6 +180,9 @@ class Connection(HttpToolsProtocol):
         self._is_in_head = self._is_in_body = False
         self._head_size = 0
         self._body_size = self._raw_size = 0  # of the body: its bytes, and all there were since its head
+        self._body_left = 0  # bytes; 0 where the head does not tell
+        self._unparsed = b""  # the bytes behind the request that is being answered, from `_parsed` on
+        self._parsed = 0
         self._receiving: Window | None = None
         self._sending: Window | None = None
         self.waiting_since = time.monotonic()
@@ -171,6 +196,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.flow = self._flow = PipelineFlow(transport)
         self.address = self.client[0] if self.client else ""
         self.source = find_source(self.address)
         if not self._registry.admit(self):
@@ -183,9 +209,39 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return  # refused
-        self._head_size += len(data)  # set to 0 where a head begins in it
-        self._raw_size += len(data)
-        super().data_received(data)
+        self._unparsed = self._unparsed[self._parsed :] + data
+        self._parsed = 0
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse until a request waits for the answer to another one; the bytes behind it stay, and reading pauses."""
+        size = len(self._unparsed)
+        while self._parsed < size and self._may_parse():
+            end = min(self._find_piece_end(), size)
+            piece, self._parsed = self._unparsed[self._parsed : end], end
+            self._parse_piece(piece)
+        if self._parsed == size or self.transport.is_closing():
+            self._unparsed, self._parsed = b"", 0
+        else:
+            self._flow.is_held = True
+            self._flow.pause_reading()
+
+    def _may_parse(self) -> bool:
+        if self.pipeline or self.transport.is_closing():
+            return False
+        return self.cycle is None or self.cycle.response_complete or self._is_in_body
+
+    def _find_piece_end(self) -> int:
+        """Return where to stop parsing, so that at most MAX_WAITING_REQUESTS are parsed before the next look."""
+        if self._is_in_body:
+            return self._parsed + max(self._body_left, PIECE_BYTES)
+        end = self._unparsed.find(HEAD_END, self._parsed)
+        return len(self._unparsed) if end < 0 else max(end + len(HEAD_END), self._parsed + PIECE_BYTES)
+
+    def _parse_piece(self, piece: bytes) -> None:
+        self._head_size += len(piece)  # set to 0 where a head begins in it
+        self._raw_size += len(piece)
+        super().data_received(piece)
         if self._is_in_head and self._head_size > self._limits.head_bytes:
             self._refuse_head()
         if self._is_in_body and self._raw_size > self._limits.head_bytes + CHUNK_OVERHEAD * self._body_size:
@@ -207,6 +263,7 @@ class Connection(HttpToolsProtocol):
             return
         self._is_in_body = True
         self._body_size = self._raw_size = 0
+        self._body_left = self._read_content_length()
         self._receiving = None
         sender = ConnectionSender(self.transport, self.flow)
         self.scope["extensions"] = {EXTENSION: {"sender": sender}}
@@ -217,6 +274,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._body_size += len(body)
+        self._body_left = max(self._body_left - len(body), 0)
         cycle: Any = self.cycle
         if not cycle.body:
             cycle.body = b""  # what is added to it is handed on as it is: a bytearray would be copied twice
@@ -231,7 +289,13 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.waiting_since = time.monotonic()
+        self._flow.is_held = False
         super().on_response_complete()
+        self._parse()
+
+    def _read_content_length(self) -> int:
+        """Return the length that the head tells; the parser has checked it. A body in chunks has none."""
+        return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
 
     def _measure_head(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

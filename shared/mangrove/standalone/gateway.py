@@ -18,18 +18,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
 from mangrove.standalone import docs, health, scheduler
 from mangrove.standalone.doors import Doors
+from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.memory import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
-from mangrove.standalone.siblings import Siblings, TaskReceiver, TaskSender
 from mangrove.standalone.template import DEFAULT, GREEDY, ROOT, read_routes
-from mangrove.tasks.core.leases import get_held
-from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
@@ -48,7 +47,7 @@ class Gateway:
     """Routes a request as API Gateway does: the exact path first, then one with parameters, the longest greedy
     one, the default."""
 
-    def __init__(self, page: Page | None = None) -> None:
+    def __init__(self, page: Page | None = None, leader: TaskLeader | None = None) -> None:
         runtime.get(FrontEnd).page = page
         specs = read_routes()
         self._apps: dict[str, ASGIApp] = {code: import_app(code).app for code in {spec.code for spec in specs}}
@@ -61,6 +60,7 @@ class Gateway:
         greedy = sorted((spec for spec in specs if GREEDY in spec.path), key=lambda spec: len(spec.path), reverse=True)
         self._greedy = [(spec.path.removesuffix(GREEDY), spec.method, self._apps[spec.code]) for spec in greedy]
         self._default = self._exact["ANY", DEFAULT]
+        self._leader = leader or TaskLeader()
         self._background: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,19 +88,16 @@ class Gateway:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
-        siblings, data = runtime.get(Siblings), config().data
+        platform().dispatcher = self._leader
+        data = config().data
         if data is not None:
             health.add_disk_check(data)
             health.add_work_checks()
         loading = self._run(_load_storages())
         self._run(trim_regularly())
         self._run(Corrections().run())
-        if data is None or siblings.count == 1:
-            self._take_charge(loading)
-        else:
-            runtime.put(TaskDispatcher, TaskSender(siblings.writer))
-            get_held().are_elsewhere = True
-            self._run(self._wait_for_charge(siblings, data, loading))
+        if data is not None:
+            self._run(self._lead(data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -114,20 +111,15 @@ class Gateway:
         self._background.append(task)
         return task
 
-    async def _wait_for_charge(self, siblings: Siblings, data: Path, loading: asyncio.Task[None]) -> None:
-        await siblings.wait_for_charge(data)
-        get_held().are_elsewhere = False
-        TaskReceiver(siblings.reader, self._take_charge(loading).receive).open()
-
-    def _take_charge(self, loading: asyncio.Task[None]) -> Runner:
-        """Do what one process of the service does for all. `loading`: of the storages."""
-        runner, data = Runner(), config().data
+    async def _lead(self, data: Path, loading: asyncio.Task[None]) -> None:
+        """Do what one process of the service does for all, once this one leads. `loading`: of the storages."""
+        await self._leader.wait(data)
+        runner = Runner()
+        self._leader.lead(runner)
         work = {Activity.TASKS: self._run(runner.run()), Activity.SCHEDULE: self._run(scheduler.run())}
         self._run(health.note_work(work))
         self._run(_tend_index(loading))
-        if data is not None:
-            self._run(Doors(data).run())
-        return runner
+        self._run(Doors(data).run())
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from mangrove.standalone.template import ROOT, iter_resources
-from mangrove.tasks.core.registry import KINDS
+from mangrove.tasks.core.registry import MACHINES
 
 MACHINE = {"Comment", "StartAt", "States"}
 FIELDS = {
@@ -223,4 +223,4 @@ def load_machine(kind: str) -> LoadedMachine:
 
 def load_machines() -> dict[str, LoadedMachine]:
     """All machines that tasks run on, by name."""
-    return {name: load_machine(name) for name in {kind.machine for kind in KINDS.values()}}
+    return {name: load_machine(name) for name in MACHINES}

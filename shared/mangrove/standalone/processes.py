@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times, measure
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.standalone.children import make_start
-from mangrove.standalone.siblings import Siblings
+from mangrove.standalone.leader import TaskLeader
 
 MOST = 4
 LEAST_MEMORY = 1 << 30  # bytes that are free, for more than one
@@ -60,19 +61,20 @@ def find_free_memory(root: Path = Path("/")) -> float:
 
 
 class Processes:
-    """`serve` is what each of them does, in a runtime of its own; it returns when the process is to end."""
+    """`serve` is what each of them does, in a runtime of its own; it returns when the process is to end. Its argument
+    says which of them runs the tasks."""
 
-    def __init__(self, count: int, serve: Callable[[], None], end_seconds: float) -> None:
+    def __init__(self, count: int, serve: Callable[[TaskLeader], None], end_seconds: float) -> None:
         self._serve = serve
         self._end_seconds = end_seconds
         self._memory = memoryview(mmap.mmap(-1, measure(count + 1)))
-        self._siblings = Siblings.open(count)
+        self._leader = TaskLeader.open(count)
         self._children = [_Child() for _ in range(count)]
         self._die_with_parent = make_start()
         runtime.put(SharedMemory, self._share_memory(count))
 
     def _share_memory(self, column: int) -> SharedMemory:
-        return SharedMemory(self._memory, self._siblings.count + 1, column)
+        return SharedMemory(self._memory, self._leader.process_count + 1, column)
 
     def run(self) -> None:
         """Keep them running until this process is asked to end, by an exception; then end them."""
@@ -107,9 +109,9 @@ class Processes:
                 self._die_with_parent()
             signal.signal(signal.SIGHUP, lambda *_: None)  # until its gateway handles it, and reads everything anew
             with runtime.use(Runtime()):
-                runtime.put(Siblings, self._siblings)
+                platform().process_count = self._leader.process_count
                 runtime.put(SharedMemory, self._share_memory(index))
-                self._serve()
+                self._serve(self._leader)
         except BaseException:  # nothing of the parent's may run here, whatever it is
             log_exception("a process of the service failed")
         os._exit(1)

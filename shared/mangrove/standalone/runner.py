@@ -17,7 +17,6 @@ from itertools import chain, islice
 from typing import Any
 
 from mangrove.configuration import snapshot
-from mangrove.core import runtime
 from mangrove.core.concurrency import RoundRobinQueue
 from mangrove.core.problems import Problem, RecordsUnavailable
 from mangrove.core.shared_memory import Topic, change_counters
@@ -26,10 +25,9 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks.lists import Following, UnfinishedPage
 from mangrove.records.tasks.model import Task
+from mangrove.standalone.leader import Message, Queued
 from mangrove.standalone.machines import LoadedMachine, load_machines
-from mangrove.standalone.siblings import Message, Queued
 from mangrove.tasks.core.leases import Superseded, find_task, get_held
-from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.registry import KINDS, find_machine
 from mangrove.tasks.core.worker_loop import use_loop
 
@@ -60,7 +58,7 @@ class _Postponed:
     delay: float
 
 
-class Runner(TaskDispatcher):
+class Runner:
     """Runs tasks in this process: as many of a kind at once as the settings say, each owner's in turn.
 
     Between two slices of its work, and while it waits for something, a task makes room for one of an owner who has
@@ -82,29 +80,20 @@ class Runner(TaskDispatcher):
         self._reading = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None  # the settings, as another process has changed them
         use_loop(self._loop)
-        runtime.put(TaskDispatcher, self)
 
-    def start(self, task: Task, suffix: str = "") -> None:
-        """Queue a task; from any thread. Starting one twice is one run, whatever the `suffix`."""
+    def add(self, task: Task) -> None:
+        """Queue a task; from any thread. Adding it twice is one run."""
         self._loop.call_soon_threadsafe(self._take_up, task)
 
-    def expedite(self, task: Task) -> None:
-        """Let a task end soon that was cancelled while it waits for a worker; from any thread."""
-        self._loop.call_soon_threadsafe(self._stop, _name(task))
-
-    def forget(self, task: Task) -> None:
-        """Drop a task that was deleted before its first run; from any thread."""
-        self._loop.call_soon_threadsafe(self._drop, _name(task))
-
-    def receive(self, message: Message, one: Queued) -> None:
-        """Do what another process asks for; in the loop."""
+    def receive(self, message: Message, task: Queued) -> None:
+        """Queue a task, let one that was cancelled while it waits end soon, or drop one; from any thread."""
         match message:
             case Message.START:
-                self._enqueue(one)
+                self._loop.call_soon_threadsafe(self._enqueue, task)
             case Message.EXPEDITE:
-                self._stop(one)
+                self._loop.call_soon_threadsafe(self._stop, task)
             case Message.FORGET:
-                self._drop(one)
+                self._loop.call_soon_threadsafe(self._drop, task)
 
     async def run(self) -> None:
         """Take up the unfinished tasks, and follow the settings, until cancelled."""
@@ -167,7 +156,7 @@ class Runner(TaskDispatcher):
 
     def _take_up(self, task: Task) -> None:
         """Queue a task; where it is its turn at once, its record need not be read."""
-        one = _name(task)
+        one = Queued(task.kind, task.owner, task.id)
         self._enqueue(one)
         if one in self._running and self._running[one].is_new:
             get_held().add_read([task])
@@ -297,7 +286,3 @@ class Runner(TaskDispatcher):
         delay = AGAIN_SECONDS if last is None else min(last.delay * 2, MOST_AGAIN_SECONDS)
         self._postponed[one] = _Postponed(time.monotonic() + delay, delay)
         log_event("a task is started again later", tid=one.id, seconds=delay)
-
-
-def _name(task: Task) -> Queued:
-    return Queued(task.kind, task.owner, task.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.tools.base import Tool
 
@@ -58,7 +58,7 @@ def make_tool(name: str, settings: DownloadToolSettings) -> Tool:
     """The tool of this name, not called yet; Problem when there is none or it cannot be used here."""
     if check_tool_name(name) == SIMPLE_HTTP:
         raise Problem(f"{SIMPLE_HTTP} is no program of its own")
-    if not config().on_one_machine:
+    if not platform().has_disk:
         raise Problem(f"{name} saves into a folder, and there is none here; use {SIMPLE_HTTP}")
     policy = make_address_policy(settings)
     if name == "aria2":
@@ -101,5 +101,5 @@ async def connect_tool(name: str, settings: DownloadToolSettings) -> Tool:
 
 def list_available_tools(settings: DownloadToolSettings) -> list[str]:
     """The tools that can be chosen: SimpleHttp, and those that answered when they were set up. Calls none of them."""
-    ready = settings.offline_download_ready if config().on_one_machine else frozenset[str]()
+    ready = settings.offline_download_ready if platform().has_disk else frozenset[str]()
     return [name for name in NAMES if name == SIMPLE_HTTP or name in ready]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageUnavailable, Unreachable
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
@@ -113,7 +113,7 @@ class Mount:
 
 def check_home(driver: str) -> None:
     """NotSupported for a driver that cannot work where this process runs."""
-    if driver == "Local" and config().is_function:
+    if driver == "Local" and not platform().allows_local_driver:
         raise NotSupported(NO_DISK)
 
 

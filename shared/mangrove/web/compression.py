@@ -19,7 +19,6 @@ LEAST = 1024  # bytes: a shorter answer is sent as it is
 AT_ONCE = 32 << 10  # bytes that are compressed in less time than a thread takes
 LEVEL = 2
 LARGEST_CACHE, LARGEST_KEPT = 8 << 20, 1 << 20  # bytes of all compressed answers that are kept, and of one of them
-LARGEST_FUNCTION_ANSWER = 5_500_000  # bytes; Lambda refuses 6 MB, its own words about the answer included
 
 
 def takes_gzip(scope: Scope) -> bool:

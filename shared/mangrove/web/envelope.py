@@ -15,8 +15,8 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mangrove.core.config import config
 from mangrove.core.headers import make_retry_after
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.tree.operations.objects import Rows
 from mangrove.web import compression
@@ -44,11 +44,10 @@ class Reply(Response):
             self.body = await compression.compress(bytes(self.body))
             _note_encoding(self)
             self.headers["content-length"] = str(len(self.body))
-        if not config().on_one_machine:
-            size = compression.measure(bytes(self.body), is_compressed)
-            if size > compression.LARGEST_FUNCTION_ANSWER:
-                await _refuse(scope, receive, send)
-                return
+        limit = platform().max_answer_bytes
+        if limit is not None and compression.measure(bytes(self.body), is_compressed) > limit:
+            await _refuse(scope, receive, send)
+            return
         await super().__call__(scope, receive, send)
 
 
@@ -62,7 +61,8 @@ class _StreamedReply(StreamingResponse):
         if is_compressed:
             pieces = self.body_iterator = compression.compress_pieces(pieces)
             _note_encoding(self)
-        if config().on_one_machine:
+        limit = platform().max_answer_bytes
+        if limit is None:
             await super().__call__(scope, receive, send)
             return
         body, size = bytearray(), 0
@@ -70,7 +70,7 @@ class _StreamedReply(StreamingResponse):
             async for piece in pieces:
                 body += piece
                 size += compression.measure(piece, is_compressed)
-                if size > compression.LARGEST_FUNCTION_ANSWER:
+                if size > limit:
                     await _refuse(scope, receive, send)
                     return
         await Response(bytes(body), headers=dict(self.headers))(scope, receive, send)

@@ -19,6 +19,7 @@ from mangrove.core import deadlines, runtime
 from mangrove.core.access_log import AccessLog
 from mangrove.core.config import config
 from mangrove.core.integers import parse_integer
+from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, emit, log_event, log_exception
 from mangrove.web import cors
@@ -134,7 +135,7 @@ class Front:
             if not answer.status:
                 reply = make_unexpected(request_id, scope["path"], state.get("dialect", Dialect.DOCUMENT))
                 await reply(scope, receive, answer.send_bare)
-            elif not config().on_one_machine:
+            elif platform().max_answer_bytes is not None:
                 raise  # nothing was sent yet: the adapter makes it a failure, where half an answer would be its own
         finally:
             _note_request(scope, path, answer, time.perf_counter() - began)
@@ -206,7 +207,7 @@ def _note_request(scope: Scope, path: str, answer: Answer, seconds: float) -> No
         method, milliseconds = scope["method"], round(seconds * 1000, 1)
         facts = {"method": method, "path": path, "status": answer.status, **about, "ms": milliseconds}
         runtime.get(AccessLog).note(facts, is_detail=is_polling)
-    if not config().is_function:
+    if not platform().emits_metrics:
         return
     received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     emit({REQUESTS: 1}, str(code))

@@ -12,13 +12,12 @@ from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mangrove.configuration import throttle
-from mangrove.core.config import config
 from mangrove.core.headers import guess_mime
 from mangrove.core.integers import parse_integer
+from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.drivers.base import Upload
 from mangrove.web.framework import Depends, Request
-from mangrove.web.serving import LARGEST_CLOUD_ANSWER
 
 LONGEST_PART_HEADERS = 16_384  # bytes
 LATEST = 253_402_300_799_000  # milliseconds: the end of the year 9999
@@ -44,10 +43,10 @@ class IncomingUpload:
         self.hashes = {
             kind: text for kind in HASHES if (text := _parse_digest(headers.get(f"x-file-{kind}", ""), kind))
         }
-        if not config().on_one_machine and (self.length or 0) > LARGEST_CLOUD_ANSWER:
+        limit = platform().max_file_bytes
+        if limit is not None and (self.length or 0) > limit:
             raise TooLarge(
-                f"more than {LARGEST_CLOUD_ANSWER} bytes cannot be uploaded through the function: begin with "
-                "/api/fs/multipart/init"
+                f"more than {limit} bytes cannot be uploaded through the function: begin with /api/fs/multipart/init"
             )
 
     def open_raw(self) -> tuple[AsyncIterator[bytes], Upload]:

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mangrove.configuration import throttle
-from mangrove.core.config import config
 from mangrove.core.headers import format_content_disposition, format_http_date, guess_mime
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import Changed, TooLarge
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.sending import OpensFiles, SendableFile
@@ -23,7 +23,6 @@ from mangrove.tree.operations.archives import MemberStream
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
 from mangrove.web.sending import FileResponse, can_send_file
 
-LARGEST_CLOUD_ANSWER = 4_400_000  # bytes that pass a buffered Lambda answer in base64
 TRIES = 5  # to open a file that is replaced again and again
 Stat = Callable[[bool], Awaitable[Entry]]
 SANDBOX_HEADERS = {  # no browser runs what was stored, in whatever type it is
@@ -188,25 +187,26 @@ def _answer_head(headers: dict[str, str], size: int | None) -> Response:
 async def _stream_whole(body: AsyncIterator[bytes], headers: dict[str, str], size: int | None) -> Response:
     """All of `body`, which is closed afterwards.
 
-    A function of the cloud answers at once: a body of unknown size is collected there; TooLarge as soon as it cannot
-    pass the function.
+    Where the size of a file is bounded, a body of unknown size is collected; TooLarge as soon as it is over the bound.
     """
     if size is not None:
         return ClosingStream(body, 200, headers | {"content-length": str(size)})
-    if config().on_one_machine:
+    limit = platform().max_file_bytes
+    if limit is None:
         return ClosingStream(body, 200, headers)
     source: Any = body
     collected = bytearray()
     async with aclosing(source):
         async for block in source:
             collected += block
-            if len(collected) > LARGEST_CLOUD_ANSWER:
+            if len(collected) > limit:
                 raise TooLarge("this file is too large to pass through the function")
     return Response(bytes(collected), headers=headers)
 
 
 def _check_answer_size(length: int, request: Request) -> None:
-    if not config().on_one_machine and request.method == "GET" and length > LARGEST_CLOUD_ANSWER:
+    limit = platform().max_file_bytes
+    if limit is not None and request.method == "GET" and length > limit:
         raise TooLarge("this file is too large to pass through the function and its storage gives no direct link")
 
 

@@ -10,10 +10,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from deployment.generate.api import import_functions
 from mangrove.identity.rights import Right
 from tests.contract.api.dav_client import LOCK, make_basic
 from tests.contract.attacks.scene import EVERYTHING, PASSWORD, Scene, add_rule, scan
-from tests.contract.generated import import_functions
 from tests.service import Client
 
 DOOR = Right.WEBDAV_READ | Right.WEBDAV_MANAGE

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from deployment.generate.api import import_functions
 from tests.contract.attacks.scene import check_answer, operations
-from tests.contract.generated import import_functions
 from tests.document import get_document
 from tests.service import Client
 

@@ -8,9 +8,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from deployment.generate.api import import_functions
 from tests.contract.attacks.largest import BY_HAND, NAMES, Request, list_heads, list_requests
 from tests.contract.attacks.scene import EVERYTHING, PASSWORD, operations
-from tests.contract.generated import import_functions
 from tests.service import Client, Service, run_service
 from tests.watched import LIMIT, WATCH
 

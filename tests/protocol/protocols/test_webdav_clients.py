@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from bench.memory import get_resident
+from tests.proc import get_pss
 from tests.protocol.protocols.people import ALL, Place, run
 from tests.service import HttpClient
 
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_entries_hold_no_memory(place: Place, dav: HttpClient
             return sum("</D:response>" in line for line in answer.iter_lines())
 
     def read_rss() -> int:
-        return max(get_resident(pid) for pid in place.service.list_servers()) >> 10
+        return max(get_pss(pid) for pid in place.service.list_servers()) >> 10
 
     before = read_rss()
     assert read() == 100_001

@@ -14,6 +14,7 @@ import pytest
 from mangrove.configuration import health
 from mangrove.configuration.health import Check, Health
 from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.runtime import Runtime
 from mangrove.records.store.base import TableMeta
 
@@ -40,7 +41,7 @@ def test_records_that_are_not_there_are_said(engine: str) -> None:
 def test_a_check_that_hangs_or_breaks_is_a_fault_and_holds_up_no_other(
     records: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(platform(), "first_check_seconds", 0.2)
     free = threading.Event()
     add("it hangs", lambda: not free.wait(60))
     add("it breaks", lambda: bool(1 / 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 import time
@@ -12,12 +13,20 @@ from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Counts, Region, SharedMemory
-from mangrove.standalone.connections import ClientConnections, ConnectionLimits, raise_descriptor_limit
+from mangrove.standalone import connections as module
+from mangrove.standalone.connections import (
+    MAX_WAITING_REQUESTS,
+    ClientConnections,
+    ConnectionLimits,
+    raise_descriptor_limit,
+)
 from tests.sharing import share_memory
 
 SECONDS = 20.0  # that a fact may take to come true
@@ -141,6 +150,95 @@ def test_the_only_connection_of_a_source_gives_way_to_its_next() -> None:
             with server.connect() as idle:
                 assert is_served(server)
                 assert read_all(idle) == b""
+
+
+class Gate:
+    """An application that answers the path of a request once `release` is set."""
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            more = (await receive()).get("more_body", False)
+        listening = asyncio.create_task(receive())  # which resumes reading
+        await asyncio.to_thread(self.release.wait)
+        listening.cancel()
+        body = scope["path"].encode() + b";"
+        head = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": body})
+
+
+def count_cycles() -> int:
+    """The requests that uvicorn has parsed and not answered."""
+    cycles = [each for each in gc.get_objects() if isinstance(each, RequestResponseCycle)]
+    return sum(not cycle.response_complete for cycle in cycles)
+
+
+def send_pipelined(server: Server, gate: Gate, stream: bytes) -> tuple[int, bytes]:
+    """Send all before the first answer; the most requests that were parsed at a time, and all answers."""
+    with server.connect() as connection:
+        sender = threading.Thread(target=connection.sendall, args=(stream,))
+        sender.start()
+        most, end = 0, time.monotonic() + 0.5
+        while time.monotonic() < end:
+            most = max(most, count_cycles())
+            time.sleep(0.05)
+        gate.release.set()
+        answers = read_all(connection)
+        sender.join()
+    return most, answers
+
+
+@pytest.mark.parametrize("kind", ["bare", "chunked", "body"])
+def test_pipelining_keeps_sixteen_requests_and_answers_all(kind: str) -> None:
+    """A1: all requests are answered in their order, and few of them are parsed before their turn."""
+    request = {
+        "bare": b"GET /%d HTTP/1.1\r\n\r\n",
+        "chunked": b"PUT /%d HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "body": b"PUT /%d HTTP/1.1\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
+    }[kind]
+    gate, count = Gate(), 3000
+    stream = b"".join(request % number for number in range(count)) + HEAD.replace(b"Host", b"Connection: close\r\nHost")
+    with serve(gate) as server:
+        most, answers = send_pipelined(server, gate, stream)
+    assert most <= 1 + MAX_WAITING_REQUESTS
+    paths = [part.rpartition(b"\r\n\r\n")[2] for part in answers.split(b";")]
+    assert paths == [*(b"/%d" % number for number in range(count)), b"/", b""]
+
+
+def test_pipelined_requests_behind_a_body_in_chunks_wait() -> None:
+    gate, count = Gate(), 2000
+    first = b"PUT /0 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    stream = first + b"GET / HTTP/1.1\r\n\r\n" * count + HEAD.replace(b"Host", b"Connection: close\r\nHost")
+    with serve(gate) as server:
+        most, answers = send_pipelined(server, gate, stream)
+    assert most <= 1 + MAX_WAITING_REQUESTS
+    assert answers.count(b"HTTP/1.1 200") == count + 2
+
+
+def test_uvicorn_has_the_names_that_connections_rely_on() -> None:
+    """The names of the module's docstring exist in the pinned version."""
+    config = uvicorn.Config(Small(), ws="none", log_config=None)
+    loop = asyncio.new_event_loop()
+    protocol = HttpToolsProtocol(config, uvicorn.server.ServerState(), {}, loop)
+    loop.close()
+    cycle: Any = RequestResponseCycle(*[None] * 8, False, True, print)  # type: ignore[arg-type]
+    names = {
+        protocol: "parser transport flow client scope url headers cycle pipeline on_message_begin on_headers_complete "
+        "on_body on_message_complete on_response_complete",
+        cycle: "body disconnected message_event response_started response_complete waiting_for_100_continue "
+        "expected_content_length",
+        FlowControl(None): "read_paused write_paused pause_reading resume_reading pause_writing "  # type: ignore[arg-type]
+        "resume_writing drain",
+    }
+    protocol.on_message_begin()
+    for owner, text in names.items():
+        for name in text.split():
+            assert hasattr(owner, name), name
+            assert f"`{name}`" in (module.__doc__ or ""), name
 
 
 def test_a_head_that_trickles_is_cut_with_408() -> None:

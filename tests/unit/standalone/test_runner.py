@@ -16,11 +16,12 @@ from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.standalone import machines, runner
+from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.machines import LoadedMachine
 from mangrove.standalone.runner import Runner
-from mangrove.tasks.core import machines as starters
-from mangrove.tasks.core import queue
+from mangrove.tasks.core import dispatch, queue
 from mangrove.tasks.core.kinds import State
+from tests.platforms import use_dispatcher
 from tests.task_env import Disk, TaskEnv
 
 SECONDS = 10.0
@@ -50,7 +51,10 @@ class Machinery:
             kind: (machine, {name: self._count(name, handler) for name, handler in handlers.items()})
             for kind, (machine, handlers) in loaded.items()
         }
-        return asyncio.create_task(Runner(counted).run())
+        self.runner, leader = Runner(counted), TaskLeader()
+        leader.lead(self.runner)
+        use_dispatcher(leader)
+        return asyncio.create_task(self.runner.run())
 
     def _count(self, state: str, handler: Handler) -> Handler:
         def count(event: dict[str, Any], context: Any) -> Any:
@@ -203,8 +207,8 @@ def test_a_task_that_is_started_twice_is_done_once(
 ) -> None:
     start()
     (task,) = copies(task_env, ends, 1)
-    starters.start(task)
-    starters.start(task)
+    dispatch.start(task)
+    dispatch.start(task)
     wait(done(task_env, task))
     assert task_env.view(task) == (State.SUCCEEDED, "")
     assert ends[1].files() == {"f0": b"0"}

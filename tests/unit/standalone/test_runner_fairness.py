@@ -10,12 +10,10 @@ from uuid import uuid4
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core import runtime
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.accounts import users
 from mangrove.records.tasks.model import Task
 from mangrove.standalone import runner
-from mangrove.tasks.core import machines as starters
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.enqueue import EACH
@@ -95,23 +93,21 @@ def test_one_task_behind_hundreds_of_another_owner_is_worked_on_within_the_first
 
 def test_after_a_restart_too(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()  # takes up from the records what nobody has started
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
 
-def count_waiting(task: Task) -> int:
-    """How many tasks of its kind wait in the runner."""
-    found = runtime.get(starters.TaskDispatcher)
-    assert isinstance(found, runner.Runner)
-    return len(list(found._queues[task.kind]))
+def count_waiting(machinery: Machinery, task: Task) -> int:
+    """Return how many tasks of its kind wait in the runner."""
+    return len(list(machinery.runner._queues[task.kind]))
 
 
 def test_a_task_that_is_retried_waits_for_its_turn_and_not_for_all(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     owner = users.get(crowd.one.owner)
     users.change(owner.id, permission=0)
     crowd.allow_work()
@@ -135,7 +131,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)
     chained = [queue.find_chained(task) for task in (crowd.many[0], crowd.one)]
     first, one = (task for task in chained if task is not None)
-    wait(lambda: count_waiting(one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, one) == MANY + 1)
     task_env.set(decompress_upload_task_threads_num="1")
     wait(done(task_env, one))
     assert machinery.started[:2] == [first.id, one.id]
@@ -145,7 +141,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
 def test_the_tasks_of_a_removed_user_hold_nobody_up(crowd: Crowd, start: Callable[[], Machinery]) -> None:
     machinery = start()
     users.delete(crowd.many[0].owner)
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     crowd.allow_work()
     crowd.check_is_soon(machinery)
 
@@ -154,7 +150,7 @@ def test_hundreds_of_tasks_that_are_cancelled_at_once_hold_nobody_up(
     crowd: Crowd, start: Callable[[], Machinery]
 ) -> None:
     task_env, machinery = crowd.task_env, start()
-    wait(lambda: count_waiting(crowd.one) == MANY + 1)
+    wait(lambda: count_waiting(machinery, crowd.one) == MANY + 1)
     machinery.go_on.clear()
     for task in crowd.many[: 2 * runner.THREADS]:
         queue.cancel("copy", task.id, task_env.caller())
@@ -203,7 +199,7 @@ def test_a_task_that_made_room_can_be_cancelled(
     small = open_one(task_env, ends)
     task_env.set(copy_task_threads_num="0")
     machinery.go_on.set()
-    wait(lambda: count_waiting(large) == 2 or task_env.read(large).done)
+    wait(lambda: count_waiting(machinery, large) == 2 or task_env.read(large).done)
     queue.cancel("copy", large.id, task_env.caller())
     wait(done(task_env, large))
     assert task_env.view(large) == (State.CANCELED, "context canceled")

@@ -20,7 +20,7 @@ from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import FileHandle
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
-from mangrove.web import sending, serving
+from mangrove.web import sending
 from mangrove.web.serving import serve_file
 from tests.unit.standalone.test_connections import SECONDS, Server, read_all, serve
 from tests.unit.web.configs import configure
@@ -66,7 +66,7 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
-    configure(monkeypatch, serving)
+    configure()
     (tmp_path / "f").write_bytes(CONTENT)
     (tmp_path / "small").write_bytes(b"small")
     return Files(tmp_path, monkeypatch)

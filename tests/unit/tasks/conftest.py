@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.tasks.core import endpoints, file_copy
-from mangrove.tasks.core.machines import TaskDispatcher
+from tests.platforms import use_dispatcher
 from tests.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.copying import PART, Side
 
@@ -16,10 +16,10 @@ from tests.unit.tasks.copying import PART, Side
 @pytest.fixture
 def starter(records: None) -> Iterator[RecordingDispatcher]:
     """What machines were started, and none runs; with empty tables."""
-    before, recording = runtime.get(TaskDispatcher), RecordingDispatcher()
-    runtime.put(TaskDispatcher, recording)
+    before, recording = platform().dispatcher, RecordingDispatcher()
+    use_dispatcher(recording)
     yield recording
-    runtime.put(TaskDispatcher, before)
+    use_dispatcher(before)
 
 
 @pytest.fixture

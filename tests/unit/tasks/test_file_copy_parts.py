@@ -11,9 +11,10 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload, make_parts_key
-from mangrove.tasks.core import file_copy, queue, staging, steps
+from mangrove.tasks.core import file_copy, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer.declaration import TransferCursor
+from tests.platforms import use_boot
 from tests.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 
@@ -162,10 +163,10 @@ def test_parts_on_a_disk_from_before_a_power_cut_are_not_gone_on_with(
     source.put("f", LARGE)
     task = task_env.copy(source.mount, target.mount, "f")
     die_at(monkeypatch, "copy.part", times=2)
-    monkeypatch.setattr(staging, "find_boot", lambda: "the same")
+    use_boot(monkeypatch, "the same")
 
     def cut_power() -> None:
-        monkeypatch.setattr(staging, "find_boot", lambda: boot)
+        use_boot(monkeypatch, boot)
         for part in target.unfinished():
             if isinstance(target, Disk) and boot == "another":
                 Path(part).write_bytes(bytes(Path(part).stat().st_size))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.core.problems import Problem
 from mangrove.records.store.crypto import SealBroken
 from mangrove.records.tasks import batches as task_batches
@@ -20,6 +17,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Superseded
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
+from tests.platforms import use_cloud
 from tests.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, settle
 
@@ -69,7 +67,7 @@ def test_a_task_that_cannot_be_read_fails_once_and_for_all(
     task: Task, flaw: str, cloud: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if cloud:
-        runtime.put(Config, replace(config(), data=None))
+        use_cloud()
     if flaw == "spec":
         with suppress(SealBroken):  # the answer has what was just written
             TaskRecord(task.id).update(actions=[TaskRecord.spec.set(b"forged" * 9)])

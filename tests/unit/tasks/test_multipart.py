@@ -16,11 +16,12 @@ from mangrove.records import storages
 from mangrove.records.accounts import users
 from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import uploads as records
-from mangrove.tasks.core import staging, sweep
+from mangrove.tasks.core import sweep
 from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
 from mangrove.tasks.upload.multipart import LARGEST_CHUNK, MOST_CHUNKS, NewUpload
 from mangrove.tasks.upload.sessions import SESSION_SECONDS, Session, SessionState
+from tests.platforms import use_boot
 from tests.task_env import Bucket, Disk, TaskEnv
 
 MIB = 1 << 20
@@ -183,7 +184,7 @@ def test_parts_that_a_power_cut_may_have_torn_are_sent_again(
     disk = task_env.disk()
     session = begin(task_env, f"{disk.mount}/f")
     send(task_env, session)
-    monkeypatch.setattr(staging, "find_boot", lambda: "another")
+    use_boot(monkeypatch, "another")
     assert task_env.do(multipart.look(load(task_env, session))).parts == []
     send(task_env, session, b"again")
     complete(task_env, session)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
 from mangrove.core.problems import Missing, Problem
 from mangrove.identity.rights import Caller
 from mangrove.records.store.base import RecordMissing
@@ -18,9 +17,9 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.transfer.declaration import TransferSpec
+from tests.platforms import use_dispatcher
 from tests.task_env import RecordingDispatcher
 from tests.unit.tree import builders
 
@@ -38,7 +37,7 @@ def started(starter: RecordingDispatcher) -> list[Task]:
     return starter.started
 
 
-class RefusingStarter(TaskDispatcher):
+class RefusingStarter(RecordingDispatcher):
     """Step Functions that do not answer."""
 
     def start(self, task: Task, suffix: str = "") -> None:
@@ -196,7 +195,7 @@ def test_what_is_no_id_is_not_found(id: str) -> None:
 
 
 def test_a_task_that_cannot_be_started_is_not_left_in_the_queue() -> None:
-    runtime.put(TaskDispatcher, RefusingStarter())
+    use_dispatcher(RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         open_task()
     assert ids("copy", False, ANN) == []
@@ -207,10 +206,10 @@ def test_a_retry_whose_machine_cannot_be_started_leaves_the_task_done_as_it_was(
     state: State, starter: RecordingDispatcher, started: list[Task]
 ) -> None:
     task = settle(open_task(), state, "why")
-    runtime.put(TaskDispatcher, RefusingStarter())
+    use_dispatcher(RefusingStarter())
     with pytest.raises(Problem, match="cannot be started"):
         queue.retry("copy", task.id, ANN)
-    runtime.put(TaskDispatcher, starter)
+    use_dispatcher(starter)
     after = queue.get("copy", task.id, ANN)
     assert (after.done, queue.view(after)) == (True, queue.view(task))
     assert (ids("copy", False, ANN), ids("copy", True, ANN)) == ([], [task.id])
@@ -330,7 +329,7 @@ def test_of_many_tasks_that_cannot_all_be_started_those_before_stay() -> None:
                 raise Problem("the task cannot be started")
             super().start(task, suffix)
 
-    runtime.put(TaskDispatcher, Some())
+    use_dispatcher(Some())
     with pytest.raises(Problem, match="cannot be started"):
         queue.enqueue_many("copy", ANN.user, [TaskRequest(str(number), SPEC) for number in range(5)])
     assert len(ids("copy", False, ANN)) == 3

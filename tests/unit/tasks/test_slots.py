@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.records import settings
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import slots
@@ -20,6 +17,7 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.slots import NoSlot
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
+from tests.platforms import use_cloud
 from tests.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, run_step
 
@@ -27,7 +25,7 @@ from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read,
 @pytest.fixture
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A copy that waits, in the cloud."""
-    runtime.put(Config, replace(config(), data=None))
+    use_cloud()
     monkeypatch.setattr(steps.snapshot, "fresh", make_fresh)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 

@@ -6,12 +6,9 @@ import asyncio
 import json
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.core.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
 from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as tasks
@@ -23,6 +20,7 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
 from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
+from tests.platforms import use_cloud
 from tests.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.counting import (
     OWNER,
@@ -195,7 +193,7 @@ def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Tas
 
 
 def test_a_task_that_ends_is_counted_once_by_how_it_ended(task: Task, capfd: pytest.CaptureFixture[str]) -> None:
-    runtime.put(Config, replace(config(), data=None, is_function=True))
+    use_cloud(is_function=True)
     settle(task, "Boom")
     settle(task)
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if "TasksEnded" in line]

@@ -7,14 +7,11 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.records.store.base import Conflict, RecordMissing
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
@@ -24,6 +21,7 @@ from mangrove.tasks.core.leases import Busy, Superseded
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Run
+from tests.platforms import use_cloud
 from tests.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import (
     OWNER,
@@ -44,7 +42,7 @@ SHORT = 0.3  # seconds of a lease
 @pytest.fixture
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A task that no worker holds, in the cloud: nothing tells who holds it but its record."""
-    runtime.put(Config, replace(config(), data=None))
+    use_cloud()
     monkeypatch.setattr(leases, "HEARTBEAT_SECONDS", BEAT)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.core import runtime
 from mangrove.core.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
@@ -22,13 +21,13 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.machines import TaskDispatcher
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.transfers import OnConflict
-from tests.task_env import ALL_RIGHTS, SECONDS, TaskEnv
+from tests.platforms import use_dispatcher
+from tests.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
 
 
 async def send(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -105,12 +104,12 @@ def test_an_upload_whose_bytes_do_not_fit_leaves_nothing(task_env: TaskEnv) -> N
 
 
 def test_an_upload_whose_machine_cannot_be_started_leaves_nothing(task_env: TaskEnv) -> None:
-    class Refusing(TaskDispatcher):
+    class Refusing(RecordingDispatcher):
         def start(self, task: Task, suffix: str = "") -> None:
             raise Problem("the task cannot be started")
 
     disk = task_env.disk()
-    runtime.put(TaskDispatcher, Refusing())
+    use_dispatcher(Refusing())
     with pytest.raises(Problem, match="the task cannot be started"):
         upload(task_env, f"{disk.mount}/f", b"content")
     assert (task_env.list_staged(), list(task_lists.list_rows("upload", False))) == ([], [])

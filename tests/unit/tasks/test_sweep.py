@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
+from mangrove.core.platform import platform
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
@@ -200,7 +199,7 @@ def test_a_task_that_nobody_touched_for_an_hour_is_started_anew_and_goes_on(
 def test_the_sweep_tells_for_how_long_the_oldest_task_has_been_under_way(
     task_env: TaskEnv, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    runtime.put(Config, replace(config(), is_function=True))
+    platform().emits_metrics = True
 
     def tell() -> float:
         run_sweep(task_env)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.core.problems import BadRequest, NotSupported, Problem, RelativePath
 from mangrove.drivers.local.driver import Local
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
+from tests.platforms import use_cloud
 from tests.unit.tree.environment import TreeEnv
 
 
@@ -48,7 +46,7 @@ def test_a_new_storage_is_mounted_with_all_options_of_its_driver(tree: TreeEnv) 
 
 def test_in_the_cloud_a_local_storage_is_refused_with_the_reason_and_one_that_is_there_says_it(tree: TreeEnv) -> None:
     id = create(tree)
-    runtime.put(Config, replace(config(), is_function=True))
+    use_cloud(is_function=True)
     with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):
         create(tree, "/other")
     with pytest.raises(NotSupported, match="mount a bucket with S3 instead"):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
-
+from mangrove.core import runtime
 from mangrove.core.config import Config
+from mangrove.core.platform import Platform, platform
 
 LOCAL = Config(
     tables="mangrove",
@@ -24,7 +23,7 @@ LOCAL = Config(
 CLOUD = replace(LOCAL, data=None)
 
 
-def configure(monkeypatch: pytest.MonkeyPatch, module: ModuleType, config: Config = LOCAL, **changes: Any) -> None:
-    """Let `module` find this configuration."""
-    found = replace(config, **changes)
-    monkeypatch.setattr(module, "config", lambda: found)
+def configure(config: Config = LOCAL, **changes: Any) -> Platform:
+    """Let the present runtime have this configuration; its platform."""
+    runtime.put(Config, replace(config, **changes))
+    return platform()

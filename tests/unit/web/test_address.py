@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from fastapi import Request
 
-from mangrove.web import address
 from mangrove.web.address import find_base_url, find_client_address
 from mangrove.web.dialects import Dialect
 from tests.unit.web.configs import configure
@@ -39,7 +38,7 @@ def find(dialect: Dialect = Dialect.DOCUMENT, peer: str = PROXY, **headers: str)
 def test_the_headers_of_a_trusted_proxy_say_it(
     monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], expected: str
 ) -> None:
-    configure(monkeypatch, address, **BEHIND_PROXY)
+    configure(**BEHIND_PROXY)
     assert find(**headers) == expected
     assert find(Dialect.OPENLIST, **headers) == f"{expected}/openlist"
     assert find(peer="10.0.1.1", **headers) == "http://127.0.0.1:5244"
@@ -49,7 +48,7 @@ def test_the_headers_of_a_trusted_proxy_say_it(
     "headers", [{"host": "evil"}, {"host": "a", "x_forwarded_host": "evil"}, {"forwarded": "host=evil"}]
 )
 def test_nobody_else_says_where_the_service_is(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
-    configure(monkeypatch, address)
+    configure()
     assert find(**headers, x_forwarded_proto="https") == "http://127.0.0.1:5244"
 
 
@@ -60,12 +59,12 @@ def test_nobody_else_says_where_the_service_is(monkeypatch: pytest.MonkeyPatch, 
 def test_our_end_of_the_connection_says_it_otherwise(
     monkeypatch: pytest.MonkeyPatch, server: object, origin: str
 ) -> None:
-    configure(monkeypatch, address)
+    configure()
     assert asyncio.run(find_base_url(make_request(server=server, host="evil"), Dialect.DOCUMENT)) == origin
 
 
 def test_in_the_cloud_the_domain_of_the_gateway_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, address)
+    configure()
     request = make_request(host="evil", x_forwarded_host="evil")
     request.scope["aws.event"] = {"requestContext": {"domainName": "x.execute-api.eu-central-1.amazonaws.com"}}
     found = asyncio.run(find_base_url(request, Dialect.DOCUMENT))
@@ -74,12 +73,12 @@ def test_in_the_cloud_the_domain_of_the_gateway_says_it(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("host", ["a/b", 'a"b', "a b", "x" * 300, "user@b"])
 def test_a_host_that_is_none_is_not_repeated(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    configure(monkeypatch, address, **BEHIND_PROXY)
+    configure(**BEHIND_PROXY)
     assert host not in find(host="a", x_forwarded_host=host)
 
 
 def test_a_scheme_that_is_not_of_the_web_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, address, **BEHIND_PROXY)
+    configure(**BEHIND_PROXY)
     assert find(host="a", x_forwarded_proto="javascript") == "http://127.0.0.1:5244"
 
 
@@ -95,14 +94,14 @@ def test_a_scheme_that_is_not_of_the_web_is_not_repeated(monkeypatch: pytest.Mon
 def test_a_forwarded_address_counts_behind_trusted_proxies_only(
     monkeypatch: pytest.MonkeyPatch, peer: str, forwarded: str, client: str
 ) -> None:
-    configure(monkeypatch, address, **BEHIND_PROXY)
+    configure(**BEHIND_PROXY)
     headers = {"x_forwarded_for": forwarded} if forwarded else {}
     assert asyncio.run(find_client_address(make_request(peer, **headers))) == client
-    configure(monkeypatch, address)
+    configure()
     assert asyncio.run(find_client_address(make_request(peer, **headers))) == peer
 
 
 def test_a_configured_address_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, address, site_url="https://files.example/base")
+    configure(site_url="https://files.example/base")
     assert find(host="a") == "https://files.example/base"
     assert find(Dialect.OPENLIST, host="a") == "https://files.example/base/openlist"

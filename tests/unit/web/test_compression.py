@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from mangrove.cloud.platform import MAX_ANSWER_BYTES
 from mangrove.core import runtime
+from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
-from mangrove.core.runtime import Runtime
 from mangrove.tree.listing.listing import LARGEST_SORTED
 from mangrove.tree.operations.objects import Rows
-from mangrove.web import compression, envelope
+from mangrove.web import compression
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import CompressedAnswers, takes_gzip
 from mangrove.web.envelope import ok, stream
@@ -78,8 +79,8 @@ def test_who_takes_gzip(accept: str, taken: bool) -> None:
 def test_a_long_answer_is_compressed_for_who_takes_it(
     monkeypatch: pytest.MonkeyPatch, home: Any, kind: str, rows: int
 ) -> None:
-    configure(monkeypatch, envelope, home)
-    with runtime.use(Runtime()):
+    configure(home)
+    with runtime.use(runtime.current().keep(Config)):
         headers, body = asyncio.run(send(build(kind, rows)))
         assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
         assert headers.get("content-length", str(len(body))) == str(len(body))
@@ -114,13 +115,13 @@ def test_an_answer_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_no_function_can_carry_is_refused_and_says_what_helps(
     monkeypatch: pytest.MonkeyPatch, kind: str, accept: str
 ) -> None:
-    configure(monkeypatch, envelope, CLOUD)
-    with runtime.use(Runtime()):
+    configure(CLOUD)
+    with runtime.use(runtime.current().keep(Config)):
         _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
         found = json.loads(body)
         assert (found["code"], found["problem"], found["data"]) == (413, TooLarge.__name__, None)
         assert "per_page" in found["message"]
-        configure(monkeypatch, envelope, LOCAL)
+        configure(LOCAL)
         _, body = asyncio.run(send(build(kind, 1000, 6000), accept))
         assert json.loads(gzip.decompress(body) if accept == "gzip" else body)["code"] == 200
 
@@ -131,8 +132,8 @@ def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused
     monkeypatch: pytest.MonkeyPatch, accept: str, noise: int, code: int
 ) -> None:
     """In pieces, so that neither needs more memory than the answer may have."""
-    configure(monkeypatch, envelope, CLOUD)
-    with runtime.use(Runtime()):
+    configure(CLOUD)
+    with runtime.use(runtime.current().keep(Config)):
         headers, body = asyncio.run(send(build("streamed", LARGEST_SORTED, noise), accept))
     found = json.loads(gzip.decompress(body) if "content-encoding" in headers else body)
     assert found["code"] == (code if accept == "gzip" else 413)
@@ -144,21 +145,21 @@ def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused
 def test_a_function_answers_up_to_the_last_byte_that_it_may(
     monkeypatch: pytest.MonkeyPatch, kind: str, more: int
 ) -> None:
-    configure(monkeypatch, envelope, CLOUD)
+    configure(CLOUD)
     envelope_size = compression.measure(b'{"code":200,"message":"success","data":{"content":[""]}}', False)
-    text = json.dumps("x" * (compression.LARGEST_FUNCTION_ANSWER - envelope_size + more)).encode()
+    text = json.dumps("x" * (MAX_ANSWER_BYTES - envelope_size + more)).encode()
 
     async def pieces() -> AsyncIterator[bytes]:
         yield text
 
     reply = stream({"content": Rows(pieces())}) if kind == "streamed" else ok({"content": [json.loads(text)]})
-    with runtime.use(Runtime()):
+    with runtime.use(runtime.current().keep(Config)):
         _, body = asyncio.run(send(reply, "identity"))
     assert json.loads(body)["code"] == (413 if more else 200)
 
 
 def test_a_function_answers_compressed_bytes_and_never_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, envelope, CLOUD)
+    configure(CLOUD)
     api = Api("test")
 
     @api.get("/api/rows")

@@ -17,7 +17,6 @@ from mangrove.core import deadlines
 from mangrove.core.problems import OutOfTime
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.listing import collect_entries
-from mangrove.web import front
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.application import ANSWER_SECONDS
 from mangrove.web.envelope import Reply, ok
@@ -86,7 +85,7 @@ def ask(path: str, seconds: float) -> dict[str, Any]:
 @pytest.mark.usefixtures("loop")
 @pytest.mark.parametrize("path", ["/api/slow?seconds=60", "/api/loop", "/d/slow?seconds=60", "/d/begun"])
 def test_nothing_waits_longer_than_its_function_has(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    configure(monkeypatch, front, CLOUD)
+    configure(CLOUD)
     began = time.monotonic()
     answer = ask(path, 0.2)
     assert time.monotonic() - began < 30  # of the 60 that it would take

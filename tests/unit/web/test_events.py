@@ -6,7 +6,6 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +13,11 @@ from typing import Any
 import pytest
 
 from functions.api.site.app import handler
-from mangrove.core import access_log, runtime
-from mangrove.core.config import Config, config
+from mangrove.core import access_log
 from mangrove.core.telemetry import log
 from mangrove.web import application
 from mangrove.web.events import BadEvent, check_event
+from tests.platforms import use_cloud
 
 EVENTS = Path(__file__).resolve().parents[3] / "events"
 PING = {
@@ -82,7 +81,7 @@ def test_a_request_is_counted_by_the_code_of_its_answer_and_logged_under_its_ids
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")
-    runtime.put(Config, replace(config(), is_function=True))
+    use_cloud(is_function=True)
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(access_log, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
     context = SimpleNamespace(function_name="site", aws_request_id="one", get_remaining_time_in_millis=lambda: 30_000)

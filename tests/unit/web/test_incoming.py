@@ -11,7 +11,6 @@ import pytest
 from fastapi import Request
 
 from mangrove.core.problems import BadRequest, Problem, TooLarge
-from mangrove.web import incoming
 from mangrove.web.incoming import LONGEST_PART_HEADERS, FilePart, IncomingUpload
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
@@ -121,7 +120,7 @@ def test_the_part_is_handed_on_as_it_arrives() -> None:
 
 @pytest.fixture
 def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, incoming, LOCAL)
+    configure(LOCAL)
 
 
 def upload(**headers: str) -> IncomingUpload:
@@ -167,7 +166,7 @@ def test_a_header_that_cannot_be_is_refused(on_one_machine: None, name: str, val
 
 
 def test_a_function_refuses_what_it_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, incoming, CLOUD)
+    configure(CLOUD)
     assert upload(content_length="4400000").length == 4_400_000
     with pytest.raises(TooLarge, match="begin with /api/fs/multipart/init"):
         upload(content_length="4400001")

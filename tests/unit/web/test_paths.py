@@ -7,7 +7,6 @@ import base64
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,13 +16,13 @@ import pytest
 from functions.api.downloads.app import handler as download
 from functions.api.uploads.app import handler as upload
 from mangrove.core import runtime
-from mangrove.core.config import Config, config
 from mangrove.core.runtime import Runtime
 from mangrove.identity import tokens
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives
 from tests.awkward_names import NAMES, make_event
+from tests.platforms import use_cloud
 from tests.unit.tree.environment import TreeEnv
 
 BASE = "https://mangrove.example.com"
@@ -33,7 +32,7 @@ BASE = "https://mangrove.example.com"
 def tree(records: None, tmp_path: Path) -> Iterator[TreeEnv]:
     """A tree in a function of the cloud, whose event loop is that of the test."""
     with runtime.use(Runtime()):
-        runtime.put(Config, replace(config(), data=None))
+        use_cloud()
         env = TreeEnv(tmp_path)
         loop = env.run(get_loop())
         asyncio.set_event_loop(loop)

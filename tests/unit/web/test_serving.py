@@ -32,7 +32,7 @@ UNKNOWN: Any = None
 
 @pytest.fixture(autouse=True)
 def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, serving, LOCAL)
+    configure(LOCAL)
 
 
 def ask(app: Any, method: str = "GET", **headers: str) -> httpx.Response:
@@ -133,8 +133,7 @@ def test_conditions_hold_without_a_size(tmp_path: Path) -> None:
 
 
 def test_a_large_file_does_not_pass_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, serving, CLOUD)
-    monkeypatch.setattr(serving, "LARGEST_CLOUD_ANSWER", 5000)
+    configure(CLOUD).max_file_bytes = 5000
     app = serve(tmp_path, CONTENT)
     with pytest.raises(TooLarge, match="gives no direct link"):
         ask(app)
@@ -146,8 +145,7 @@ def test_a_large_file_does_not_pass_a_function(tmp_path: Path, monkeypatch: pyte
 def test_a_function_holds_a_body_of_unknown_size_up_to_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, passes: bool
 ) -> None:
-    configure(monkeypatch, serving, CLOUD)
-    monkeypatch.setattr(serving, "LARGEST_CLOUD_ANSWER", 5000)
+    configure(CLOUD).max_file_bytes = 5000
     app = serve(tmp_path, b"x" * size, known=False)
     if passes:
         answer = ask(app)
@@ -185,7 +183,7 @@ class Unpacking:
 @pytest.mark.parametrize("config", [LOCAL, CLOUD])
 @pytest.mark.parametrize("size", [6, None])
 def test_a_member_is_sent_whole_and_closed(monkeypatch: pytest.MonkeyPatch, config: Any, size: int) -> None:
-    configure(monkeypatch, serving, config)
+    configure(config)
     app = Unpacking(size, b"abc", b"def")
     answer = ask(app, range="bytes=1-2")
     assert (answer.status_code, answer.content, answer.headers["x-own"]) == (200, b"abcdef", "1")
@@ -203,8 +201,7 @@ def test_a_head_of_a_member_reads_nothing(size: int, length: str | None) -> None
 
 @pytest.mark.parametrize("size", [10, None])
 def test_a_member_too_large_for_a_function_is_refused_and_closed(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    configure(monkeypatch, serving, CLOUD)
-    monkeypatch.setattr(serving, "LARGEST_CLOUD_ANSWER", 5)
+    configure(CLOUD).max_file_bytes = 5
     app = Unpacking(size, b"abcde", b"fghij")
     with pytest.raises(TooLarge):
         ask(app)

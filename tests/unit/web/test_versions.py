@@ -24,7 +24,7 @@ OLD, NEW = b"old " * 100, b"a newer one " * 1000
 
 @pytest.fixture(autouse=True)
 def on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, serving, LOCAL)
+    configure(LOCAL)
 
 
 class Replaced(Local):

@@ -9,7 +9,7 @@ from botocore.config import Config as ClientConfig
 
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.drivers.s3.options import S3Options
 
 CONNECTIONS = 32  # of one client that are kept open
@@ -67,7 +67,7 @@ class Clients:
             shared = self._shared.get(key)
             if shared is None:
                 if self._session is None:
-                    self._session = runtime.get(AwsSession) if config().is_function else AwsSession()
+                    self._session = runtime.get(AwsSession) if platform().has_aws_role else AwsSession()
                 shared = self._shared[key] = _Shared(_make_client(self._session, key))
             shared.users += 1
             return shared.client

@@ -10,9 +10,9 @@ from typing import Any
 
 from mangrove.core import deadlines
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.config import config
 from mangrove.core.headers import format_content_disposition
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import (
     Changed,
     Exists,
@@ -214,8 +214,8 @@ class S3(Driver):
 
     @property
     def offers_direct_uploads(self) -> bool:
-        """Where the option says so, and in the cloud in the buckets of the deployment, that its own role is for."""
-        is_own = not self.options.access_key_id and not config().on_one_machine
+        """True if the option says so, and for the buckets of the deployment, which the role of the process is for."""
+        is_own = not self.options.access_key_id and platform().has_aws_role
         return self.options.enable_direct_upload or is_own
 
     async def sign_upload(self, path: TreePath, upload: Upload) -> SignedRequest:

@@ -26,6 +26,7 @@ from mangrove.core.problems import (
     Unreachable,
     UploadRefused,
 )
+from mangrove.records.files.properties import PropertyQuotaExceeded
 
 XML_HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n'
 XML = "application/xml; charset=utf-8"
@@ -65,7 +66,7 @@ _STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
     ((Denied, Forbidden), 403),
     ((InUse, OutOfTime, RecordsUnavailable), 503),
     ((Unreachable,), 502),
-    ((StorageFull,), 507),
+    ((StorageFull, PropertyQuotaExceeded), 507),
 )
 
 

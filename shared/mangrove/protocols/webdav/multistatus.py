@@ -25,7 +25,7 @@ HEAD = XML_HEAD + b'<D:multistatus xmlns:D="DAV:">\n'
 TAIL = b"</D:multistatus>\n"
 SAFE = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
 _PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
-ENTRIES_PER_BATCH = 500  # whose stored properties are read together
+ENTRIES_PER_BATCH = 500  # whose answers are made together
 PIECE_CHARACTERS = 64 << 10  # after which what is made of an answer is sent
 
 
@@ -105,7 +105,7 @@ class _Walk:
             batch.append(entry)
             if entry.is_dir and is_deep and not entry.is_link:
                 folders.append(entry.name)
-            if len(batch) == ENTRIES_PER_BATCH:
+            if len(batch) == (ENTRIES_PER_BATCH if folder.dead is not None else properties.ENTRIES_PER_READ):
                 async for piece in self._render(folder, start, batch):
                     yield piece
                 batch = []

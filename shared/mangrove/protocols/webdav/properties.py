@@ -226,7 +226,9 @@ class Renderer:
         return text
 
 
-def format_propstat(elements: Sequence[str], status: str, condition: str = "") -> str:
-    """Properties that share a status."""
+def format_propstat(elements: Sequence[str], status: str, condition: str = "", text: str = "") -> str:
+    """Return properties that share a status; `text`: the reason for people."""
     error = f"<D:error><D:{condition}/></D:error>" if condition else ""
-    return f"<D:propstat><D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}</D:propstat>"
+    reason = f"<D:responsedescription>{escape(text)}</D:responsedescription>" if text else ""
+    shown = f"<D:prop>{''.join(elements)}</D:prop><D:status>HTTP/1.1 {status}</D:status>{error}{reason}"
+    return f"<D:propstat>{shown}</D:propstat>"

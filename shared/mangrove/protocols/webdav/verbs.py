@@ -19,6 +19,7 @@ from mangrove.protocols.webdav.locking import Conditions, forget, release, requi
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
 from mangrove.records.files import properties
 from mangrove.records.files.locks import Lock
+from mangrove.records.files.properties import PropertyQuotaExceeded
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tree import access as accesses
@@ -28,8 +29,6 @@ from mangrove.tree.operations import changes, posix, uploads
 
 WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
 LEFT_SECONDS = 3.0  # of a function's time, for the answer that it goes on
-MOST_PROPERTIES = 64  # of an entry
-MOST_VALUES = 32 << 10  # characters of all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +129,12 @@ async def copy(visit: Visit, transfer: Transfer) -> Outcome:
     target, is_new = await _prepare(visit, transfer, source, entry)
     if entry.is_dir and transfer.is_shallow:
         await posix.mkdir(await visit.at(transfer.destination, Right.WRITE))
-        await _copy_properties(source, target, is_deep=False)
+        await _copy_properties(visit, source, target, is_deep=False)
         return Outcome(is_new)
     task = await submit.copy_to(source, target, transfer.overwrite)
     is_done = await _wait(task, transfer.seconds)
     if is_done:
-        await _copy_properties(source, target)
+        await _copy_properties(visit, source, target)
     return Outcome(is_new, is_done)
 
 
@@ -163,8 +162,7 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
     is_done = await _wait(task, transfer.seconds)
     if is_done:
         await forget(source.path, held)
-        await _copy_properties(source, target)
-        await _forget_properties(source)
+        await _move_properties(source, target)
     return Outcome(is_new, is_done)
 
 
@@ -203,14 +201,21 @@ async def _make_room(visit: Visit, destination: str, source: PathAccess, target:
     await _remove(visit, await visit.at(destination, Right.DELETE))
 
 
-async def _copy_properties(source: PathAccess, target: PathAccess, is_deep: bool = True) -> None:
+async def _copy_properties(visit: Visit, source: PathAccess, target: PathAccess, is_deep: bool = True) -> None:
     mount, inner = source.find_mount()
     other, path = target.find_mount()
+    user_id = visit.session.user_id
     if is_deep:
-        await asyncio.to_thread(properties.copy, mount.storage.id, inner, other.storage.id, path)
+        await asyncio.to_thread(properties.copy, mount.storage.id, inner, other.storage.id, path, user_id)
     else:
-        found = await asyncio.to_thread(properties.get, mount.storage.id, inner)
-        await asyncio.to_thread(properties.put, other.storage.id, path, found)
+        values = await asyncio.to_thread(properties.get, mount.storage.id, inner)
+        await asyncio.to_thread(properties.put, other.storage.id, path, values, user_id)
+
+
+async def _move_properties(source: PathAccess, target: PathAccess) -> None:
+    mount, inner = source.find_mount()
+    other, path = target.find_mount()
+    await asyncio.to_thread(properties.move, mount.storage.id, inner, other.storage.id, path)
 
 
 async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyChange]) -> str:
@@ -232,23 +237,22 @@ async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyCh
         )
         dependent = [format_element(name) for name in others]
         return failed + (format_propstat(dependent, "424 Failed Dependency") if others else "")
-    if not await _keep(mount.storage.id, inner, steps):
-        return format_propstat([format_element(name) for name in names], "507 Insufficient Storage")
+    try:
+        await _store(mount.storage.id, inner, steps, visit.session.user_id)
+    except PropertyQuotaExceeded as problem:
+        return format_propstat([format_element(name) for name in names], "507 Insufficient Storage", text=str(problem))
     return format_propstat([format_element(name) for name in names], "200 OK")
 
 
-async def _keep(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange]) -> bool:
-    """Whether there is room for what is set."""
+async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChange], user_id: int) -> None:
+    """Apply the steps of a PROPPATCH; PropertyQuotaExceeded."""
     values = dict(await asyncio.to_thread(properties.get, storage_id, inner))
     for step in steps:
         if step.element is None:
             values.pop(step.name, None)
         else:
             values[step.name] = step.element
-    if len(values) > MOST_PROPERTIES or sum(map(len, values.values())) > MOST_VALUES:
-        return False
-    await asyncio.to_thread(properties.put, storage_id, inner, values)
-    return True
+    await asyncio.to_thread(properties.put, storage_id, inner, values, user_id)
 
 
 async def lock(visit: Visit, access: PathAccess, wish: LockRequest, is_deep: bool, seconds: int) -> tuple[Lock, bool]:

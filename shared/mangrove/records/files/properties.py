@@ -1,41 +1,73 @@
-"""Dead WebDAV properties: what clients keep beside files and folders (RFC 4918, 4).
+"""Dead WebDAV properties: what clients store beside files and folders (RFC 4918, 4), within a quota of each user.
 
-A record for each entry that has any, all of one folder together; beside it one for the folder, by which the folders
-below a path are found. Paths are those inside a storage.
+There is a record for each entry that has properties, those of one folder together, and one for the folder, by which
+the folders below a path are found. One more for each user counts the bytes. Paths are those inside a storage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 
-from pynamodb.attributes import JSONAttribute, UnicodeAttribute, VersionAttribute
+from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.expressions.condition import Condition
+from pynamodb.transactions import TransactWrite
 
 from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem
 from mangrove.records.files.path_keys import make_key, make_prefix
-from mangrove.records.store.base import Conflict, Record, TableMeta, retry_on_conflict, table_name, translate_errors
+from mangrove.records.store.base import (
+    Conflict,
+    Record,
+    TableMeta,
+    retry_on_conflict,
+    table_name,
+    transaction,
+    translate_errors,
+)
 
 Values = Mapping[str, str]  # `{namespace}name` → the element as XML
-LARGEST_AT_ONCE = 8 << 20  # characters of the properties of a folder that are read in one go
+MAX_PROPERTIES_PER_ENTRY = 64
+MAX_BYTES_PER_ENTRY = 64 << 10
+MAX_BYTES_PER_USER = 10 << 20
+MAX_CHARACTERS_PER_FOLDER_READ = 4 << 20  # of the properties of a folder that are read together
+ENTRIES_PER_READ = 100  # whose properties are read together in a folder with more
 ITSELF = "."  # the name under which the root of a storage has its own
+USAGE = "usage"  # the name of the record that counts a user's bytes
+
+
+class PropertyQuotaExceeded(Problem):
+    """An entry, or a user, has as many properties as are stored."""
+
+    text = "no more properties are stored"
 
 
 class PropertyRecord(Record):
-    """`folder`: see `_make_folder_key`; `values`: of an entry; None for a folder that may have some."""
-
     class Meta(TableMeta):
         table_name = table_name("properties")
 
-    folder = UnicodeAttribute(hash_key=True)
+    folder = UnicodeAttribute(hash_key=True)  # see `_make_folder_key`
     name = UnicodeAttribute(range_key=True)
     path = UnicodeAttribute()
-    values = JSONAttribute(null=True)
+    values = JSONAttribute(null=True)  # None for a folder whose entries may have some
+    user_id = NumberAttribute(null=True)  # the user whose quota the values count against
+    size = NumberAttribute(null=True)  # bytes of the values
     version = VersionAttribute()
 
 
+class PropertyUsage(Record):
+    class Meta(TableMeta):
+        table_name = table_name("properties")
+
+    folder = UnicodeAttribute(hash_key=True)  # `user#<id>`
+    name = UnicodeAttribute(range_key=True, default=USAGE)
+    size = NumberAttribute()  # bytes of all values that count against the user's quota
+
+
 def _make_folder_key(storage_id: int, folder: TreePath) -> str:
-    """Of any length of path."""
+    """Return the key of a folder with a path of any length."""
     return f"{storage_id}#{sha256(folder.encode()).hexdigest()}"
 
 
@@ -43,50 +75,111 @@ def _make_name(path: TreePath) -> str:
     return make_key(path.name) if path != "/" else ITSELF
 
 
+def measure(values: Values) -> int:
+    """Return the bytes that properties take."""
+    return sum(len(name.encode()) + len(element.encode()) for name, element in values.items())
+
+
 def get(storage_id: int, path: TreePath) -> Values:
-    """The properties of an entry."""
+    """Return the properties of an entry."""
     record = _find(storage_id, path)
     return {} if record is None else record.values or {}
 
 
 def find_in(storage_id: int, folder: TreePath) -> dict[str, Values] | None:
-    """The properties of all entries of a folder that have any, by their names; None where these are very many."""
+    """Return the properties of all entries of a folder by their names, in one query; None for more than
+    MAX_CHARACTERS_PER_FOLDER_READ."""
     key = _make_folder_key(storage_id, folder)
-    found: dict[str, Values] = {}
-    weight = 0
+    properties: dict[str, Values] = {}
+    size = 0
     with translate_errors():
         for record in PropertyRecord.query(key, consistent_read=True):
             values = record.values or {}
-            weight += sum(map(len, values.values()))
-            if weight > LARGEST_AT_ONCE:
+            size += sum(map(len, values.values()))
+            if size > MAX_CHARACTERS_PER_FOLDER_READ:
                 return None
             if record.name != ITSELF:
-                found[TreePath(record.path).name] = values
-    return found
+                properties[TreePath(record.path).name] = values
+    return properties
 
 
 def get_many(storage_id: int, folder: TreePath, names: Collection[str]) -> dict[str, Values]:
-    """The properties of some entries of a folder, by their names."""
-    return {name: values for name in names if (values := get(storage_id, folder / name))}
+    """Return the properties of at most ENTRIES_PER_READ entries of a folder by their names, in one call."""
+    key = _make_folder_key(storage_id, folder)
+    with translate_errors():
+        records = list(
+            PropertyRecord.batch_get([(key, _make_name(folder / name)) for name in names], consistent_read=True)
+        )
+    return {TreePath(record.path).name: record.values for record in records if record.values}
+
+
+def put(storage_id: int, path: TreePath, values: Values, user_id: int) -> None:
+    """Replace the properties of an entry, which count against the user's quota from now on; PropertyQuotaExceeded."""
+    size = measure(values)
+    if size > MAX_BYTES_PER_ENTRY:
+        raise PropertyQuotaExceeded(f"the properties of one entry may have {MAX_BYTES_PER_ENTRY} bytes")
+    if len(values) > MAX_PROPERTIES_PER_ENTRY:
+        raise PropertyQuotaExceeded(f"one entry may have {MAX_PROPERTIES_PER_ENTRY} properties")
+    _put(storage_id, path, values, user_id, size)
 
 
 @retry_on_conflict
-def put(storage_id: int, path: TreePath, values: Values) -> None:
-    """Replace the properties of an entry."""
+def _put(storage_id: int, path: TreePath, values: Values, user_id: int, size: int) -> None:
     record = _find(storage_id, path)
+    changes = _make_changes(record)
+    if not values:
+        if record is not None:
+            _write(changes, record, is_removed=True)
+        return
+    if record is None:
+        _add_folder(storage_id, path.parent)
+        record = PropertyRecord(_make_folder_key(storage_id, path.parent), _make_name(path), path=str(path))
+    record.values, record.user_id, record.size = dict(values), user_id, size
+    changes[user_id] = changes.get(user_id, 0) + size
+    _write(changes, record)
+
+
+def _make_changes(record: PropertyRecord | None) -> dict[int, int]:
+    """Return by how many bytes the usage of a record's user changes when its values go."""
+    if record is None or record.user_id is None:  # an older version counted nothing
+        return {}
+    return {int(record.user_id): -int(record.size or 0)}
+
+
+def _write(changes: Mapping[int, int], record: PropertyRecord, is_removed: bool = False) -> None:
+    """Save or remove a record and count its bytes, both or nothing; Conflict, PropertyQuotaExceeded."""
+    try:
+        with translate_errors(), transaction(PropertyRecord) as write:
+            if is_removed:
+                write.delete(record)
+            else:
+                write.save(record)
+            for user_id, change in changes.items():
+                _count(write, user_id, change)
+    except Conflict as conflict:
+        if any(conflict.failed[1:]):
+            raise PropertyQuotaExceeded(
+                f"the properties that one user stores may have {MAX_BYTES_PER_USER} bytes"
+            ) from None
+        raise
+
+
+def _count(write: TransactWrite, user_id: int, change: int) -> None:
+    free: Condition = PropertyUsage.size.does_not_exist() | (PropertyUsage.size <= MAX_BYTES_PER_USER - change)
+    usage = PropertyUsage(f"user#{user_id}", USAGE)
+    write.update(usage, actions=[PropertyUsage.size.add(change)], condition=free if change > 0 else None)
+
+
+def read_usage(user_id: int) -> int:
+    """Return the bytes that count against a user's quota."""
     with translate_errors():
-        if not values:
-            if record is not None:
-                record.delete()
-            return
-        if record is None:
-            _note_folder(storage_id, path.parent)
-            record = PropertyRecord(_make_folder_key(storage_id, path.parent), _make_name(path), path=str(path))
-        record.values = dict(values)
-        record.save()
+        try:
+            return int(PropertyUsage.get(f"user#{user_id}", USAGE, consistent_read=True).size)
+        except DoesNotExist:
+            return 0
 
 
-def _note_folder(storage_id: int, folder: TreePath) -> None:
+def _add_folder(storage_id: int, folder: TreePath) -> None:
     record = PropertyRecord(str(storage_id), make_key(str(folder)), path=str(folder))
     try:
         with translate_errors():
@@ -95,29 +188,57 @@ def _note_folder(storage_id: int, folder: TreePath) -> None:
         pass  # it is known
 
 
-def copy(storage_id: int, path: TreePath, target_id: int, target: TreePath) -> None:
-    """Give what an entry, and all below it, has to the entry `target`, which loses what it had."""
-    found = list(_iter_all(storage_id, path))
+def copy(storage_id: int, path: TreePath, target_id: int, target: TreePath, user_id: int) -> None:
+    """Give what an entry and all below it has to the entry `target` as well, which loses what it had.
+
+    PropertyQuotaExceeded, and nothing changes, where the user's quota has no room for all of it.
+    """
+    size = 0
+    for record in _iter_all(storage_id, path):
+        size += measure(record.values or {})
+        if size > MAX_BYTES_PER_USER:
+            break
+    if size and read_usage(user_id) + size > MAX_BYTES_PER_USER:
+        raise PropertyQuotaExceeded(f"the properties that one user stores may have {MAX_BYTES_PER_USER} bytes")
     remove(target_id, target)
-    for record in found:
-        inner = TreePath(record.path).below(path)
-        put(target_id, target / inner if inner != "/" else target, record.values or {})
+    for record in _iter_all(storage_id, path):
+        put(target_id, _make_target(record, path, target), record.values or {}, user_id)
+
+
+def _make_target(record: PropertyRecord, path: TreePath, target: TreePath) -> TreePath:
+    inner = TreePath(record.path).below(path)
+    return target / inner if inner != "/" else target
+
+
+def move(storage_id: int, path: TreePath, target_id: int, target: TreePath) -> None:
+    """Give what an entry and all below it has to the entry `target`, which loses what it had. Quotas do not change."""
+    remove(target_id, target)
+    for record in _iter_all(storage_id, path):
+        _move(record, target_id, _make_target(record, path, target))
+    remove(storage_id, path)
+
+
+def _move(record: PropertyRecord, target_id: int, target: TreePath) -> None:
+    moved = PropertyRecord(
+        _make_folder_key(target_id, target.parent), _make_name(target), path=str(target), values=record.values,
+        user_id=record.user_id, size=record.size,
+    )  # fmt: skip
+    _add_folder(target_id, target.parent)
+    try:
+        with translate_errors(), transaction(PropertyRecord) as write:
+            write.delete(record)
+            write.save(moved)
+    except Conflict:
+        pass  # written anew meanwhile: of another entry by now
 
 
 def remove(storage_id: int, path: TreePath) -> None:
-    """Forget what an entry, and all below it, has."""
-    for record in list(_iter_all(storage_id, path)):
-        _delete(record)
-    for record in _find_folders(storage_id, path):
-        _delete(record)
-
-
-def _delete(record: PropertyRecord) -> None:
-    try:
-        with translate_errors():
-            record.delete()
-    except Conflict:
-        pass  # written anew meanwhile: of another entry by now
+    """Remove what an entry and all below it has."""
+    for record in chain(_iter_all(storage_id, path), _find_folders(storage_id, path)):
+        try:
+            _write(_make_changes(record), record, is_removed=True)
+        except Conflict:
+            pass  # written anew meanwhile: of another entry by now
 
 
 def _iter_all(storage_id: int, path: TreePath) -> Iterator[PropertyRecord]:
@@ -127,15 +248,15 @@ def _iter_all(storage_id: int, path: TreePath) -> Iterator[PropertyRecord]:
     for folder in _find_folders(storage_id, path):
         key = _make_folder_key(storage_id, TreePath(folder.path))
         with translate_errors():
-            yield from [one for one in PropertyRecord.query(key, consistent_read=True) if one.name != ITSELF]
+            yield from (record for record in PropertyRecord.query(key, consistent_read=True) if record.name != ITSELF)
 
 
 def _find_folders(storage_id: int, path: TreePath) -> list[PropertyRecord]:
-    """The folder at a path and those below it, as far as they may have properties."""
+    """Return the folder at a path and those below it, as far as they may have properties."""
     condition = PropertyRecord.name.startswith(make_prefix(str(path)))
     with translate_errors():
-        found = list(PropertyRecord.query(str(storage_id), condition, consistent_read=True))
-    return [record for record in found if TreePath(record.path).within(path)]
+        records = list(PropertyRecord.query(str(storage_id), condition, consistent_read=True))
+    return [record for record in records if TreePath(record.path).within(path)]
 
 
 def _find(storage_id: int, path: TreePath) -> PropertyRecord | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
 from mangrove.drivers.part_streams import StreamsParts
@@ -27,7 +27,6 @@ from mangrove.tasks.core.verification import Stored, check_copy, look_at_copy
 PART = 32 << 20  # bytes of a file that are under way at once: what a killed worker may leave to be done again
 IN_FLIGHT = 3  # pieces of a part, which are stored side by side
 MOST_PARTS = 10_000  # that S3 takes
-SAVE_SECONDS = 2.0  # between two writes of progress in the cloud, where each costs
 WHOLE = 8 << 20  # bytes; a smaller file is stored in one go: one call to S3, so that a killed worker leaves no parts
 CHANGED = "the source changed while it was copied"
 
@@ -246,9 +245,8 @@ async def _store_parts(
 
 
 def is_due(saved: float) -> bool:
-    """Whether progress is to be written, that was last written at `saved` (monotonic). On one machine every part counts
-    at once: a killed worker may leave no more to be done again than what is under way."""
-    return config().on_one_machine or time.monotonic() - saved >= SAVE_SECONDS
+    """True if progress is to be written that was last written at `saved` (monotonic)."""
+    return time.monotonic() - saved >= platform().progress_interval_seconds
 
 
 async def _begin_parts(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from mangrove.core import runtime
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.records.store.base import Conflict, RecordMissing
 from mangrove.records.tasks import model as records
@@ -44,7 +44,6 @@ class HeldTasks:
     that nobody holds yet, as their records were a moment ago."""
 
     def __init__(self) -> None:
-        self.are_elsewhere = False  # another process of this machine runs the tasks, and knows which it holds
         self._held: set[str] = set()
         self._read_ahead: dict[str, tuple[Task, float]] = {}
         self._waiting: dict[str, tuple[Task, str]] = {}
@@ -93,8 +92,8 @@ class HeldTasks:
         return id in self._unwritten
 
     def has(self, id: str) -> bool:
-        """Whether a worker may hold a task: one of this process, or of the one that runs the tasks and alone knows."""
-        return self.are_elsewhere or id in self._held
+        """True if a worker may hold a task: one of this process, or of another one that alone knows."""
+        return platform().dispatcher.is_remote or id in self._held
 
 
 def get_held() -> HeldTasks:
@@ -105,7 +104,7 @@ def get_held() -> HeldTasks:
 async def acquire(id: str) -> tuple[Task, str]:
     """The task, held from now on, and the token of its lease; Busy while another worker holds it, Superseded when
     there is none."""
-    if not config().on_one_machine:
+    if not platform().single_task_process:
         return await _write_lease(id)
     kept = get_held().hold(id)
     if kept is not None:

@@ -16,6 +16,7 @@ from secrets import token_hex
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound, NotSupported, Problem, Unreachable
 from mangrove.core.streams import stream
 from mangrove.core.structure import dump, parse
@@ -95,7 +96,12 @@ async def begin_partial(
         await drop_partial(run)
         key, storage = make_parts_key(), remember_storage(target.mount)
         partial = PartialFile(
-            path=target.path, key=key, length=length, validator=source.etag, storage=storage, boot=staging.find_boot()
+            path=target.path,
+            key=key,
+            length=length,
+            validator=source.etag,
+            storage=storage,
+            boot=platform().read_boot_id(),
         )
         run.cursor.partial = partial
         await run.save()
@@ -122,7 +128,7 @@ def _goes_on(partial: PartialFile, target: Endpoint, source: Entry) -> bool:
 def is_torn(partial: PartialFile, driver: Driver) -> bool:
     """Whether parts that were stored may have lost their bytes: they are durable when the file is finished, and this
     machine was started again since."""
-    return isinstance(driver, Syncs) and partial.boot not in ("", staging.find_boot())
+    return isinstance(driver, Syncs) and partial.boot not in ("", platform().read_boot_id())
 
 
 async def drop_partial(run: Run[SpecT, CursorT], path: TreePath | None = None) -> None:

@@ -24,7 +24,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.keys import parse_end
 from mangrove.records.tasks.lists import Row
 from mangrove.records.tasks.model import NewTask, Task, TaskView
-from mangrove.tasks.core import machines
+from mangrove.tasks.core import dispatch
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import get_held
 from mangrove.tasks.core.registry import KINDS
@@ -80,7 +80,7 @@ def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list
                 made = batch.result()
                 pass_checkpoint("queue.opened")
                 for task in made:
-                    machines.start(task)
+                    dispatch.start(task)
                     tasks.append(task)
         except BaseException:
             for batch in batches:
@@ -124,7 +124,7 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
             return  # opened before, and removed since
     pass_checkpoint("queue.chained")
     if not chained.done:
-        machines.start(chained)
+        dispatch.start(chained)
 
 
 def is_chained(task: Task) -> bool:
@@ -136,7 +136,7 @@ def resume_chained(task: Task) -> bool:
     """The same; a transfer that waits is started."""
     chained = find_chained(task)
     if chained is not None and not chained.done:
-        machines.start(chained)
+        dispatch.start(chained)
     return chained is not None
 
 
@@ -211,7 +211,7 @@ def cancel(kind: str, id: str, caller: Caller) -> None:
     task = get(kind, id, caller)
     if not task.done:
         records.mark_cancelled(task.id)
-        machines.expedite(task)
+        dispatch.expedite(task)
 
 
 def retry(kind: str, id: str, caller: Caller) -> None:
@@ -227,7 +227,7 @@ def retry(kind: str, id: str, caller: Caller) -> None:
         if again.done:
             return
     try:
-        machines.start(again)
+        dispatch.start(again)
     except Problem:
         records.mark_done(again, task.view)
         raise
@@ -285,9 +285,9 @@ def remove(kind: str, tasks: Sequence[Task]) -> None:
     kept = [task for task in tasks if task.done and task.view.state != State.SUCCEEDED]
     task_batches.delete_done(kind, succeeded)
     for task in new:
-        machines.forget(task)
+        dispatch.forget(task)
     for task in task_batches.remove_done(kept):
-        machines.start(task)
+        dispatch.start(task)
     deleted = {task.id for task in new}
     for task in tasks:
         if not task.done and task.id not in deleted:
@@ -305,4 +305,4 @@ def _remove(task: Task) -> None:
         records.mark_removed(task)
     except Conflict:
         return  # deleted meanwhile
-    machines.expedite(task)
+    dispatch.expedite(task)

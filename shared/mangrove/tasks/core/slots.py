@@ -1,5 +1,4 @@
-"""How many tasks of a kind work at once in the cloud, as the settings `…_task_threads_num` say; on one machine the
-runner sees to that.
+"""How many tasks of a kind work at once, as the settings `…_task_threads_num` say, where no single process runs them.
 
 A step holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
 """
@@ -12,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from mangrove.configuration import snapshot
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks import slots
@@ -35,7 +34,7 @@ class NoSlot(Problem):
 @asynccontextmanager
 async def hold_slot(id: str) -> AsyncIterator[None]:
     """Hold a slot for the task; NoSlot when none is free. What only has to end needs none."""
-    if config().on_one_machine:
+    if platform().single_task_process:
         yield
         return
     task = await find_task(id)

@@ -97,7 +97,7 @@ class PartialFile:
     storage: str = ""
     """The way to reach the storage after it is unmounted, see `partials`; "" for staging."""
     boot: str = ""
-    """The start of the machine in which it was begun, see `staging.find_boot`."""
+    """The start of the machine in which it was begun, see `Platform.read_boot_id`."""
     stored: SourceVersion | None = None
     """The file that the parts became."""
     compared: int = 0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.streams import stream
 from mangrove.drivers.base import Driver, MakesDirectories, Removes, Syncs, Upload, Writes
@@ -43,13 +42,7 @@ async def driver() -> Driver:
 def make_shared_folder(task_id: str, name: str) -> str:
     """The absolute path on this machine of something a task keeps, made as a folder, for programs that run beside this
     service; Problem in the cloud."""
-    data = config().data
-    if data is None:
-        raise Problem("there is no folder that this service shares with other programs")
-    path = data.absolute() / "staging" / task_id / name
-    for folder in (path.parent.parent, path.parent, path):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    return str(path)
+    return str(platform().make_shared_folder(task_id, name))
 
 
 def get_path(task_id: str, name: str) -> TreePath:
@@ -68,7 +61,7 @@ async def store(task_id: str, name: str, body: AsyncIterator[bytes], upload: Upl
 
 async def make_parent(path: TreePath) -> None:
     """Make the folder of a file that is to be kept; in a bucket its name is enough."""
-    if config().on_one_machine:
+    if platform().has_disk:
         await make_folder(path.parent)
 
 
@@ -84,17 +77,6 @@ async def sync(path: TreePath) -> None:
     storage = await driver()
     if snapshot.current().settings.is_durable and isinstance(storage, Syncs):
         await storage.sync(path)
-
-
-def find_boot() -> str:
-    """Which start of this machine the present one is; "" in the cloud, and where that cannot be known.
-
-    What was stored and not made durable before another one may be gone, or there without its bytes.
-    """
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() if config().on_one_machine else ""
-    except OSError:
-        return ""
 
 
 async def pin(task_id: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
 from mangrove.records.store.base import Conflict, RecordMissing, RecordRefused
@@ -111,7 +111,7 @@ class Run(Generic[SpecT, CursorT]):
         """End a step: save and release, or, where the next one follows at once in this process, keep what was done in
         no time for it to be written by that one."""
         is_short = time.monotonic() - self._began < KEEP_SECONDS
-        if not config().on_one_machine or self.wait or not is_short:
+        if not platform().single_task_process or self.wait or not is_short:
             await self.save_and_release()
             return
         get_held().keep(replace(self.task, view=self.view, cursor=self.cursor.dump()), self.token)
@@ -247,10 +247,11 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def get_seconds(context: Any, on_one_machine: float) -> float:
-    """How long a step may work; `context`: of the function, None on one machine."""
+def get_seconds(context: Any, step_seconds: float) -> float:
+    """Return how long a step may work: until the time of a function with this `context` is nearly over, or
+    `step_seconds` where there is none."""
     if context is None:
-        return on_one_machine
+        return step_seconds
     return float(max(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS, 1.0))
 
 
@@ -310,7 +311,7 @@ async def settle(
     if name in LATER:
         return True
     if name == Superseded.__name__:  # the other worker settles it; where there is none, it is for the next run
-        return config().on_one_machine and await asyncio.to_thread(_is_undone, id)
+        return platform().single_task_process and await asyncio.to_thread(_is_undone, id)
     try:
         run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:

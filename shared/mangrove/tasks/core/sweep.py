@@ -24,7 +24,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.lists import UnfinishedPage
 from mangrove.records.tasks.model import Task
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks.core import machines, queue, staging
+from mangrove.tasks.core import dispatch, queue, staging
 from mangrove.tasks.core.partials import sweep_partials
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.upload.sessions import sweep_sessions
@@ -66,7 +66,7 @@ def _restart_stalled(now: float) -> float:
                 for task in task_batches.read(ids):
                     oldest = max(oldest, _get_age(task, now))
                     if not task.done and abs(now - task.touched) > _get_patience(task):
-                        machines.start(task, f"-{int(now)}")
+                        dispatch.start(task, f"-{int(now)}")
             page = task_lists.list_unfinished(kind, page.following) if page.following else None
     return oldest
 

@@ -27,7 +27,7 @@ class DecompressSpec(Spec):
 @dataclass(kw_only=True)
 class DecompressCursor(CopyCursor):
     """`position`: the next member; `archive`: what the archive was when the work began. `bytes_done` and `files` count
-    what is in staging, `refused` the members that are not; `boot`: when they were brought (`staging.find_boot`)."""
+    what is in staging, `refused` the members that are not; `boot`: when they were brought (`Platform.read_boot_id`)."""
 
     archive: SourceVersion | None = None
     boot: str = ""

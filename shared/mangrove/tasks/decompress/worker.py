@@ -16,8 +16,8 @@ from mangrove import archives
 from mangrove.archives import Archive, Member
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import (
     ArchiveTooLarge,
     BadRequest,
@@ -147,9 +147,9 @@ async def extract(run: DecompressRun) -> bool:
     cursor = run.cursor
     run.view.status = "walking and decompressing"
     if not await asyncio.to_thread(queue.resume_chained, run.task):  # by a worker that died before it could say so
-        if cursor.boot not in ("", staging.find_boot()):  # members that were brought may have lost their bytes
+        if cursor.boot not in ("", platform().read_boot_id()):  # members that were brought may have lost their bytes
             cursor = run.cursor = DecompressCursor(attempt=cursor.attempt, partial=cursor.partial)
-        cursor.boot = staging.find_boot()
+        cursor.boot = platform().read_boot_id()
         if await _extract_members(run):
             return True
         await staging.sync(_get_path(run, staging.BODY))
@@ -189,7 +189,7 @@ async def _extract_members(run: DecompressRun) -> bool:
 def is_enough(skipping: float, work: float) -> bool:
     """Whether a step has done so much (seconds) that the next one may skip all members before the next again. Else an
     archive with much before many small members would never end."""
-    return work >= skipping or not config().on_one_machine
+    return work >= skipping or platform().ends_late_steps
 
 
 @contextmanager

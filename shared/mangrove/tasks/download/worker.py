@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from mangrove.configuration import snapshot, throttle
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound, Problem, StorageProblem, Unreachable
 from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
@@ -36,7 +36,7 @@ from mangrove.tools.registry import SIMPLE_HTTP
 STEP_SECONDS = 60.0  # that one machine fetches before it asks anew: every step is a request
 PART = 16 << 20  # bytes of a file that are under way at once
 PATIENCE = 5  # calls in a row that a tool may fail to answer
-SHORTEST, LONGEST = 3, 300  # seconds between two calls
+MIN_POLL_INTERVAL_SECONDS = 3  # between two calls
 MIB = 1 << 20
 
 DownloadRun: TypeAlias = Run[DownloadSpec, DownloadCursor]
@@ -129,9 +129,8 @@ async def _poll_tool(run: DownloadRun) -> bool:
 
 def _wait(run: DownloadRun) -> bool:
     """Look again; the longer it takes, the less often, so that a cloud execution's history lasts for weeks."""
-    run.wait = SHORTEST
-    if not config().on_one_machine:
-        run.wait = min(max(SHORTEST, int((time.time() - run.cursor.started) / 20)), LONGEST)
+    elapsed = int(time.time() - run.cursor.started)
+    run.wait = min(max(MIN_POLL_INTERVAL_SECONDS, elapsed // 20), platform().max_poll_interval_seconds)
     return True
 
 
@@ -317,7 +316,7 @@ async def _begin_parts(run: DownloadRun, storage: Parts, answer: http.FetchRespo
         return run.cursor.partial
     path = staging.get_path(_get_stage(run), staging.BODY) / answer.name
     validator = answer.validator if answer.resumable else ""
-    key, boot = make_parts_key(), staging.find_boot()
+    key, boot = make_parts_key(), platform().read_boot_id()
     partial = PartialFile(path=path, key=key, length=length, validator=validator, boot=boot)
     run.cursor.partial = partial
     await staging.make_folder(path.parent)

@@ -28,7 +28,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import NewTask, Task
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import SegmentStore
-from mangrove.tasks.core import machines, queue
+from mangrove.tasks.core import dispatch, queue
 from mangrove.tasks.core.kinds import State, format_index_name
 from mangrove.tasks.index import progress as index_progress
 from mangrove.tasks.index.declaration import IndexSpec
@@ -111,7 +111,7 @@ def _open(spec: IndexSpec) -> bool:
     except (Conflict, RecordMissing):  # another request was quicker
         return False
     pass_checkpoint("queue.opened")
-    machines.start(task, f"-{int(task.created)}")
+    dispatch.start(task, f"-{int(task.created)}")
     return True
 
 
@@ -131,7 +131,7 @@ def _cancel_all() -> None:
     for task in read_tasks(False):
         if not task.done:
             records.mark_cancelled(task.id)
-            machines.expedite(task)
+            dispatch.expedite(task)
 
 
 async def clear() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
 from mangrove.core.structure import Misfit, structure
 from mangrove.tasks.core.manifest import Manifest as Rows
@@ -48,7 +48,7 @@ def is_to_be_divided(run: IndexRun, waiting: int) -> bool:
 
 def is_shared() -> bool:
     """Whether there are several workers: one machine has one process."""
-    return not config().on_one_machine
+    return not platform().single_task_process
 
 
 def divide(run: IndexRun) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
 from mangrove.tasks.core import manifest, partials
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
@@ -45,7 +45,7 @@ def is_to_be_shared(run: TransferRun) -> bool:
 
 def is_shared() -> bool:
     """Whether there are several workers: one machine has one process."""
-    return not config().on_one_machine
+    return not platform().single_task_process
 
 
 def hand_out(run: TransferRun) -> None:

@@ -10,8 +10,8 @@ import asyncio
 
 from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, ChunkInFlight, Collision, Exists, NotFound
 from mangrove.drivers.base import Parts, Upload
 from mangrove.drivers.direct import DirectUploads
@@ -170,8 +170,8 @@ async def _mark_opened(session: Session) -> None:
 
 
 async def _verify_hashes(session: Session) -> None:
-    """Compare the file with the hashes that were given, on one machine; in the cloud its parts were verified alone."""
-    if not session.facts.hashes or not config().on_one_machine:
+    """Compare the file with the hashes of the request, where that is not done for each part instead."""
+    if not session.facts.hashes or not platform().verifies_joined_uploads:
         return
     driver, path = await session.open_storage()
     body = Endpoint(driver, path).read_chunks(BODY_BLOCK)

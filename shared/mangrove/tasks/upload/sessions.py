@@ -17,6 +17,7 @@ from typing import Literal
 
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import Denied, Missing, NotFound, NotSupported, Problem, StorageProblem
 from mangrove.drivers.base import Driver, Entry, Parts, Upload
 from mangrove.drivers.direct import DirectUploads, StoredPart
@@ -161,7 +162,7 @@ class Session:
         if self.facts.stage:
             await staging.make_parent(path)
         await driver.abort_by_key(path, partial.key)
-        partial.boot = staging.find_boot()
+        partial.boot = platform().read_boot_id()
         partial.token = await driver.begin(path, self.make_upload(), partial.key)
         await self.save()
 

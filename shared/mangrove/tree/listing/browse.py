@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import (
     Denied,
     NotAFile,
@@ -171,7 +171,7 @@ async def _open_folder(
         if 0 < part.per_page <= WHOLE_ROWS:
             in_pages = not has_virtual and order.is_of_storage
             return await listings().open(located, in_pages=in_pages, refresh=refresh), located
-        most = None if config().on_one_machine else LARGEST_SORTED  # more never pass a function
+        most = platform().max_listed_entries
         return await listings().get(located, refresh=refresh, most=most), located
 
     return await _ask_storage(access, has_virtual, read)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from mangrove.core import deadlines, runtime
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable, TooLarge
 from mangrove.core.slices import SLICE
 from mangrove.drivers.base import ROOT, ChangeToken, Entry
@@ -296,7 +297,7 @@ def _get_max_age(located: Located) -> float:
         return 0.0
     seconds = _get_cache_minutes(located.mount.storage, located.path) * 60.0
     trusted = config().snapshot_seconds  # in the cloud other functions write, and nothing reports that here
-    return seconds if trusted is None or config().on_one_machine else min(seconds, trusted)
+    return seconds if trusted is None or platform().reports_changes else min(seconds, trusted)
 
 
 def _get_cache_minutes(storage: Storage, path: TreePath) -> float:

@@ -12,8 +12,8 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from mangrove.configuration.values import Settings
-from mangrove.core.config import config
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.identity.rights import Right
 from mangrove.records.accounts.users import User
@@ -165,9 +165,9 @@ def encode_path(path: str) -> str:
 def make_file_url(base: str, route: str, path: str, query: str = "") -> str:
     """The address of a file under one of our routes; `query` is encoded.
 
-    An HTTP API cuts a path at a question mark, however it is encoded: there one that has any is in the query.
+    Where a path may not have a question mark, a path with one is in the query.
     """
-    if "?" in path and not config().on_one_machine:
+    if "?" in path and not platform().routes_question_marks:
         query = f"path={quote(path, safe='/')}" + (f"&{query}" if query else "")
         path = path.replace("?", "_")
     return f"{base}{route}{encode_path(path)}" + (f"?{query}" if query else "")

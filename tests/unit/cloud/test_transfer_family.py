@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from mangrove.cloud import transfer_family
+from mangrove.cloud.transfer_family import find_shown, identify, make_answer
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity import accounts, app_passwords, keys, passwords
 from mangrove.identity.rights import GUEST, Right
-from mangrove.protocols import transfer_family
-from mangrove.protocols.transfer_family import find_shown, identify, make_answer
 from mangrove.records import settings
 from mangrove.records.accounts import users
 from tests.unit.identity.test_keys import ED25519

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.environment import launch_service
-from bench.memory import get_family_proportional
-from bench.raw import Connection
+from bench.connection import Connection
+from bench.processes import get_family_pss
 from tests.proc import list_servers
 from tests.servers import free_port, s3_options, wait_for
-from tests.service import ADMIN_PASSWORD
+from tests.service import ADMIN_PASSWORD, start_service
 
 START_SECONDS = 60.0
 IDLE_SECONDS = 2.0  # then a server may close a connection
@@ -66,13 +65,17 @@ class Subject:
 
     def start(self) -> None:
         """Start it and wait until it can say what is at each of its mounts, without listing any."""
-        self._running = self._launch()
+        self.launch()
         end = time.monotonic() + START_SECONDS
         for mount in self._mounts.values():
             while not self._is_there(mount):
                 if time.monotonic() > end:
                     raise RuntimeError(f"{self.name} did not start the storage {mount}")
                 time.sleep(0.05)
+
+    def launch(self) -> None:
+        """Start it and wait until it answers."""
+        self._running = self._launch()
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -100,7 +103,10 @@ class Subject:
         assert self.token
 
     def ask(self, path: str, /, **body: Any) -> Any:
-        """The data of a POST of these fields, or of a GET without any; RuntimeError unless the envelope says 200."""
+        """Return the data of a POST of these fields, or of a GET without any; RuntimeError unless it succeeds."""
+        return self._send("POST" if body else "GET", path, body or None)
+
+    def _send(self, method: str, path: str, body: Any) -> Any:
         headers = {"content-type": "application/json"}
         if not path.startswith("/api/auth/"):
             headers["authorization"] = self.token
@@ -109,7 +115,7 @@ class Subject:
         if self._connection is None:
             self._connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=300)
         try:
-            self._connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+            self._connection.request(method, path, None if body is None else json.dumps(body), headers)
             envelope = json.loads(self._connection.getresponse().read())
         except BaseException:
             self._disconnect()
@@ -122,6 +128,15 @@ class Subject:
     def connect(self) -> Connection:
         """A new keep-alive connection, signed in."""
         return Connection(self.address, self.token)
+
+    def save_setting(self, key: str, value: str) -> None:
+        """Save a setting; RuntimeError unless the envelope says 200."""
+        self._send("POST", "/api/admin/setting/save", [{"key": key, "value": value}])
+
+    def get_download_target(self, path: str) -> str:
+        """Return path and query of the address of a file's bytes."""
+        address = urlsplit(self.ask("/api/fs/get", path=path)["raw_url"])
+        return f"{address.path}?{address.query}"
 
     def mount_local(self, folder: Path) -> str:
         """The mount path of a folder of this machine."""
@@ -142,17 +157,19 @@ class Subject:
         return self._mounts[what]
 
     def count_processes(self) -> int:
-        """How many of its processes accept connections."""
+        """Return the number of its processes that accept connections."""
         return len(list_servers(self.pid, urlsplit(self.address).port or 0))
 
-    def weigh(self) -> float:
-        """Bytes of memory for each process that answers: of all there are, what some share counted once."""
-        return get_family_proportional(self.pid) / self.count_processes()
+    def get_memory_per_process(self) -> float:
+        """Return the bytes of all its processes, shared pages counted once, divided by those that answer."""
+        return get_family_pss(self.pid) / self.count_processes()
 
 
 def launch_ours(data: Path, processes: int | None) -> Running:
-    """`mangrove serve` on a data directory; None for as many processes as it takes by itself."""
-    service = launch_service(data, **({} if processes is None else {"MANGROVE_PROCESSES": str(processes)}))
+    """Start `mangrove serve` on a data directory; None for its own choice of processes."""
+    service = start_service(
+        data, PYTHONDONTWRITEBYTECODE="", **({} if processes is None else {"MANGROVE_PROCESSES": str(processes)})
+    )
     return Running(service.process, service.address)
 
 

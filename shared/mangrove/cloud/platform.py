@@ -1,0 +1,69 @@
+"""The platform of functions: no disk that lasts, several workers, and answers of a bounded size."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from mangrove.core.config import Config
+from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
+from mangrove.core.problems import Problem
+
+MAX_ANSWER_BYTES = 5_500_000  # Lambda refuses 6 MB, its own words about the answer included
+MAX_FILE_BYTES = 4_400_000  # that pass a buffered answer of Lambda in base64
+MAX_LISTED_ENTRIES = 100_000  # more never pass a function
+PROGRESS_INTERVAL_SECONDS = 2.0  # each write costs
+MAX_POLL_INTERVAL_SECONDS = 300  # so that the history of an execution lasts for weeks
+FIRST_CHECK_SECONDS = 10.0  # a function has to connect first
+DEFAULT_REGION = "us-east-1"
+
+
+class CloudPlatform(Platform):
+    """Lambda, Step Functions and buckets."""
+
+    process_count = 1
+    reports_changes = False
+    single_task_process = False
+    ends_late_steps = True
+    progress_interval_seconds = PROGRESS_INTERVAL_SECONDS
+    max_poll_interval_seconds = MAX_POLL_INTERVAL_SECONDS
+    has_disk = False
+    routes_question_marks = False  # an HTTP API cuts a path there, however it is encoded
+    verifies_joined_uploads = False  # each part was verified by itself
+    has_aws_role = True
+    first_check_seconds = FIRST_CHECK_SECONDS
+    remote_index = True
+
+    def __init__(self, is_function: bool, dispatcher: TaskDispatcher) -> None:
+        self.dispatcher = dispatcher
+        self.max_answer_bytes = MAX_ANSWER_BYTES
+        self.max_file_bytes = MAX_FILE_BYTES
+        self.max_listed_entries = MAX_LISTED_ENTRIES
+        self.allows_local_driver = not is_function
+        self.has_cold_starts = is_function
+        self.emits_metrics = is_function
+
+    @property
+    def index_folder(self) -> Path:
+        return Path(tempfile.gettempdir()) / "index"
+
+    def describe_own_storage(self, folder: str, bucket_variable: str) -> OwnStorage:
+        bucket = os.environ.get(bucket_variable, "")
+        if not bucket:
+            raise Problem(f"there is no place for {folder}")
+        region = os.environ.get("AWS_REGION", DEFAULT_REGION)
+        return OwnStorage("S3", {"bucket": bucket, "region": region, "root_folder_path": "/"})
+
+    def make_shared_folder(self, *names: str) -> Path:
+        raise Problem("there is no folder that this service shares with other programs")
+
+    def read_boot_id(self) -> str:
+        return ""
+
+
+def make_platform(config: Config) -> CloudPlatform:
+    """Return the platform for a process of this configuration."""
+    from mangrove.cloud.step_functions import StepFunctions  # only a process that asks for it knows the kinds of tasks
+
+    return CloudPlatform(config.is_function, StepFunctions())

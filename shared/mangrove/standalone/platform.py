@@ -1,0 +1,70 @@
+"""The platform of `mangrove serve`: a data directory, and processes that tell each other of changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mangrove.core.config import Config
+from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+POLL_INTERVAL_SECONDS = 3
+FIRST_CHECK_SECONDS = 2.0
+
+
+class StandalonePlatform(Platform):
+    """One computer, with `data` as the data directory."""
+
+    reports_changes = True
+    single_task_process = True
+    ends_late_steps = False
+    progress_interval_seconds = 0.0  # a part that is stored counts at once, also when the process is killed
+    max_poll_interval_seconds = POLL_INTERVAL_SECONDS
+    max_answer_bytes = None
+    max_file_bytes = None
+    max_listed_entries = None
+    has_disk = True
+    allows_local_driver = True
+    routes_question_marks = True
+    verifies_joined_uploads = True
+    has_aws_role = False
+    has_cold_starts = False
+    emits_metrics = False
+    first_check_seconds = FIRST_CHECK_SECONDS
+    remote_index = False
+
+    def __init__(self, data: Path, dispatcher: TaskDispatcher) -> None:
+        self._data = data
+        self.process_count = 1
+        self.dispatcher = dispatcher
+
+    @property
+    def index_folder(self) -> Path:
+        return self._data / "index"
+
+    def describe_own_storage(self, folder: str, bucket_variable: str) -> OwnStorage:
+        root = self._data / folder
+        root.mkdir(mode=0o700, exist_ok=True)
+        return OwnStorage("Local", {"root_folder_path": str(root), "show_hidden": True})
+
+    def make_shared_folder(self, *names: str) -> Path:
+        path = self._data.absolute() / "staging"
+        path.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            path /= name
+            path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def read_boot_id(self) -> str:
+        try:
+            return BOOT_ID.read_text().strip()
+        except OSError:
+            return ""
+
+
+def make_platform(config: Config) -> StandalonePlatform:
+    """Return the platform for a process of this configuration, which has a data directory."""
+    from mangrove.standalone.leader import TaskLeader  # only a process that asks for it knows the records
+
+    assert config.data is not None
+    return StandalonePlatform(config.data, TaskLeader())

@@ -1,0 +1,43 @@
+"""What one user may have the service store beside files: properties and locks."""
+
+from __future__ import annotations
+
+import time
+
+from tests.contract.api.accounts import People
+from tests.contract.api.dav_client import EVERYTHING, Dav
+from tests.service import Service
+
+PROPPATCH = (
+    '<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">{}</x></D:prop></D:set></D:propertyupdate>'
+)
+REMOVE = '<D:propertyupdate xmlns:D="DAV:"><D:remove><D:prop><x xmlns="urn:x"/></D:prop></D:remove></D:propertyupdate>'
+MAX_LISTING_SECONDS = 2.0  # 0.4 s on a machine that does nothing else
+
+
+def measure_listing(dav: Dav, folder: str) -> float:
+    began = time.monotonic()
+    assert dav.send("PROPFIND", folder, depth="1").status_code == 207
+    return time.monotonic() - began
+
+
+def test_allprop_of_folder_with_most_properties_is_fast(service: Service, people: People, folder: str) -> None:
+    """A6 of issue 25: 260 PROPPATCHes of 32 KB made each of them take 6 s."""
+    dav = Dav(service, people.new(EVERYTHING))
+    for number in range(260):
+        assert dav.status("PUT", f"{folder}/{number}", b"") == 201
+        assert " 200 " in dav.send("PROPPATCH", f"{folder}/{number}", PROPPATCH.format("v" * 32_700)).text
+    seconds = min(measure_listing(dav, folder) for _ in range(3))
+    print(f"260 entries with 32 KB of properties: {seconds:.2f} s")
+    assert seconds < MAX_LISTING_SECONDS
+    assert dav.send("PROPFIND", folder, depth="1").text.count("v" * 32_700) == 260
+
+
+def test_proppatch_beyond_bound_of_entry_answers_507(dav: Dav, folder: str) -> None:
+    assert dav.status("PUT", f"{folder}/f", b"") == 201
+    body = PROPPATCH.format("v" * 40_000)
+    assert " 200 " in dav.send("PROPPATCH", f"{folder}/f", body).text
+    answer = dav.send("PROPPATCH", f"{folder}/f", body.replace("<x ", "<y ").replace("</x>", "</y>"))
+    assert answer.status_code == 207 and "507 Insufficient Storage" in answer.text and "65536 bytes" in answer.text
+    assert "</y" not in dav.send("PROPFIND", f"{folder}/f", depth="0").text
+    assert " 200 " in dav.send("PROPPATCH", f"{folder}/f", REMOVE).text
