@@ -40,7 +40,7 @@ async def write_whole(
     *,
     store: Callable[[TreePath, AsyncIterator[bytes]], Awaitable[object]],
     publish: Callable[[TreePath], Awaitable[object]],
-    discard: Callable[[TreePath], Awaitable[object]],
+    discard: Callable[[TreePath], Awaitable[None]],
 ) -> int:
     """Store a body at `path`; the bytes that it had.
 
@@ -55,7 +55,7 @@ async def write_whole(
         counted.refuse_shorter()
         await finish_despite_cancel(publish(part))
     except BaseException:
-        with suppress(Problem):  # the storage does not answer any more; the reason for the end is what counts
+        with suppress(Problem):  # the reason for the end is what counts
             await finish_despite_cancel(discard(part))
         raise
     return counted.size

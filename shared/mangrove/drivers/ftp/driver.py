@@ -36,6 +36,7 @@ from mangrove.drivers.ftp.errors import Refused, TooManyConnections, translate_e
 from mangrove.drivers.ftp.lines import Kind, Line
 from mangrove.drivers.ftp.names import Names, join
 from mangrove.drivers.ftp.options import FTPOptions, parse_encoding, parse_server
+from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_existing, refuse_inside_itself
 from mangrove.drivers.whole_files import write_whole
@@ -62,6 +63,7 @@ class FTP(Driver):
         self._connected_at = -ROOM_SECONDS  # when there was a connection of ours, on the clock of the loop
         self._account: Account | None = None
         self._remover = changes.Remover(self._session, options.cwd_list)
+        self._leftovers = Leftovers(context.state, self._discard)
 
     @property
     def _pools(self) -> tuple[ConnectionPool[Connection], ...]:
@@ -98,8 +100,10 @@ class FTP(Driver):
     async def start(self) -> None:
         if not (await self.stat(ROOT)).is_dir:
             raise StorageProblem("root_folder_path is not a folder of the server")
+        self._leftovers.start()
 
     async def stop(self) -> None:
+        await self._leftovers.stop()
         for pool in self._pools:
             await pool.close()
 
@@ -222,7 +226,7 @@ class FTP(Driver):
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
         await refuse_existing(self.stat, path, but_files=upload.overwrite)
         publish = partial(self._publish, path, upload)
-        await write_whole(path, body, upload, store=self._store, publish=publish, discard=self._discard)
+        await write_whole(path, body, upload, store=self._store, publish=publish, discard=self._leftovers.discard)
         return await self.stat(path)
 
     async def _store(self, part: TreePath, body: AsyncIterator[bytes]) -> None:
@@ -244,13 +248,18 @@ class FTP(Driver):
             if stored not in (None, size):
                 raise Unreachable(f"the server stored {stored} of {size} bytes")
 
-    async def _discard(self, part: TreePath) -> None:
-        """Remove a file under way; one that is not there may still be made, by a command of a connection that broke."""
+    async def _discard(self, part: TreePath) -> bool:
+        """Remove a file under way; True if it was there. Else a broken connection may still have it made."""
+        name = self._names.encode(part)
         for pause in (0.0, 0.1, 0.4):
             await asyncio.sleep(pause)
             async with self._session() as connection:
-                if await changes.try_command(connection, f"DELE {self._names.encode(part)}", "2xx"):
-                    return
+                if await changes.try_command(connection, f"DELE {name}", "2xx"):
+                    return True
+        async with self._session() as connection:
+            if await folders.look(connection, name, needs_time=False) is not None:
+                raise Unreachable("the server does not remove an unfinished file")
+        return False
 
     async def _publish(self, path: TreePath, upload: Upload, part: TreePath) -> None:
         async with self._session() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 
 import asyncssh
 
@@ -15,6 +15,7 @@ from mangrove.core.streams import stream
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
+from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import PART, is_part, refuse_part_name
 from mangrove.drivers.refusals import refuse_changed, refuse_inside_itself
 from mangrove.drivers.sftp import names, removal
@@ -51,6 +52,7 @@ class SFTP(Driver):
         self._refuses_existing = Once(self._prove_refusal)
         self._takes_parts: bool | None = None  # not tried yet
         self._syncs = Once(self._try_sync)
+        self._leftovers = Leftovers(context.state, self._discard)
 
     def _make_pool(self, limit: int, sharing: int) -> ConnectionPool[Session]:
         return ConnectionPool(
@@ -76,8 +78,10 @@ class SFTP(Driver):
         except BaseException:
             await self.stop()
             raise
+        self._leftovers.start()
 
     async def stop(self) -> None:
+        await self._leftovers.stop()
         await asyncio.gather(self._asking.close(), self._moving.close())
 
     async def can_refuse_existing(self) -> bool:
@@ -88,7 +92,7 @@ class SFTP(Driver):
 
     async def _prove_refusal(self) -> bool:
         async with self._asking.use() as session:
-            return await names.can_keep_existing(session, self._root)
+            return await names.can_keep_existing(session, self._root, self._discard_path)
 
     async def proves_writes(self) -> bool:
         """SSH authenticates every byte on its way; that none is lost later takes a server that can sync."""
@@ -175,19 +179,23 @@ class SFTP(Driver):
             async with self._moving.use() as session:
                 entry = await self._publish(session, part, path, size, upload)
 
-        async def discard(part: TreePath) -> None:
-            async with self._asking.use() as session:
-                await names.remove_file(session, self._root + part.encode(), path)
-
-        await write_whole(path, body, upload, store=store_part, publish=publish, discard=discard)
+        await write_whole(path, body, upload, store=store_part, publish=publish, discard=self._leftovers.discard)
         return entry
+
+    async def _discard(self, part: TreePath) -> bool:
+        """Remove an unfinished file, or a folder of a trial; True if it was there."""
+        async with self._asking.use() as session:
+            return await names.remove_either(session, self._root + part.encode())
+
+    async def _discard_path(self, path: bytes) -> None:
+        await self._leftovers.discard(TreePath(path[len(self._root) :].decode()))
 
     async def _publish(self, session: Session, part: TreePath, path: TreePath, size: int, upload: Upload) -> Entry:
         """Give a file that is whole its name."""
         old, new = self._root + part.encode(), self._locate(path)
         found = await settle(session, old, path, size, upload)
         if upload.overwrite:
-            await names.replace_file(session, old, new, path)
+            await names.replace_file(session, old, new, path, self._discard_path)
         else:
             await names.keep_existing(session, old, new, path, is_proven=await self.can_refuse_existing())
         if upload.durable:
@@ -200,7 +208,7 @@ class SFTP(Driver):
         try:
             async with self._asking.use() as session:
                 if self._takes_parts is None:
-                    self._takes_parts = await can_write_into(session, self._locate(path.parent))
+                    self._takes_parts = await can_write_into(session, self._locate(path.parent), self._discard_path)
                 if not self._takes_parts:
                     raise NotSupported("the server takes a file in one go only")
                 found = await find(session, self._locate(path), path)
@@ -209,8 +217,7 @@ class SFTP(Driver):
                 async with session.open_file(self._locate_part(path, part), names.CREATE, path):
                     pass
         except asyncio.CancelledError:
-            with suppress(StorageProblem):
-                await finish_despite_cancel(self.abort(path, part))
+            await finish_despite_cancel(self._leftovers.discard(path.parent / part))
             raise
         return part
 
@@ -275,7 +282,7 @@ class SFTP(Driver):
                 return
             refuse_inside_itself(path, target)
             if overwrite and not is_folder(found):
-                await names.replace_file(session, old, new, target)
+                await names.replace_file(session, old, new, target, self._discard_path)
                 return
             is_proven = await self.can_refuse_existing()
             keep = names.keep_existing_folder if is_folder(found) else names.keep_existing

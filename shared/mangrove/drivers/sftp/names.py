@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import asyncssh
@@ -16,7 +16,10 @@ from mangrove.drivers.sftp.session import Session
 CREATE = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
 
 
-async def replace_file(session: Session, old: bytes, new: bytes, name: str) -> None:
+Discard = Callable[[bytes], Awaitable[None]]  # removes what is not to stay, now or later, and never fails
+
+
+async def replace_file(session: Session, old: bytes, new: bytes, name: str, discard: Discard) -> None:
     """Rename a file, in one step over a file of the new name where the server can; Exists for a folder of that name."""
     if not session.is_openssh:  # rclone takes a file for renamed after it has refused to
         found = await find(session, new, name)
@@ -25,7 +28,7 @@ async def replace_file(session: Session, old: bytes, new: bytes, name: str) -> N
     try:
         await session.ask(session.client.posix_rename(old, new), name)
     except NotSupported:
-        await _replace_aside(session, old, new, name)
+        await _replace_aside(session, old, new, name, discard)
     except Failure:
         found = await find(session, new, name)
         if found is not None and is_folder(found):
@@ -33,7 +36,7 @@ async def replace_file(session: Session, old: bytes, new: bytes, name: str) -> N
         raise
 
 
-async def _replace_aside(session: Session, old: bytes, new: bytes, name: str) -> None:
+async def _replace_aside(session: Session, old: bytes, new: bytes, name: str, discard: Discard) -> None:
     """Rename a file where the server replaces none: the old file has another name until the new one is there."""
     found = await find(session, new, name)
     if found is None:
@@ -48,7 +51,7 @@ async def _replace_aside(session: Session, old: bytes, new: bytes, name: str) ->
         with suppress(StorageProblem):
             await session.ask(session.client.rename(aside, new), name)
         raise
-    await remove_file(session, aside, name)
+    await discard(aside)
 
 
 async def keep_existing(session: Session, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
@@ -109,7 +112,7 @@ async def remove_file(session: Session, path: bytes, name: str) -> None:
         await session.ask(session.client.remove(path), name)
 
 
-async def can_keep_existing(session: Session, folder: bytes) -> bool:
+async def can_keep_existing(session: Session, folder: bytes, discard: Discard) -> bool:
     """Whether renames on this server never replace what has the name, in one step: tried with names of its own.
 
     OpenSSH renames a file by a hard link, which is made of a free name only, and by looking before where the file
@@ -139,8 +142,7 @@ async def can_keep_existing(session: Session, folder: bytes) -> bool:
         return False
     finally:
         for path in (one, other, third):
-            with suppress(StorageProblem):
-                await _remove_either(session, path)
+            await discard(path)
 
 
 async def _is_done(session: Session, request: Awaitable[object]) -> bool:
@@ -151,9 +153,11 @@ async def _is_done(session: Session, request: Awaitable[object]) -> bool:
     return True
 
 
-async def _remove_either(session: Session, path: bytes) -> None:
+async def remove_either(session: Session, path: bytes) -> bool:
+    """Remove a file or an empty folder; True if it was there."""
     found = await find(session, path, "")
     if found is not None and is_folder(found):
         await session.ask(session.client.rmdir(path))
     elif found is not None:
         await remove_file(session, path, "")
+    return found is not None

@@ -13,7 +13,7 @@ from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unre
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.sftp.errors import Failure
-from mangrove.drivers.sftp.names import CREATE, remove_file
+from mangrove.drivers.sftp.names import CREATE, Discard
 from mangrove.drivers.sftp.session import SLOW_ANSWER_SECONDS, Session
 
 COPIED_AT_ONCE = 16 << 20  # bytes that the server copies in one request: what else is asked on that connection waits
@@ -76,7 +76,7 @@ async def copy_bytes(session: Session, source: Any, target: Any, size: int, name
         await session.ask(copying, name, SLOW_ANSWER_SECONDS)
 
 
-async def can_write_into(session: Session, folder: bytes) -> bool:
+async def can_write_into(session: Session, folder: bytes, discard: Discard) -> bool:
     """Whether the server writes into a file that is there: rclone without a cache of its own takes a file in one go."""
     if session.is_openssh:
         return True
@@ -89,5 +89,5 @@ async def can_write_into(session: Session, folder: bytes) -> bool:
     except (Failure, Forbidden, NotSupported):
         return False
     finally:
-        await remove_file(session, part, "")
+        await discard(part)
     return True

@@ -24,7 +24,7 @@ class Changes:
     """The changes of one storage, as they were stored at one time."""
 
     def __init__(self, text: str) -> None:
-        self._stored: dict[str, Stored] = orjson.loads(text) if text else {}
+        self._stored: dict[str, Stored] = orjson.loads(text) if text.startswith("{") else {}
 
     def format(self) -> str:
         """The JSON text of the changes; StorageProblem for more than MAX_STATE_BYTES."""

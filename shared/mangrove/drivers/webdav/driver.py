@@ -19,6 +19,7 @@ from mangrove.core.problems import (
 )
 from mangrove.core.streams import stream
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
+from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.drivers.webdav.auth import Credentials
@@ -33,6 +34,7 @@ from mangrove.drivers.whole_files import write_whole
 
 BATCH = 1000  # entries
 DENIED = (401, 403)
+ABSENT = (404, 409, 410)  # 409: the folder above is missing, too
 MARKS = ";?\t\r\n"  # some servers cut the path there that they are to move something to, or leave them out
 AGAIN_SECONDS = (0.0, 0.1, 0.3, 0.6)  # a server may store what it has of a body some time after the connection ended
 
@@ -51,15 +53,18 @@ class WebDav(Driver):
         self._server = Server(address, credentials, verify=not options.tls_insecure_skip_verify)
         self._uploader = Uploader(self._server)
         self._keeps_marks: bool | None = None  # not tried yet
+        self._leftovers = Leftovers(context.state, self._discard)
 
     async def start(self) -> None:
-        """Contacts nothing."""
+        """Contact nothing."""
         if self.options.vendor == "sharepoint":
             raise NotSupported(
                 "the sign-in of SharePoint is not supported; other WebDAV servers have the vendor `other`"
             )
+        self._leftovers.start()
 
     async def stop(self) -> None:
+        await self._leftovers.stop()
         await self._server.close()
 
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -138,7 +143,7 @@ class WebDav(Driver):
             upload,
             store=lambda part, counted: self._uploader.put(self._urls.make(part), counted, upload),
             publish=lambda part: self._publish(part, path, replaces),
-            discard=self._discard,
+            discard=self._leftovers.discard,
         )
         try:
             return await self.stat(path)
@@ -172,8 +177,8 @@ class WebDav(Driver):
             await self._transfer("MOVE", part, named, replaces=False)
             return await self._is_there(named)
         finally:
-            for one in (part, plain, named):
-                await self._server.change("DELETE", self._urls.make(one))
+            for path in (part, plain, named):
+                await self._leftovers.discard(path)
 
     async def _publish(self, part: TreePath, path: TreePath, replaces: bool) -> None:
         try:
@@ -192,14 +197,18 @@ class WebDav(Driver):
             return False
         return True
 
-    async def _discard(self, part: TreePath) -> None:
+    async def _discard(self, part: TreePath) -> bool:
+        """Remove an unfinished file; True if it was there and is no more."""
         was_there = False
         for seconds in AGAIN_SECONDS:
             await asyncio.sleep(seconds)
-            is_there = await self._server.change("DELETE", self._urls.make(part)) < 300
-            if was_there and not is_there:
-                return
-            was_there = was_there or is_there
+            status = await self._server.change("DELETE", self._urls.make(part))
+            if status >= 300 and status not in ABSENT:
+                raise make_problem(status, part.name)
+            if was_there and status >= 300:
+                return True
+            was_there = was_there or status < 300
+        return False
 
     async def makedirs(self, path: TreePath) -> None:
         missing: list[TreePath] = []

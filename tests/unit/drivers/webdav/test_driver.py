@@ -340,3 +340,31 @@ async def test_a_write_that_is_cancelled_is_removed() -> None:
             await writing
         assert server.list_methods()[-1] == "DELETE"
         assert store.files == {}
+
+
+@in_loop
+async def test_unfinished_file_of_an_overloaded_server_is_removed_later() -> None:
+    """D3: a DELETE that was answered 503 counted as done."""
+    stored: set[str] = set()
+    is_overloaded = False
+
+    def answer(request: Request) -> bytes:
+        nonlocal is_overloaded
+        if request.method == "PUT":
+            stored.add(request.target)
+            is_overloaded = True
+        if is_overloaded:
+            return reply(503)
+        if request.method == "DELETE" and request.target in stored:
+            stored.discard(request.target)
+            return reply(204)
+        return reply(404)
+
+    async with canned(answer) as server, storage(server.address) as driver:
+        with pytest.raises(Unreachable):
+            await put(driver, "/f")
+        assert len(stored) == 1
+        is_overloaded = False
+        async with asyncio.timeout(20):
+            while stored:  # noqa: ASYNC110  # nothing says when
+                await asyncio.sleep(0.05)

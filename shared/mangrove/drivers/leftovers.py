@@ -1,0 +1,132 @@
+"""Unfinished files that a storage did not remove when it was asked to: they are removed when it answers again.
+
+Their names are random and of files that were given up, so that to remove one again, or in two processes, harms nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from mangrove.core.concurrency import finish_despite_cancel
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.telemetry import log_warning
+from mangrove.drivers.base import SharedState
+
+MAX_LEFTOVERS = 500  # names of one storage
+FIRST_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 60.0
+MAX_LOOKS = 2  # at a file that is not there, though a request of a connection that broke may still make it
+MAX_ATTEMPTS = 5  # to store the names while other processes store theirs
+
+
+class Leftovers:
+    """The unfinished files of one storage that wait for their removal, also after a restart.
+
+    `remove` removes one; True if it is known to be gone for good. Unreachable: the storage does not answer.
+    """
+
+    def __init__(self, state: SharedState, remove: Callable[[TreePath], Awaitable[bool]]) -> None:
+        self._state = state
+        self._remove = remove
+        self._looks: dict[TreePath, int] = {}  # left for each name
+        self._recorded: set[TreePath] = set()
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Go on with what an earlier process could not remove."""
+        self._run_soon(is_start=True)
+
+    async def stop(self) -> None:
+        """End what goes on; the names that are recorded wait for the next start."""
+        running, self._running = self._running, None
+        if running is not None and running.get_loop() is asyncio.get_running_loop():
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def discard(self, part: TreePath) -> None:
+        """Remove an unfinished file, now or when the storage answers again; never raises a Problem."""
+        try:
+            if not await finish_despite_cancel(self._remove(part)):
+                self._remember(part)
+        except Problem as problem:
+            self._remember(part)
+            await self._record(part)
+            log_warning("an unfinished file is removed later", name=part.name, reason=problem.message)
+
+    def _remember(self, part: TreePath) -> None:
+        self._looks[part] = MAX_LOOKS
+        while len(self._looks) > MAX_LEFTOVERS:
+            dropped = next(iter(self._looks))
+            del self._looks[dropped]
+            log_warning("an unfinished file stays: there are too many", name=dropped.name)
+        self._run_soon()
+
+    def _run_soon(self, *, is_start: bool = False) -> None:
+        running = self._running
+        if running is None or running.done() or running.get_loop() is not asyncio.get_running_loop():
+            self._running = asyncio.create_task(self._run(is_start))
+
+    async def _run(self, is_start: bool) -> None:
+        seconds = FIRST_RETRY_SECONDS
+        if is_start:
+            await asyncio.sleep(seconds)
+            await self._load()
+        while self._looks:
+            await asyncio.sleep(seconds)
+            is_reachable = await self._remove_all()
+            seconds = FIRST_RETRY_SECONDS if is_reachable else min(2 * seconds, MAX_RETRY_SECONDS)
+
+    async def _load(self) -> None:
+        try:
+            names = parse_names(await self._state.read())
+        except Problem:
+            return
+        self._recorded |= {*names}
+        self._looks |= dict.fromkeys(names, 1)
+
+    async def _remove_all(self) -> bool:
+        """Remove what can be removed; False when the storage does not answer."""
+        for part in [*self._looks]:
+            try:
+                is_gone = await self._remove(part)
+            except Unreachable:
+                return False
+            except Problem as problem:
+                log_warning("an unfinished file stays", name=part.name, reason=problem.message)
+                is_gone = True
+            self._looks[part] = 0 if is_gone else self._looks.get(part, 1) - 1
+            if not self._looks[part]:
+                del self._looks[part]
+                await self._forget(part)
+        return True
+
+    async def _record(self, part: TreePath) -> None:
+        self._recorded.add(part)
+        await self._change(lambda names: [*names, part][-MAX_LEFTOVERS:])
+
+    async def _forget(self, part: TreePath) -> None:
+        if part in self._recorded:
+            self._recorded.discard(part)
+            await self._change(lambda names: [name for name in names if name != part])
+
+    async def _change(self, change: Callable[[list[TreePath]], list[TreePath]]) -> None:
+        try:
+            for _ in range(MAX_ATTEMPTS):
+                old = await self._state.read()
+                names = change(parse_names(old))
+                if await self._state.replace(
+                    old, orjson.dumps([str(name) for name in names]).decode() if names else ""
+                ):
+                    return
+        except Problem:
+            pass  # the records do not answer: this process knows the names all the same
+
+
+def parse_names(text: str) -> list[TreePath]:
+    """Return the names in a state; none in the state of another kind of storage."""
+    names = orjson.loads(text) if text.startswith("[") else []
+    return [TreePath(name) for name in names if isinstance(name, str)]
