@@ -1,5 +1,5 @@
-# These targets are the whole vocabulary: serve test check generate build deploy undeploy bench crash; each sets up what it needs.
-.PHONY: serve test check generate build deploy undeploy bench crash named
+# These targets are the whole vocabulary: serve test test-rest test-all check generate build deploy undeploy bench crash; each sets up what it needs.
+.PHONY: serve test test-rest test-all check generate build deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -15,13 +15,19 @@ AZURITE = tests/protocol/azurite/node_modules/ready
 serve: .venv/serve node_modules/engine page/dist/ready
 	exec .venv/bin/mangrove serve
 
-QUICK = -m "not long"
-# Tests share two processors with each other: what fails beside others is said, and has to pass by itself, each of them.
-ONCE_MORE = echo "what failed, once more by itself:" && .venv/bin/python -m pytest -v $(QUICK) --last-failed --last-failed-no-failures none --maxfail 3 && ! grep true .pytest_cache/v/cache/lastfailed
+TEST_SET_UP = .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
+RUN_TESTS = .venv/bin/python -m tests.support.rerun
 
-# Says what it installs, and at the end what it skipped and why. All tests but the long ones, by three workers, since many wait; ARGS: some of them, without workers (or with: ARGS="-n 2 --dist loadgroup tests/unit").
-test: .venv/test .venv/tools node_modules/engine page/dist/ready $(AZURITE)
-	.venv/bin/python -m pytest -rs $(or $(ARGS),$(QUICK) --cache-clear -n 3 --dist loadgroup) || { test "$$? $(ARGS)" = "1 " && $(ONCE_MORE); }
+# Installs what it needs and says so, and at the end what it skipped and why. It leaves out what `make test-rest` runs
+# (see tests/support/selection.py) and the long tests. ARGS: your own choice, without workers: ARGS="--durations=50 tests/unit".
+test: $(TEST_SET_UP)
+	$(if $(ARGS),.venv/bin/python -m pytest -rs $(ARGS),$(RUN_TESTS) -m "not long and not rest")
+
+# All that `make test` leaves out, but for the long tests.
+test-rest: $(TEST_SET_UP)
+	$(RUN_TESTS) -m "(rest or sample) and not long"
+
+test-all: test test-rest crash
 
 check: .venv/test page/node_modules/ready
 	.venv/bin/ruff check .

@@ -25,16 +25,24 @@ from mangrove.records.store.crypto import Keyring
 from tests import driver_table, servers
 from tests import engine as engines
 from tests.service import Client, Service, run_service
+from tests.support import selection
 from tests.task_env import TaskEnv
 from tests.task_env import task_env as open_task_env
 
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
+selection.get_seed()  # before the workers start
 LAST_FAILED = "cache/lastfailed"  # where pytest keeps them
 GROUP = re.compile(r"@[\w ]+$")  # that xdist writes behind the name of a test
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     driver_table.note_row(item)
+    selection.mark_item(item)
+
+
+def pytest_report_header() -> str:
+    """Name the seed of the sample, which the workers of xdist take over."""
+    return f"sample of the products: {selection.SEED_VARIABLE}={selection.get_seed()}"
 
 
 @pytest.hookimpl(trylast=True)

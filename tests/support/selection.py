@@ -1,0 +1,92 @@
+"""The choice of tests for `make test`: those that find most defects in a few minutes.
+
+The others have the marker `rest` and run in `make test-rest`. Of the products of many inputs a random sample runs in
+`make test`; these tests have the marker `sample`, and `make test-rest` runs the whole product. The seed of the sample
+is in the header of the run, and MANGROVE_TEST_SEED repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.contract.drivers import suite
+
+SEED_VARIABLE = "MANGROVE_TEST_SEED"
+SAMPLE_SHARE = 0.1
+SERVERS = pytest.StashKey[dict[str, str]]()  # module → the first server that it starts
+SMOKE_FAMILIES = (suite.file_cases, suite.read_cases, suite.write_cases, suite.listing_cases, suite.change_cases)
+PRODUCTS = (
+    "tests/contract/attacks/test_escapes.py",
+    "tests/contract/attacks/test_fields.py",
+    "tests/contract/attacks/test_input.py",
+    "tests/contract/attacks/test_verbs.py",
+    "tests/contract/attacks/test_disk_links.py",
+    "tests/crash/test_checkpoints.py",
+)
+REST = (  # files and folders that `make test` leaves out
+    "tests/contract/test_answers.py",
+    "tests/contract/test_calls.py",
+    "tests/contract/test_many_executions.py",
+    "tests/contract/test_rights.py",
+    "tests/contract/attacks/",
+    "tests/contract/drivers/test_nested.py",
+    "tests/contract/drivers/test_nested_policies.py",
+    "tests/crash/",
+    "tests/e2e/",
+    "tests/protocol/",
+    "tests/soak/",
+)
+KEPT = (  # of those, files that it runs
+    "tests/contract/attacks/test_lockout.py",
+    "tests/contract/attacks/test_rules.py",
+    "tests/contract/attacks/test_sessions.py",
+    "tests/e2e/test_password.py",
+    "tests/e2e/test_restart.py",
+    "tests/e2e/page/test_journey.py",
+    "tests/protocol/protocols/test_sftp_sign_in.py",
+)
+
+
+def get_seed() -> str:
+    """Return the seed of this run; the processes of xdist share it."""
+    return os.environ.setdefault(SEED_VARIABLE, str(random.randrange(1_000_000)))
+
+
+def mark_item(item: pytest.Item) -> None:
+    """Give an item the marker `rest` or `sample`, or none."""
+    path = item.nodeid.partition("::")[0]
+    if item.get_closest_marker("long"):
+        return
+    if _get_case(item) is not None:
+        if not _is_smoke(item, path):
+            item.add_marker("rest")
+    elif path in PRODUCTS:
+        chance = random.Random(f"{get_seed()} {item.nodeid}").random()
+        item.add_marker("sample" if chance < SAMPLE_SHARE else "rest")
+    elif path.startswith(REST) and path not in KEPT:
+        item.add_marker("rest")
+
+
+def _get_parameters(item: pytest.Item) -> dict[str, object]:
+    return dict(getattr(getattr(item, "callspec", None), "params", {}))
+
+
+def _get_case(item: pytest.Item) -> str | None:
+    """Return the name of the case of the driver suite that an item runs."""
+    case = _get_parameters(item).get("case")
+    return case if isinstance(case, str) and case in suite.CASES else None
+
+
+def _is_smoke(item: pytest.Item, path: str) -> bool:
+    """Return True for cases of the smoke families, on the first server that a module starts."""
+    parameters = _get_parameters(item)
+    function = suite.CASES[str(parameters.pop("case"))].function
+    if function.__module__ not in {family.__name__ for family in SMOKE_FAMILIES}:
+        return False
+    if path.startswith("tests/contract/"):
+        return True  # its servers start in milliseconds
+    server = repr(sorted(parameters.items(), key=str))
+    return item.config.stash.setdefault(SERVERS, {}).setdefault(path, server) == server
