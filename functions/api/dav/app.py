@@ -24,7 +24,7 @@ from mangrove.protocols.webdav.conditions import parse_if
 from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed, find_status, render_problem
 from mangrove.protocols.webdav.locking import Conditions
 from mangrove.protocols.webdav.proofs import sign_in
-from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, count_names, format_lock
+from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
 from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
 from mangrove.records.files.locks import Lock
 from mangrove.tree.access import PathAccess, locate
@@ -162,7 +162,7 @@ async def proppatch(who: Writer, request: Request, path: TreePathText) -> Respon
     steps = bodies.parse_proppatch(await read_xml(request))
     access = await who.at(path)
     outcome = await verbs.proppatch(who, access, steps)
-    href = multistatus.make_href(who.conditions.prefix, str(access.path.below(access.base)), False)
+    href = headers.make_href(who.conditions.prefix, str(access.path.below(access.base)), False)
     body = f"<D:response><D:href>{href}</D:href>{outcome}</D:response>\n".encode()
     return Response(multistatus.HEAD + body + multistatus.TAIL, 207, {"content-type": XML})
 
@@ -312,8 +312,8 @@ async def lock(who: Writer, request: Request, path: TreePathText) -> Response:
 async def answer_lock(who: Visit, access: PathAccess, taken: Lock, status: int) -> Response:
     """The lock as a property."""
     entry = await entries.find_known(access) or Entry(access.path.name, 0, 0.0, False)
-    href = multistatus.make_href(who.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
-    shown = format_lock(taken, Resource(href, entry, count_names(access.path)))
+    href = headers.make_href(who.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
+    shown = format_lock(ShownLock(taken, 0), Resource(href, entry, 0))
     body = f'<D:prop xmlns:D="DAV:"><D:lockdiscovery>{shown}</D:lockdiscovery></D:prop>'
     return Response(XML_HEAD + body.encode(), status, {"content-type": XML})
 

@@ -1,80 +1,111 @@
-"""WebDAV locks on the real engine: of two that exclude each other, one is never taken."""
+"""WebDAV locks on the real engine: of two on one file that exclude each other one is never stored."""
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.records.files import locks
-from mangrove.records.files.locks import Lock, Locked
+from mangrove.records.files.locks import Lock, LockConflict, LockedFile, LockQuotaExceeded
 
 pytestmark = pytest.mark.usefixtures("records")
 LONG = "/" + "/".join(["n" * 200] * 12)  # longer than a key of DynamoDB
+DISK = "files#1"
 
 
-def make_lock(path: str, token: str = "t", exclusive: bool = True, deep: bool = True, seconds: float = 60) -> Lock:
-    return Lock(token, path, exclusive, deep, "<me/>", 7, time.time() + seconds)
+def make_lock(*paths: str, token: str = "t", exclusive: bool = True, user_id: int = 7, seconds: float = 60) -> Lock:
+    files = [(DISK, path) for path in paths]
+    return Lock(token, f"/mount{paths[0]}", exclusive, True, "<me/>", user_id, time.time() + seconds, files)
 
 
-def find(path: str) -> set[str]:
-    return {lock.token for lock in locks.find_covering(TreePath(path))}
+def find(path: str, storage: str = DISK) -> set[str]:
+    file = LockedFile(storage, TreePath(path))
+    return {lock.token for lock in locks.read([file]).get(file, ())}
 
 
-@pytest.mark.parametrize("path", ["/a/b", LONG])
-def test_a_lock_covers_its_path_and_a_deep_one_what_is_below(path: str) -> None:
-    deep, shallow = make_lock(path, "deep"), make_lock("/c", "shallow", deep=False)
-    for lock in (deep, shallow):
-        locks.take(lock)
-    assert find(path) == find(f"{path}/x/y") == {"deep"} and find("/c") == {"shallow"}
-    assert find("/c/x") == find("/a") == find(f"{path}x") == set()
-    assert locks.find_below(TreePath(path).parent) == [deep]
-    assert locks.find_below(TreePath(path)) == [] and len(locks.find_below(TreePath("/"))) == 2
-    assert locks.release(deep) and not locks.release(deep)
-    assert find(path) == set()
+def list_tokens(found: list[Lock]) -> list[str]:
+    return sorted(lock.token for lock in found)
 
 
-@pytest.mark.parametrize(("above", "below"), [("/a", "/a/b"), (LONG, f"{LONG}/x"), ("/", "/a")])
-def test_what_excludes_each_other_is_not_taken_both(above: str, below: str) -> None:
-    for first, second in ((above, below), (below, above), (above, above)):
-        held = make_lock(first, "first")
-        locks.take(held)
-        with pytest.raises(Locked) as caught:
-            locks.take(make_lock(second, "second", exclusive=False))
-        assert caught.value.path == first
-        locks.release(held)
-    locks.take(make_lock(above, "one", exclusive=False))
-    locks.take(make_lock(below, "other", exclusive=False))
-    assert find(below) == {"one", "other"}
+@pytest.mark.parametrize("path", ["/a/b", LONG, "/"])
+def test_lock_is_found_at_its_file_and_below_folders_above(path: str) -> None:
+    lock, below = make_lock(path, token="lock"), make_lock(f"{path}/x/y".replace("//", "/"), token="below")
+    locks.add(lock)
+    locks.add(below)
+    folder = LockedFile(DISK, TreePath(path))
+    assert find(path) == {"lock"} and find(f"{path}x") == find(path, "files#2") == set()
+    assert list_tokens(locks.find_below(folder)) == ["below"] and locks.find_entries(folder) == []
+    assert list_tokens(locks.find_entries(LockedFile(DISK, TreePath(path) / "x"))) == ["below"]
+    if path != "/":
+        parent = LockedFile(DISK, TreePath(path).parent)
+        assert list_tokens(locks.find_below(parent)) == ["below", "lock"]
+        assert list_tokens(locks.find_entries(parent)) == ["lock"]
+    assert locks.release(lock) and not locks.release(lock)
+    assert find(path) == set() and list_tokens(locks.find_all()) == ["below"]
 
 
-def test_one_that_has_ended_binds_nobody_and_is_swept() -> None:
-    locks.take(make_lock("/a", "old", seconds=-5))
-    assert find("/a") == set()
+def test_exclusive_lock_excludes_every_other_on_its_files() -> None:
+    locks.add(make_lock("/a", "/b", token="both"))
+    for path in ("/a", "/b"):
+        with pytest.raises(LockConflict) as caught:
+            locks.add(make_lock(path, token="other", exclusive=False))
+        assert caught.value.other.token == "both"
+    assert [lock.token for lock in locks.find_all()] == ["both"]
+    locks.release(make_lock("/a", "/b", token="both"))
+    locks.add(make_lock("/a", token="first", exclusive=False))
+    locks.add(make_lock("/a", token="second", exclusive=False))
+    assert find("/a") == {"first", "second"}
+
+
+def test_lock_beyond_quota_of_user_is_refused_until_one_expires() -> None:
+    """A6 of issue 25: a user may hold 100 locks."""
+    for number in range(99):
+        locks.add(make_lock(f"/{number}", token=f"{number}"))
+    locks.add(make_lock("/short", token="short", seconds=1))
+    with pytest.raises(LockQuotaExceeded):
+        locks.add(make_lock("/more", token="more"))
+    assert find("/more") == set()
+    locks.add(make_lock("/more", token="other", user_id=8))
+    time.sleep(1)
+    locks.add(make_lock("/again", token="again"))
+    with pytest.raises(LockQuotaExceeded):
+        locks.add(make_lock("/more still", token="more still"))
+    locks.release(make_lock("/0", token="0"))
+    locks.add(make_lock("/more still", token="more still"))
+
+
+def test_shared_locks_beyond_bound_of_file_are_refused() -> None:
+    for number in range(locks.MAX_LOCKS_PER_FILE):
+        locks.add(make_lock("/a", token=f"{number}", exclusive=False, user_id=number))
+    with pytest.raises(LockQuotaExceeded):
+        locks.add(make_lock("/a", token="more", exclusive=False))
+
+
+def test_expired_lock_binds_nobody_and_is_swept() -> None:
+    locks.add(make_lock("/a", token="old", seconds=-5))
+    assert find("/a") == set() and locks.find_all() == []
     locks.sweep()
     assert locks.LockRecord.count() == 0
-    lock = make_lock("/a", "new")
-    locks.take(lock)
+    lock = make_lock("/a", token="new")
+    locks.add(lock)
+    later = time.time() + 500
+    assert locks.refresh(lock, later) and locks.find_all()[0].expires == later
     assert locks.refresh(lock, time.time() - 5) and find("/a") == set()
     assert not locks.refresh(make_lock("/b"), time.time())
 
 
-@pytest.mark.parametrize("places", [["/a"] * 6, ["/a", "/a/b", "/a/b/c", "/a/d", "/a", "/a/b"]])
-def test_of_many_at_once_at_most_one_is_taken(places: list[str]) -> None:
-    def take(number: int) -> bool:
+def test_of_many_exclusive_locks_at_once_one_is_stored() -> None:
+    def add(number: int) -> bool:
         try:
-            locks.take(make_lock(places[number], str(number)))
-        except Locked:
+            locks.add(replace(make_lock("/a", token=f"{number}"), user_id=number))
+        except (LockConflict, locks.Conflict):
             return False
         return True
 
-    with ThreadPoolExecutor(len(places)) as pool:
-        taken = [number for number, done in enumerate(pool.map(take, range(len(places)))) if done]
-    held = {lock.token for path in set(places) for lock in locks.find_covering(TreePath(path))}
-    assert held == set(map(str, taken))
-    for one in taken:
-        others = [places[number] for number in taken if number != one]
-        assert not any(TreePath(place).within(TreePath(places[one])) for place in others)
-    assert len(set(places)) > 1 or len(taken) == 1
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(add, range(6))) == 1
+    assert len(find("/a")) == 1

@@ -26,7 +26,9 @@ from mangrove.core.problems import (
     Unreachable,
     UploadRefused,
 )
+from mangrove.records.files.locks import LockQuotaExceeded
 from mangrove.records.files.properties import PropertyQuotaExceeded
+from mangrove.records.store.base import RecordRefused
 
 XML_HEAD = b'<?xml version="1.0" encoding="utf-8"?>\n'
 XML = "application/xml; charset=utf-8"
@@ -66,7 +68,7 @@ _STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
     ((Denied, Forbidden), 403),
     ((InUse, OutOfTime, RecordsUnavailable), 503),
     ((Unreachable,), 502),
-    ((StorageFull, PropertyQuotaExceeded), 507),
+    ((StorageFull, PropertyQuotaExceeded, LockQuotaExceeded, RecordRefused), 507),
 )
 
 

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from mangrove.core.integers import parse_integer
 from mangrove.core.problems import BadRequest, Unauthorized
@@ -15,8 +15,20 @@ from mangrove.protocols.webdav.errors import DavProblem
 INFINITY = "infinity"
 LONGEST_LOCK = 3600  # seconds; who needs it longer refreshes
 ROOT = "/dav"
+SAFE_CHARACTERS = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
+_PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _PORTS = {"http": 80, "https": 443}
+
+
+def quote_name(name: str) -> str:
+    """Return a name as it stands in an address."""
+    return name if _PLAIN.fullmatch(name) else quote(name, safe=SAFE_CHARACTERS, errors="replace")
+
+
+def make_href(prefix: str, path: str, is_dir: bool) -> str:
+    """Return the address of a path below the caller's base path; a folder's ends with a slash."""
+    return prefix + quote(path, safe=SAFE_CHARACTERS) + ("/" if is_dir and path != "/" else "")
 
 
 def decode_path(raw: bytes) -> str:

@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Denied, NotFound, Problem
-from mangrove.identity.rights import Right
 from mangrove.protocols.webdav.bodies import LockRequest
 from mangrove.protocols.webdav.conditions import ConditionList, find_tokens
 from mangrove.protocols.webdav.errors import DavProblem, LockedResource, PreconditionFailed
-from mangrove.protocols.webdav.headers import decode_path, strip_root
-from mangrove.protocols.webdav.multistatus import make_href
+from mangrove.protocols.webdav.headers import decode_path, make_href, strip_root
+from mangrove.protocols.webdav.holders import Holders, may_change, require_writer
+from mangrove.protocols.webdav.locked_files import ROOT, CoveringFile, FileLocator
 from mangrove.records.files import locks
-from mangrove.records.files.locks import Lock, Locked
+from mangrove.records.files.locks import MAX_FILES_PER_LOCK, Lock, LockConflict
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
+
+LOCKS_PER_BREATH = 100  # that are evaluated before other requests have a turn
+
+
+@dataclass(frozen=True, slots=True)
+class PathLock:
+    """A lock that concerns a path."""
+
+    lock: Lock
+    path: TreePath | None  # what it is on, as the caller has it; None where it is not in the caller's tree that way
+    rest: TreePath = ROOT  # the path in question below the lock
+    is_above: bool = False  # it is on a folder above
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a request says in its header If. `prefix`: the address of the caller's root, without a slash at its end."""
+    """The header If of a request."""
 
     lists: Sequence[ConditionList]
-    prefix: str
+    prefix: str  # the address of the caller's root, without a slash at its end
 
     @property
     def tokens(self) -> frozenset[str]:
@@ -37,34 +49,50 @@ class Conditions:
         return find_tokens(self.lists)
 
     async def require(self, access: PathAccess) -> None:
-        """PreconditionFailed unless one of the lists holds."""
+        """Raise PreconditionFailed unless one of the lists holds."""
         if not self.lists:
             return
+        states: dict[TreePath, _State] = {}
         for part in self.lists:
-            if await self._holds(part, access):
+            if await self._holds(part, access, states):
                 return
         raise PreconditionFailed
 
-    async def _holds(self, part: ConditionList, access: PathAccess) -> bool:
+    async def _holds(self, part: ConditionList, access: PathAccess, states: dict[TreePath, _State]) -> bool:
         if part.resource:
             other = self._resolve(part.resource, access)
             if other is None:
                 return False
             access = other
-        etag = await _find_etag(access) if any(one.is_etag for one in part.conditions) else ""
-        found = await asyncio.to_thread(locks.find_covering, access.path)
-        tokens = {lock.token for lock in found if lock.user_id == access.caller.user.id}
+        if access.path not in states:
+            states[access.path] = await _read_state(access)
+        state = states[access.path]
         return all(
-            ((one.value == etag if one.is_etag else one.value in tokens) != one.is_negated) for one in part.conditions
-        )
+            ((condition.value == state.etag if condition.is_etag else condition.value in state.tokens)
+             != condition.is_negated)
+            for condition in part.conditions
+        )  # fmt: skip
 
     def _resolve(self, resource: str, access: PathAccess) -> PathAccess | None:
-        """The path of another resource; None for one that is not here."""
+        """Return the path of another resource; None for one that is not here."""
         try:
             path = strip_root(urlsplit(resource).path, self.prefix.removesuffix("/dav"))
             return None if path is None else access.with_path(access.base / decode_path(path.encode()))
         except (Problem, ValueError):
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What conditions compare: the validator of a file, and the caller's tokens on it."""
+
+    etag: str
+    tokens: frozenset[str]
+
+
+async def _read_state(access: PathAccess) -> _State:
+    own = [held.lock for held in await find_covering(access) if held.lock.user_id == access.caller.user.id]
+    return _State(await _find_etag(access), frozenset(lock.token for lock in own))
 
 
 async def _find_etag(access: PathAccess) -> str:
@@ -77,76 +105,158 @@ async def _find_etag(access: PathAccess) -> str:
     return "" if entry.is_dir else entries.format_etag(entry)
 
 
-async def require_unlocked(conditions: Conditions, *wanted: PathAccess, is_deep: bool = False) -> list[Lock]:
-    """The locks on paths that are to be changed, `is_deep`: and below them; LockedResource unless the token of each was
-    sent by whose it is."""
-    found: dict[str, Lock] = {}
-    for access in wanted:
-        held = await asyncio.to_thread(locks.find_covering, access.path)
+async def find_covering(access: PathAccess) -> list[PathLock]:
+    """Return the locks that bind at a path: its own, and those of infinite depth on folders above it."""
+    covering = await _read_covering(access)
+    return await _select_binding(covering, Holders(access))
+
+
+async def _read_covering(access: PathAccess) -> list[PathLock]:
+    files = {each.file: each for each in await FileLocator(access.table).find_covering(access.path)}
+    found = await asyncio.to_thread(locks.read, files)
+    covering = [_make_path_lock(lock, files[file]) for file, held in found.items() for lock in held]
+    return [held for held in covering if held.lock.is_deep or not held.is_above]
+
+
+def _make_path_lock(lock: Lock, file: CoveringFile) -> PathLock:
+    return PathLock(lock, file.path, file.rest, file.rest != "/")
+
+
+async def _find_below(access: PathAccess) -> list[PathLock]:
+    below: list[PathLock] = []
+    for folder in await FileLocator(access.table).find_folders(access.path):
+        found = await asyncio.to_thread(locks.find_below, folder.file)
+        if folder.is_mount:
+            found += (await asyncio.to_thread(locks.read, [folder.file])).get(folder.file, [])
+        below += [PathLock(lock, folder.path / TreePath(lock.file[1]).below(folder.file.path)) for lock in found]
+    return await _select_binding(below, Holders(access))
+
+
+async def find_on_entries(access: PathAccess) -> dict[str, list[PathLock]]:
+    """Return the locks that bind on the entries of a folder, by name."""
+    found: list[PathLock] = []
+    for folder in await FileLocator(access.table).find_files(access.path):
+        for lock in await asyncio.to_thread(locks.find_entries, folder):
+            found.append(PathLock(lock, access.path / TreePath(lock.file[1]).name))
+    by_name: dict[str, list[PathLock]] = {}
+    for held in await _select_binding(found, Holders(access)):
+        assert held.path is not None
+        by_name.setdefault(held.path.name, []).append(held)
+    return by_name
+
+
+async def _select_binding(found: Sequence[PathLock], holders: Holders) -> list[PathLock]:
+    """Return the locks that bind; one whose user may not write at its own path has ended and is removed."""
+    binding: list[PathLock] = []
+    for number, held in enumerate(found, 1):
+        if await holders.binds(held.lock, held.rest):
+            binding.append(held)
+        elif held.rest == "/" or not await holders.binds(held.lock):
+            await asyncio.to_thread(locks.release, held.lock)
+        if not number % LOCKS_PER_BREATH:
+            await asyncio.sleep(0)
+    return binding
+
+
+async def require_unlocked(conditions: Conditions, *accesses: PathAccess, is_deep: bool = False) -> list[Lock]:
+    """Return the locks on paths that are to be changed, with `is_deep` also those below; LockedResource unless the
+    token of each was sent by its user."""
+    own_locks: dict[str, Lock] = {}
+    for access in accesses:
+        found = await find_covering(access)
         if is_deep:
-            held += await asyncio.to_thread(locks.find_below, access.path)
+            found += await _find_below(access)
         tokens = conditions.tokens
-        own = {lock.token for lock in held if lock.token in tokens and lock.user_id == access.caller.user.id}
-        for path in {lock.path for lock in held}:
-            here = [lock for lock in held if lock.path == path]
-            if not any(lock.token in own for lock in here):  # of shared ones, one of them is enough
-                raise LockedResource(_make_href(conditions.prefix, access, path))
-        found |= {lock.token: lock for lock in held}
-    return list(found.values())
+        own = {
+            held.lock.token
+            for held in found
+            if held.lock.token in tokens and held.lock.user_id == access.caller.user.id
+        }
+        for file in {held.lock.file for held in found}:
+            here = [held for held in found if held.lock.file == file]
+            if not any(held.lock.token in own for held in here):  # of shared ones, one of them is enough
+                raise LockedResource(_make_href(conditions.prefix, access, here[0].path))
+        own_locks |= {held.lock.token: held.lock for held in found if not held.is_above}
+    return list(own_locks.values())
 
 
-def _make_href(prefix: str, access: PathAccess, path: str) -> str:
-    """The address of a locked path; "" for one above what the caller may see."""
-    place = TreePath(path)
-    return make_href(prefix, str(place.below(access.base)), False) if place.within(access.base) else ""
+def _make_href(prefix: str, access: PathAccess, path: TreePath | None) -> str:
+    """Return the address of a locked path; of the caller's own one where the locked one is not shown to the caller."""
+    shown = path if path is not None and _is_shown(access, path) else access.path
+    return make_href(prefix, str(shown.below(access.base)), False) if shown.within(access.base) else ""
 
 
-async def forget(path: TreePath, held: Collection[Lock]) -> None:
-    """Drop the locks on what is gone: on the path itself and what was below it."""
-    gone = [lock for lock in held if TreePath(lock.path).within(path)]
-    if gone:
-        await asyncio.to_thread(locks.remove, gone)
+def _is_shown(access: PathAccess, path: TreePath) -> bool:
+    """Return whether the caller would see the path in the listing of its folder."""
+    if path == access.base or not path.within(access.base):
+        return path == access.base
+    here = access.with_path(path)
+    return here.parent.may_read() and not here.is_hidden() and here.is_reader()
 
 
-def require_writer(access: PathAccess) -> None:
-    """Denied unless the caller may change what is at a path."""
-    (access if access.path == access.base else access.parent).require(Right.WRITE)
-    if not access.may_write():
-        raise Denied
+async def forget(held: Collection[Lock]) -> None:
+    """Remove the locks on what is gone."""
+    if held:
+        await asyncio.to_thread(locks.remove, held)
 
 
-async def take(access: PathAccess, wish: LockRequest, is_deep: bool, seconds: int, prefix: str) -> Lock:
-    """A new lock on a path; LockedResource where another one excludes it."""
+async def take(access: PathAccess, request: LockRequest, is_deep: bool, seconds: int, prefix: str) -> Lock:
+    """Take a lock on a path; LockedResource where another one excludes it.
+
+    It is stored before the last look at the others: of two that exclude each other at least one is seen.
+    """
     require_writer(access)
-    token = UUID(token_hex(16), version=4).urn
-    user_id, expires = access.caller.user.id, time.time() + seconds
-    lock = Lock(token, str(access.path), wish.is_exclusive, is_deep, wish.owner, user_id, expires)
+    files = [(file.storage, str(file.path)) for file in await FileLocator(access.table).find_files(access.path)]
+    if len(files) > MAX_FILES_PER_LOCK:
+        raise DavProblem(403, "the path stands for too many folders to be locked")
+    lock = Lock(
+        UUID(token_hex(16), version=4).urn, str(access.path), request.is_exclusive, is_deep, request.owner,
+        access.caller.user.id, time.time() + seconds, files,
+    )  # fmt: skip
+    await _require_compatible(access, lock, prefix)
     try:
-        await asyncio.to_thread(locks.take, lock)
-    except Locked as locked:
-        raise LockedResource(_make_href(prefix, access, locked.path), "no-conflicting-lock") from None
+        await asyncio.to_thread(locks.add, lock)
+        await _require_compatible(access, lock, prefix)
+    except LockConflict:
+        raise LockedResource(_make_href(prefix, access, access.path), "no-conflicting-lock") from None
+    except BaseException:
+        await asyncio.shield(asyncio.to_thread(locks.release, lock))
+        raise
     return lock
 
 
+async def _require_compatible(access: PathAccess, lock: Lock, prefix: str) -> None:
+    """Raise LockedResource where another lock binds at the path, or below it where the new one would bind as well."""
+    others = await find_covering(access)
+    if lock.is_deep:
+        below = await _find_below(access)
+        others += [held for held in below if held.path is not None and may_change(access.with_path(held.path))]
+    for held in others:
+        if held.lock.token != lock.token and (lock.is_exclusive or held.lock.is_exclusive):
+            raise LockedResource(_make_href(prefix, access, held.path), "no-conflicting-lock")
+
+
 async def refresh(access: PathAccess, conditions: Conditions, seconds: int) -> Lock:
-    """Let the lock whose token was sent last longer; PreconditionFailed where there is none."""
-    tokens = conditions.tokens
-    for lock in await asyncio.to_thread(locks.find_covering, access.path):
+    """Have the lock whose token was sent last longer; PreconditionFailed where there is none, Denied where its user
+    may not write any more."""
+    require_writer(access)
+    for lock in _select_own(await find_covering(access), access):
         expires = time.time() + seconds
-        is_own = lock.token in tokens and lock.user_id == access.caller.user.id
-        if is_own and await asyncio.to_thread(locks.refresh, lock, expires):
-            return Lock(
-                lock.token, lock.path, lock.is_exclusive, lock.is_deep, lock.owner, lock.user_id, expires
-            )  # fmt: skip
+        if lock.token in conditions.tokens and await asyncio.to_thread(locks.refresh, lock, expires):
+            return replace(lock, expires=expires)
     raise PreconditionFailed("there is no such lock")
+
+
+def _select_own(found: Iterable[PathLock], access: PathAccess) -> list[Lock]:
+    return [held.lock for held in found if held.lock.user_id == access.caller.user.id]
 
 
 async def release(access: PathAccess, token: str) -> None:
     """Give up a lock that covers the path; 409 where none has that token, Denied where it is somebody else's."""
-    for lock in await asyncio.to_thread(locks.find_covering, access.path):
-        if lock.token == token:
-            if lock.user_id != access.caller.user.id:
+    for held in await _read_covering(access):
+        if held.lock.token == token:
+            if held.lock.user_id != access.caller.user.id:
                 raise Denied("this lock is somebody else's")
-            await asyncio.to_thread(locks.release, lock)
+            await asyncio.to_thread(locks.release, held.lock)
             return
     raise DavProblem(409, "there is no such lock here", "lock-token-matches-request-uri")

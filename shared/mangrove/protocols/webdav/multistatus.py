@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from mangrove.core.problems import NotFound, NotSupported, Problem, StorageProblem
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.protocols.webdav.errors import XML_HEAD, DavProblem
-from mangrove.protocols.webdav.headers import INFINITY
-from mangrove.protocols.webdav.properties import Renderer, Resource, count_names
-from mangrove.records.files import locks, properties
-from mangrove.records.files.locks import Lock
+from mangrove.protocols.webdav.headers import INFINITY, make_href, quote_name
+from mangrove.protocols.webdav.holders import Holders, may_change
+from mangrove.protocols.webdav.locking import PathLock, find_covering, find_on_entries
+from mangrove.protocols.webdav.properties import Renderer, Resource, ShownLock, count_names
+from mangrove.records.files import properties
 from mangrove.records.files.properties import Values
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
@@ -23,20 +22,8 @@ from mangrove.tree.mounts import Mount
 
 HEAD = XML_HEAD + b'<D:multistatus xmlns:D="DAV:">\n'
 TAIL = b"</D:multistatus>\n"
-SAFE = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
-_PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
 ENTRIES_PER_BATCH = 500  # whose answers are made together
 PIECE_CHARACTERS = 64 << 10  # after which what is made of an answer is sent
-
-
-def quote_name(name: str) -> str:
-    """A name as it stands in an address."""
-    return name if _PLAIN.fullmatch(name) else quote(name, safe=SAFE, errors="replace")
-
-
-def make_href(prefix: str, path: str, is_dir: bool) -> str:
-    """The address of a path below the caller's base path; a folder's ends with a slash."""
-    return prefix + quote(path, safe=SAFE) + ("/" if is_dir and path != "/" else "")
 
 
 async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Renderer) -> AsyncIterator[bytes]:
@@ -65,16 +52,34 @@ async def _enclose(first: str, rest: AsyncIterator[str] | None) -> AsyncIterator
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
-    """What is known of a folder's entries together: where they are kept, their properties where these are few, and the
-    locks on them; `has_validators`: whether the listing is what tells whether a file changed."""
+class _FolderLock:
+    """A lock of infinite depth on a folder or above it, as it binds on the folder's entries."""
 
-    mount: Mount | None
+    shown: ShownLock
+    access: PathAccess  # of the lock's user to the folder
+
+    def binds_at(self, name: str) -> bool:
+        """Return whether the lock's user may change the entry."""
+        return may_change(self.access.child(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What is known of a folder's entries together."""
+
+    mount: Mount | None  # that holds them
     access: PathAccess
-    dead: Mapping[str, Values] | None
-    covering: Sequence[Lock]
-    own: Mapping[str, Sequence[Lock]]
-    has_validators: bool
+    dead: Mapping[str, Values] | None  # their stored properties; None for more than are read together
+    covering: Sequence[_FolderLock]
+    own: Mapping[str, Sequence[PathLock]]  # the locks on each of them
+    has_validators: bool  # a file has no better validator than the listing
+
+    def find_locks(self, name: str) -> Sequence[ShownLock]:
+        """Return the locks that bind on an entry."""
+        if not self.covering and not self.own:
+            return ()
+        covering = [lock.shown for lock in self.covering if lock.binds_at(name)]
+        return covering + [ShownLock(held.lock, 0) for held in self.own.get(name, ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,11 @@ class _Walk:
         access, renderer = self.access, self.renderer
         href = make_href(self.prefix, self.root, entry.is_dir)
         named = entry._replace(name=access.path.name if self.root != "/" else "")
-        found = await asyncio.to_thread(locks.find_covering, access.path) if renderer.needs_locks else ()
+        found = await find_covering(access) if renderer.needs_locks else ()
         space = await find_space(access) if renderer.needs_space else None
         dead = await find_dead(access) if renderer.needs_dead else {}
-        return renderer.render(Resource(href, named, count_names(access.path), dead, found, space))
+        shown = [_show(held, 0) for held in found]
+        return renderer.render(Resource(href, named, count_names(self.root), dead, shown, space))
 
     async def iterate(self, access: PathAccess, is_deep: bool) -> AsyncIterator[str]:
         """The answers of all that is in a folder; `is_deep`: and in the folders in it."""
@@ -130,13 +136,8 @@ class _Walk:
             pass  # the folder only leads to mounts
         if mount is not None and renderer.needs_dead:
             dead = await asyncio.to_thread(properties.find_in, mount.storage.id, inner)
-        covering: Sequence[Lock] = ()
-        own: dict[str, list[Lock]] = {}
-        if renderer.needs_locks:
-            above = await asyncio.to_thread(locks.find_covering, access.path)
-            covering = [lock for lock in above if lock.is_deep]
-            for lock in await asyncio.to_thread(locks.find_below, access.path):
-                own.setdefault(lock.path, []).append(lock)
+        covering = await _find_deep(access) if renderer.needs_locks else ()
+        own = await find_on_entries(access) if renderer.needs_locks else {}
         driver = None if mount is None else mount.driver
         has_validators = driver is None or not driver.config.direct_lookup
         return _Folder(mount, access, dead, covering, own, has_validators)
@@ -148,16 +149,14 @@ class _Walk:
             inner = folder.access.find_mount()[1]
             names = [entry.name for entry in batch]
             dead = await asyncio.to_thread(properties.get_many, folder.mount.storage.id, inner, names)
-        path = "" if folder.access.path == "/" else str(folder.access.path)
-        depth = count_names(folder.access.path) + 1
+        depth = count_names(str(folder.access.path.below(folder.access.base))) + 1
         nothing: Values = {}
         pieces: list[str] = []
         size = 0
         for entry in batch:
             href = f"{start}{quote_name(entry.name)}{'/' if entry.is_dir else ''}"
-            held = folder.own.get(f"{path}/{entry.name}", ()) if folder.own else ()
             own = dead.get(entry.name, nothing) if dead else nothing
-            held = [*folder.covering, *held] if folder.covering else held
+            held = folder.find_locks(entry.name)
             resource = Resource(href, entry, depth, own, held, has_validator=folder.has_validators)
             pieces.append(self.renderer.render(resource))
             size += len(pieces[-1])
@@ -168,6 +167,23 @@ class _Walk:
         if pieces:
             yield "".join(pieces)
             await asyncio.sleep(0)
+
+
+def _show(held: PathLock, names_below: int) -> ShownLock:
+    """Return a lock as an answer shows it, for what lies `names_below` names below the path that it covers."""
+    is_shown = held.path is not None
+    return ShownLock(held.lock, count_names(held.rest) + names_below if is_shown else 0)
+
+
+async def _find_deep(access: PathAccess) -> list[_FolderLock]:
+    """Return the locks of infinite depth that bind in a folder."""
+    holders = Holders(access)
+    deep: list[_FolderLock] = []
+    for held in await find_covering(access):
+        holder = await holders.find_access(held.lock, held.rest) if held.lock.is_deep else None
+        if holder is not None:
+            deep.append(_FolderLock(_show(held, 1), holder))
+    return deep
 
 
 async def find_dead(access: PathAccess) -> Values:

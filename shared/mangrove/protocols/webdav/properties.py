@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from mangrove.core.headers import LATEST, MimeGuesser, format_http_date, guess_mime
@@ -26,19 +27,24 @@ MAX_RENDERED_GROUPS = 64  # sets of missing properties whose rendering is kept
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+class ShownLock(NamedTuple):
+    """A lock that concerns an entry."""
+
+    lock: Lock
+    above: int  # how many names above the entry it is
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """An entry, and what is known beside it. `href`: its address, percent-encoded; `depth`: how many names its path
-    has; `dead`: what clients keep with it, by `{namespace}name`; `locks`: on it; `space`: of its storage, where that
-    was asked for; without `has_validator` a listing showed it, where the storage tells that of single files alone."""
+    """An entry, and what is known beside it."""
 
-    href: str
+    href: str  # its address, percent-encoded
     entry: Entry
-    depth: int
-    dead: Mapping[str, str] = field(default_factory=dict)
-    locks: Sequence[Lock] = ()
-    space: Capacity | None = None
-    has_validator: bool = True
+    depth: int  # how many names its path has below the caller's base path
+    dead: Mapping[str, str] = field(default_factory=dict)  # what clients store with it, by `{namespace}name`
+    locks: Sequence[ShownLock] = ()
+    space: Capacity | None = None  # of its storage, where that was asked for
+    has_validator: bool = True  # False for a file of a listing whose storage has a better one for single files
 
 
 def escape_text(text: str) -> str:
@@ -82,13 +88,14 @@ def _format_checksums(resource: Resource) -> str | None:
 
 def format_locks(resource: Resource) -> str:
     """The locks on an entry, as `activelock` elements."""
-    return "".join(format_lock(lock, resource) for lock in resource.locks)
+    return "".join(format_lock(shown, resource) for shown in resource.locks)
 
 
-def format_lock(lock: Lock, resource: Resource) -> str:
-    """One of the locks that concern an entry."""
+def format_lock(shown: ShownLock, resource: Resource) -> str:
+    """Return one of the locks that concern an entry."""
+    lock = shown.lock
     scope, depth = ("exclusive" if lock.is_exclusive else "shared"), ("infinity" if lock.is_deep else "0")
-    href = find_lock_root(lock, resource)
+    href = find_lock_root(shown, resource)
     seconds = max(0, round(lock.expires - time.time()))
     owner = f"<D:owner>{lock.owner}</D:owner>" if lock.owner else ""
     return (
@@ -99,9 +106,9 @@ def format_lock(lock: Lock, resource: Resource) -> str:
     )
 
 
-def find_lock_root(lock: Lock, resource: Resource) -> str:
-    """The address of what a lock is on: of the entry, or of a folder above it."""
-    above = resource.depth - count_names(lock.path)
+def find_lock_root(shown: ShownLock, resource: Resource) -> str:
+    """Return the address of what a lock is on: of the entry, or of a folder above it as far as the caller has one."""
+    above = min(shown.above, resource.depth)
     return "/".join(resource.href.rstrip("/").split("/")[:-above]) + "/" if above > 0 else resource.href
 
 

@@ -15,7 +15,8 @@ from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
 from mangrove.protocols.webdav.bodies import LockRequest, PropertyChange
 from mangrove.protocols.webdav.errors import DavProblem, PreconditionFailed
-from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, require_writer, take
+from mangrove.protocols.webdav.holders import require_writer
+from mangrove.protocols.webdav.locking import Conditions, forget, release, require_unlocked, take
 from mangrove.protocols.webdav.properties import PROTECTED, format_element, format_propstat
 from mangrove.records.files import properties
 from mangrove.records.files.locks import Lock
@@ -28,6 +29,7 @@ from mangrove.tree.listing import entries
 from mangrove.tree.operations import changes, posix, uploads
 
 WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
+LOCKS_FRESH_SECONDS = 1.0  # for which what was read of locks is good enough to store a file
 LEFT_SECONDS = 3.0  # of a function's time, for the answer that it goes on
 
 
@@ -64,8 +66,21 @@ async def put(visit: Visit, access: PathAccess, old: Entry | None, body: AsyncIt
         raise Exists("a folder has this address")
     await _require_parent(access)
     await visit.conditions.require(access)
-    await require_unlocked(visit.conditions, access, *([] if old else [access.parent]))
-    await uploads.write(access, body, upload, overwrite=upload.overwrite, hashes={})
+    paths = [access] if old else [access, access.parent]
+    await require_unlocked(visit.conditions, *paths)
+    guarded = _require_unlocked_at_end(visit, body, paths)
+    await uploads.write(access, guarded, upload, overwrite=upload.overwrite, hashes={})
+
+
+async def _require_unlocked_at_end(
+    visit: Visit, body: AsyncIterator[bytes], paths: Sequence[PathAccess]
+) -> AsyncIterator[bytes]:
+    """Yield the body; LockedResource at its end where somebody locked the path while a slow one was received."""
+    began = time.monotonic()
+    async for chunk in body:
+        yield chunk
+    if time.monotonic() - began > LOCKS_FRESH_SECONDS:
+        await require_unlocked(visit.conditions, *paths)
 
 
 async def mkcol(visit: Visit, access: PathAccess) -> None:
@@ -93,7 +108,7 @@ async def _remove(visit: Visit, access: PathAccess) -> None:
     held = await require_unlocked(visit.conditions, access, is_deep=True)
     await require_unlocked(visit.conditions, access.parent)
     await changes.remove(access.parent, [access.path.name])
-    await forget(access.path, held)
+    await forget(held)
     await _forget_properties(access)
 
 
@@ -161,7 +176,7 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
         task = await submit.move_to(source, target, transfer.overwrite)
     is_done = await _wait(task, transfer.seconds)
     if is_done:
-        await forget(source.path, held)
+        await forget(held)
         await _move_properties(source, target)
     return Outcome(is_new, is_done)
 
@@ -255,7 +270,9 @@ async def _store(storage_id: int, inner: TreePath, steps: Sequence[PropertyChang
     await asyncio.to_thread(properties.put, storage_id, inner, values, user_id)
 
 
-async def lock(visit: Visit, access: PathAccess, wish: LockRequest, is_deep: bool, seconds: int) -> tuple[Lock, bool]:
+async def lock(
+    visit: Visit, access: PathAccess, request: LockRequest, is_deep: bool, seconds: int
+) -> tuple[Lock, bool]:
     """A new lock, and whether an empty file was made for it where nothing was."""
     require_writer(access)
     await visit.conditions.require(access)
@@ -263,7 +280,7 @@ async def lock(visit: Visit, access: PathAccess, wish: LockRequest, is_deep: boo
     if is_new:
         await _require_parent(access)
         await require_unlocked(visit.conditions, access.parent)
-    taken = await take(access, wish, is_deep, seconds, visit.conditions.prefix)
+    taken = await take(access, request, is_deep, seconds, visit.conditions.prefix)
     if is_new:
         try:
             upload = Upload(0, time.time(), overwrite=False)

@@ -1,145 +1,187 @@
-"""WebDAV locks: who may change what, until when. One record for each path that is locked, with all locks on it."""
+"""WebDAV locks (RFC 4918, 7).
+
+There is a record for each file or folder that is locked, with all locks on it, and one for each user, which counts
+theirs. Both are written in one transaction. The key of a file is that of its place in what holds it, not its
+path in the tree: a file that is shown at several paths has one.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pynamodb.attributes import JSONAttribute, TTLAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.exceptions import DoesNotExist
+from pynamodb.transactions import TransactWrite
 
 from mangrove.core.paths import TreePath
-from mangrove.records.files.path_keys import make_key, make_prefix
-from mangrove.records.store.base import Conflict, Record, TableMeta, retry_on_conflict, table_name, translate_errors
+from mangrove.core.problems import Problem
+from mangrove.records.files.path_keys import make_entries_prefix, make_entry_key, make_prefix
+from mangrove.records.store.base import (
+    Conflict,
+    Record,
+    TableMeta,
+    retry_on_conflict,
+    table_name,
+    transaction,
+    translate_errors,
+)
 
-TREE = "tree"  # the one partition: what lies below a path is found by its beginning
-MOST_ON_PATH = 64  # shared locks that one path may have
+MAX_LOCKS_PER_FILE = 16  # shared ones
+MAX_LOCKS_PER_USER = 100
+MAX_FILES_PER_LOCK = 8  # that its path stands for, through an alias of several folders
+USER_KEY = "locks"  # of the record of a user
 
 
 class LockRecord(Record):
-    """`locks`: the fields of each `Lock`."""
-
     class Meta(TableMeta):
-        table_name = table_name("locks")
+        table_name = table_name("webdav_locks")
 
-    tree = UnicodeAttribute(hash_key=True)
-    key = UnicodeAttribute(range_key=True)
-    path = UnicodeAttribute()
-    locks = JSONAttribute()
+    storage = UnicodeAttribute(hash_key=True)  # see `LockedFile`; `user#<id>` in the record of a user
+    key = UnicodeAttribute(range_key=True)  # see `make_entry_key`
+    path = UnicodeAttribute()  # see `LockedFile`
+    locks = JSONAttribute()  # the fields of each `Lock`; in the record of a user `token` and `expires`
     expires = TTLAttribute()
     version = VersionAttribute()
 
 
+class LockedFile(NamedTuple):
+    """A file or folder in what holds it."""
+
+    storage: str  # the name of what holds it, or of the tree for a folder that only leads to storages
+    path: TreePath  # inside of that
+
+
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A write lock (RFC 4918, 7). `path` in the tree, absolute; `is_deep`: with all below it; `owner`: what the client
-    calls itself, as XML; `user_id`: whose it is; `expires`: seconds since the epoch."""
+    """A write lock."""
 
     token: str
-    path: str
+    path: str  # in the tree, absolute: as its user took it
     is_exclusive: bool
-    is_deep: bool
-    owner: str
+    is_deep: bool  # it covers all below the path as well
+    owner: str  # the text by which the client names itself, as XML
     user_id: int
-    expires: float
+    expires: float  # seconds since the epoch
+    files: Sequence[tuple[str, str]] = ()  # the `LockedFile`s that the path stood for
+    file: tuple[str, str] = ("", "")  # the one of them that it was read from
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not expired."""
         return self.expires > time.time()
 
 
-class Locked(Conflict):
-    """A lock that is there excludes the one that is wanted. `path`: what it is on."""
+class LockConflict(Conflict):
+    """Another lock excludes the one that is to be taken."""
 
     text = "it is locked"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, other: Lock) -> None:
         super().__init__()
-        self.path = path
+        self.other = other
 
 
-def find_covering(path: TreePath) -> list[Lock]:
-    """The locks on a path: its own, and those of folders above it that include what is below."""
-    keys = {make_key(str(one)): str(one) for one in path.ancestors()}
+class LockQuotaExceeded(Problem):
+    """A user, or a file, has as many locks as are stored."""
+
+    text = f"one user may hold {MAX_LOCKS_PER_USER} locks, one file may have {MAX_LOCKS_PER_FILE}"
+
+
+def read(files: Collection[LockedFile]) -> dict[LockedFile, list[Lock]]:
+    """Return the locks on each of the files that has any, in one call for 100 of them."""
+    keys = dict.fromkeys((file.storage, make_entry_key(file.path)) for file in files)
     with translate_errors():
-        found = list(LockRecord.batch_get([(TREE, key) for key in keys], consistent_read=True))
-    return [lock for lock in _read(found) if lock.is_deep or lock.path == path]
+        records = list(LockRecord.batch_get(keys, consistent_read=True))
+    locks = {LockedFile(record.storage, TreePath(record.path)): _read_locks(record) for record in records}
+    return {file: found for file, found in locks.items() if found}
 
 
-def find_below(path: TreePath) -> list[Lock]:
-    """The locks on what lies below a path."""
-    beginning = "/" if path == "/" else f"{path}/"
-    condition = LockRecord.key.startswith(make_prefix(beginning))
+def find_entries(folder: LockedFile) -> list[Lock]:
+    """Return the locks on the entries of a folder, in one query."""
+    locks = _find(folder.storage, make_entries_prefix(folder.path))
+    return [lock for lock in locks if lock.file[1] != "/" and TreePath(lock.file[1]).parent == folder.path]
+
+
+def find_below(folder: LockedFile) -> list[Lock]:
+    """Return the locks on all that is below a folder, in one query."""
+    locks = _find(folder.storage, "/" if folder.path == "/" else f"{folder.path}/")
+    return [lock for lock in locks if lock.file[1] != folder.path and TreePath(lock.file[1]).within(folder.path)]
+
+
+def _find(storage: str, prefix: str) -> list[Lock]:
+    condition = LockRecord.key.startswith(make_prefix(prefix))
     with translate_errors():
-        found = list(LockRecord.query(TREE, condition, consistent_read=True))
-    return [lock for lock in _read(found) if lock.path != path and lock.path.startswith(beginning)]
+        records = list(LockRecord.query(storage, condition, consistent_read=True))
+    return [lock for record in records for lock in _read_locks(record)]
 
 
-def take(lock: Lock) -> None:
-    """Take a lock; Locked where another one excludes it.
-
-    It is written before the last look at the others, so that of two that exclude each other at least one is seen: of
-    two on one path exactly one is taken, of two above each other at most one.
-    """
-    _check_others(lock)
-    _add(lock)
-    try:
-        _check_others(lock)
-    except Locked:
-        release(lock)
-        raise
-
-
-def _check_others(lock: Lock) -> None:
-    path = TreePath(lock.path)
-    others = find_covering(path) + (find_below(path) if lock.is_deep else [])
-    for other in others:
-        if other.token != lock.token and (lock.is_exclusive or other.is_exclusive):
-            raise Locked(other.path)
+def find_all() -> list[Lock]:
+    """Return all locks, each once, by path."""
+    with translate_errors():
+        records = list(LockRecord.scan(~LockRecord.storage.startswith("user#")))
+    locks = {lock.token: lock for record in records for lock in _read_locks(record)}
+    return sorted(locks.values(), key=lambda lock: (lock.path, lock.token))
 
 
 @retry_on_conflict
-def _add(lock: Lock) -> None:
-    record = _find(lock.path) or LockRecord(TREE, make_key(lock.path), path=lock.path)
-    kept = [one for one in _read([record]) if one.token != lock.token]
-    if len(kept) >= MOST_ON_PATH or any(lock.is_exclusive or one.is_exclusive for one in kept):
-        raise Locked(lock.path)
-    _save(record, [*kept, lock])
+def add(lock: Lock) -> None:
+    """Store a lock on each of its files; LockConflict where another one on the same file excludes it,
+    LockQuotaExceeded. Locks above and below are not looked at."""
+    user = _get_user(lock.user_id)
+    tokens = _read_tokens(user)
+    if len(tokens) >= MAX_LOCKS_PER_USER:
+        raise LockQuotaExceeded
+    changes: list[tuple[LockRecord, list[Lock]]] = []
+    for storage, path in lock.files:
+        record = _get(LockedFile(storage, TreePath(path)))
+        others = _read_locks(record)
+        for other in others:
+            if lock.is_exclusive or other.is_exclusive:
+                raise LockConflict(other)
+        if len(others) >= MAX_LOCKS_PER_FILE:
+            raise LockQuotaExceeded
+        changes.append((record, [*others, lock]))
+    _write(user, tokens | {lock.token: lock.expires}, changes)
 
 
 def refresh(lock: Lock, expires: float) -> bool:
-    """Let a lock last until then; whether it was still there."""
-    return _change(lock, lambda found: Lock(**(asdict(found) | {"expires": expires})))
+    """Have a lock last until then; False where it is gone."""
+    return _change(lock, lambda present: replace(present, expires=expires))
 
 
 def release(lock: Lock) -> bool:
-    """Give a lock up; whether it was there."""
+    """Give a lock up; False where it was gone."""
     return _change(lock, lambda _: None)
 
 
 @retry_on_conflict
 def _change(lock: Lock, change: Callable[[Lock], Lock | None]) -> bool:
-    record = _find(lock.path)
-    found = [] if record is None else _read([record])
-    if record is None or all(one.token != lock.token for one in found):
+    user = _get_user(lock.user_id)
+    tokens = _read_tokens(user)
+    if tokens.pop(lock.token, None) is None:
         return False
-    changed = [change(one) if one.token == lock.token else one for one in found]
-    _save(record, [one for one in changed if one is not None])
+    changed = change(lock)
+    if changed is not None:
+        tokens[lock.token] = changed.expires
+    records = [_get(LockedFile(storage, TreePath(path))) for storage, path in lock.files]
+    others = [[other for other in _read_locks(record) if other.token != lock.token] for record in records]
+    replacement = [] if changed is None else [changed]
+    _write(user, tokens, [(record, [*rest, *replacement]) for record, rest in zip(records, others, strict=True)])
     return True
 
 
-def remove(locks: Collection[Lock]) -> None:
-    """Drop locks of what is gone."""
-    for lock in locks:
+def remove(locks: Iterable[Lock]) -> None:
+    """Give locks up that bind nobody any more."""
+    for lock in {lock.token: lock for lock in locks}.values():
         release(lock)
 
 
 def sweep() -> None:
-    """Remove what has ended: DynamoDB does so by itself, the engine on one machine does not."""
+    """Remove what has expired: DynamoDB does so by itself, the engine on one machine does not."""
     with translate_errors():
         for record in LockRecord.scan(LockRecord.expires < datetime.now(UTC)):
             try:
@@ -149,29 +191,57 @@ def sweep() -> None:
                 pass  # locked anew meanwhile
 
 
-def _find(path: str) -> LockRecord | None:
+def _get(file: LockedFile) -> LockRecord:
+    """Return the record of a file, a new one where there is none."""
+    key = make_entry_key(file.path)
     with translate_errors():
         try:
-            return LockRecord.get(TREE, make_key(path), consistent_read=True)
+            return LockRecord.get(file.storage, key, consistent_read=True)
         except DoesNotExist:
-            return None
+            return LockRecord(file.storage, key, path=str(file.path), locks=[])
 
 
-def _read(records: Iterable[LockRecord]) -> list[Lock]:
-    """The locks of records that have not ended."""
-    found = [Lock(**fields) for record in records for fields in _get_fields(record)]
-    return [lock for lock in found if lock.is_alive]
-
-
-def _get_fields(record: LockRecord) -> list[dict[str, Any]]:
-    return record.locks or []
-
-
-def _save(record: LockRecord, locks: Collection[Lock]) -> None:
+def _get_user(user_id: int) -> LockRecord:
     with translate_errors():
-        if not locks:
-            record.delete()
-            return
-        record.locks = [asdict(one) for one in locks]
-        record.expires = datetime.fromtimestamp(max(one.expires for one in locks) + 1, UTC)
-        record.save()
+        try:
+            return LockRecord.get(f"user#{user_id}", USER_KEY, consistent_read=True)
+        except DoesNotExist:
+            return LockRecord(f"user#{user_id}", USER_KEY, path="/", locks=[])
+
+
+def _read_locks(record: LockRecord) -> list[Lock]:
+    """Return the locks of a record that have not expired."""
+    file = record.storage, str(record.path)
+    fields: list[dict[str, Any]] = record.locks or []
+    locks = [Lock(**{**each, "files": [tuple(place) for place in each["files"]], "file": file}) for each in fields]
+    return [lock for lock in locks if lock.is_alive]
+
+
+def _read_tokens(record: LockRecord) -> dict[str, float]:
+    """Return the tokens of a user's locks that have not expired, and when each one does."""
+    now = time.time()
+    return {each["token"]: each["expires"] for each in record.locks or [] if each["expires"] > now}
+
+
+def _write(user: LockRecord, tokens: Mapping[str, float], changes: Iterable[tuple[LockRecord, Sequence[Lock]]]) -> None:
+    """Save the record of a user and those of files, all or nothing; Conflict."""
+    own = [{"token": token, "expires": expires} for token, expires in tokens.items()]
+    with translate_errors(), transaction(LockRecord) as write:
+        _add_write(write, user, own)
+        for record, locks in changes:
+            _add_write(write, record, [_make_fields(lock) for lock in locks])
+
+
+def _add_write(write: TransactWrite, record: LockRecord, fields: Sequence[Mapping[str, Any]]) -> None:
+    if fields:
+        record.locks = list(fields)
+        record.expires = datetime.fromtimestamp(max(each["expires"] for each in fields) + 1, UTC)
+        write.save(record)
+    elif record.version is not None:
+        write.delete(record)
+
+
+def _make_fields(lock: Lock) -> dict[str, Any]:
+    fields = asdict(lock)
+    del fields["file"]
+    return fields

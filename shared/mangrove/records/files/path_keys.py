@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-LONGEST = 900  # bytes of a path that stand in its key as they are
+from mangrove.core.paths import TreePath
+
+MAX_PLAIN_KEY_BYTES = 900  # of a path that stand in its key as they are
 
 
 def make_key(path: str) -> str:
-    """The key of a path, which no other path has."""
-    kept = make_prefix(path)
-    return kept if kept == path else f"{kept}//{sha256(path.encode()).hexdigest()}"  # no path has an empty segment
+    """Return the key of a path, which no other path has."""
+    prefix = make_prefix(path)
+    return prefix if prefix == path else f"{prefix}//{_digest(path)}"  # no path has an empty segment
 
 
 def make_prefix(text: str) -> str:
-    """What the keys of all paths begin with that begin with `text`; those of few others may, too."""
+    """Return the beginning of the keys of all paths that begin with `text`; a few others may begin so, too."""
     raw = text.encode()
-    return text if len(raw) <= LONGEST else raw[:LONGEST].decode(errors="ignore")
+    return text if len(raw) <= MAX_PLAIN_KEY_BYTES else raw[:MAX_PLAIN_KEY_BYTES].decode(errors="ignore")
+
+
+def make_entry_key(path: TreePath) -> str:
+    """Return a key by which the entries of a folder stand together, and all below a folder as well."""
+    if path == "/":
+        return "/"
+    text = f"{make_entries_prefix(path.parent)}{path.name}"
+    prefix = make_prefix(text)
+    return prefix if prefix == text else f"{prefix}///{_digest(path)}"
+
+
+def make_entries_prefix(folder: TreePath) -> str:
+    """Return the beginning of the entry keys of a folder's entries, to be shortened by `make_prefix`."""
+    return "//" if folder == "/" else f"{folder}//"
+
+
+def _digest(path: str) -> str:
+    return sha256(path.encode()).hexdigest()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -105,3 +107,18 @@ def test_a_wish_that_cannot_be_read_locks_nothing(dav: Dav, admin: Client, folde
     assert dav.status("UNLOCK", f"{folder}/f") == 400
     assert dav.status("LOCK", f"{folder}/f", LOCK.format(scope="shared"), depth="1") == 400
     assert dav.status("PUT", f"{folder}/f", b"y") == 204
+
+
+def test_lock_that_is_taken_during_slow_put_keeps_the_old_file(
+    dav: Dav, other: Dav, admin: Client, folder: str
+) -> None:
+    admin.put(f"{folder}/f", b"old")
+
+    def send_slowly() -> Iterator[bytes]:
+        yield b"n"
+        other.lock(f"{folder}/f")
+        time.sleep(1.1)
+        yield b"ew"
+
+    assert dav.status("PUT", f"{folder}/f", send_slowly()) == 423
+    assert dav.send("GET", f"{folder}/f").content == b"old"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from tests.contract.api.accounts import People
-from tests.contract.api.dav_client import EVERYTHING, Dav
-from tests.service import Service
+from tests.contract.api.dav_client import EVERYTHING, LOCK, Dav
+from tests.service import Client, Service
 
 PROPPATCH = (
     '<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">{}</x></D:prop></D:set></D:propertyupdate>'
@@ -41,3 +41,14 @@ def test_proppatch_beyond_bound_of_entry_answers_507(dav: Dav, folder: str) -> N
     assert answer.status_code == 207 and "507 Insufficient Storage" in answer.text and "65536 bytes" in answer.text
     assert "</y" not in dav.send("PROPFIND", f"{folder}/f", depth="0").text
     assert " 200 " in dav.send("PROPPATCH", f"{folder}/f", REMOVE).text
+
+
+def test_listing_beside_most_locks_is_fast(
+    service: Service, admin: Client, people: People, dav: Dav, folder: str
+) -> None:
+    """A6 of issue 25: 4,000 locks of one user made each listing of the folder slow; a user has 100 now."""
+    holder = Dav(service, people.new(EVERYTHING))
+    statuses = [holder.status("LOCK", f"{folder}/{number}", LOCK.format(scope="exclusive")) for number in range(110)]
+    seconds = min(measure_listing(dav, folder) for _ in range(3))
+    print(f"{statuses.count(201)} locks: {seconds:.2f} s")
+    assert seconds < MAX_LISTING_SECONDS and statuses == [201] * 100 + [507] * 10

@@ -173,12 +173,11 @@ def test_properties_are_kept_and_go_where_the_entry_goes(dav: Dav, admin: Client
     assert dav.find(f"{folder}/d/f", COLOR) == {f"/dav{folder}/d/f": {}}
 
 
-def test_live_properties_are_nobodys_and_there_is_room_for_so_many_others(dav: Dav, folder: str) -> None:
+def test_proppatch_of_live_property_changes_nothing(dav: Dav, folder: str) -> None:
     body = PATCH.replace("<color", "<D:getetag/><color")
     answer = dav.send("PROPPATCH", folder, body).text
     assert "cannot-modify-protected-property" in answer and "424" in answer
     assert dav.find(folder, COLOR) == {f"/dav{folder}/": {}}
-    assert "507" in dav.send("PROPPATCH", folder, PATCH.replace("red", "x" * 40_000)).text
     assert dav.status("PROPPATCH", folder, PATCH.replace("set", "remove")) == 207
     for wrong in (b"", b"<x/>", b'<propertyupdate xmlns="DAV:"/>'):
         assert dav.status("PROPPATCH", folder, wrong) == 400
