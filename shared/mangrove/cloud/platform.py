@@ -58,6 +58,12 @@ class CloudPlatform(Platform):
     def make_shared_folder(self, *names: str) -> Path:
         raise Problem("there is no folder that this service shares with other programs")
 
+    def require_space(self, handle: int, *, is_own: bool = False) -> None:
+        """Do nothing: no file of a function is kept."""
+
+    def is_data_disk_full(self) -> bool:
+        return False
+
     def read_boot_id(self) -> str:
         return ""
 

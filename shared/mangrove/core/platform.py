@@ -98,6 +98,15 @@ class Platform(Protocol):
         """Make a folder of staging that programs beside this service can use. Problem where there is none."""
         ...
 
+    def require_space(self, handle: int, *, is_own: bool = False) -> None:
+        """DataDiskFull if the open file lies on the disk of the data directory and that is full. `is_own`: the service
+        keeps the file for itself."""
+        ...
+
+    def is_data_disk_full(self) -> bool:
+        """True if the disk of the records has no space left."""
+        ...
+
     def read_boot_id(self) -> str:
         """Return an id of the present start of this computer; "" where it is unknown or does not matter."""
         ...

@@ -35,6 +35,7 @@ Problem                      500  the base: its message is fit for the user
 │   │   └── TooManyConnections 500  an FTP server takes no further connection [drivers.ftp.errors]
 │   ├── StorageUnavailable   500  the storage did not start; its status is in the message
 │   ├── StorageFull          500  the storage has no space left, or its quota is used up
+│   │   └── DataDiskFull     500  the same of the disk of the data directory
 │   └── NotSupported         500  `not implement`
 │       ├── NotAFolder       500  `not a folder`
 │       └── NotAFile         500  `not a file`
@@ -263,6 +264,12 @@ class StorageUnavailable(StorageProblem):
 
 class StorageFull(StorageProblem):
     text = "the storage is full"
+
+
+class DataDiskFull(StorageFull):
+    """The disk of the data directory is full; what is on it can be read and removed."""
+
+    text = "the data disk is full"
 
 
 class NotSupported(StorageProblem):

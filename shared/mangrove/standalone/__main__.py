@@ -27,6 +27,7 @@ from mangrove.core.telemetry import set_level
 from mangrove.records.store.endpoints import Endpoint
 from mangrove.standalone import backup, engine
 from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError
+from mangrove.standalone.reserve import DiskReserve
 
 if TYPE_CHECKING:
     import asyncio
@@ -139,6 +140,7 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
     set_level(options.log_level)
     os.environ["MANGROVE_ACCESS_LOG"] = options.access_log
     directory.lock()
+    DiskReserve(directory.data).update()
     directory.prepare()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what runs in the background

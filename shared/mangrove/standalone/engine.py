@@ -21,6 +21,7 @@ from mangrove.standalone import records_file
 from mangrove.standalone.children import make_start
 from mangrove.standalone.data_directory import DataDirectory, StartupError, check_space
 from mangrove.standalone.namespace import Namespace, NamespaceRefused
+from mangrove.standalone.reserve import DiskReserve
 from mangrove.standalone.template import ROOT, read_tables
 
 BINARY = ROOT / "node_modules" / "@dynoxide" / "linux-x64" / "dynoxide"
@@ -66,6 +67,7 @@ class Engine:
 
     def __init__(self, data: Path) -> None:
         self._data = data
+        self._reserve = DiskReserve(data)
         self._refusal = ""  # why there is no namespace
         self._namespace = self._make_namespace()
         self._port = _reserve_port() if self._namespace is None else None
@@ -171,6 +173,7 @@ class Engine:
         """Start the engine again whenever it ends, until the end; in a thread, which the child is bound to."""
         began, delay, hang = time.monotonic(), 0.0, HangDetector(self.endpoint)
         while not self._ending.wait(LOOK_SECONDS):
+            self._reserve.update()
             self._revive_namespace()
             child = self._child
             if child is not None and child.poll() is None:

@@ -91,7 +91,7 @@ class Gateway:
         platform().dispatcher = self._leader
         data = config().data
         if data is not None:
-            health.add_disk_check(data)
+            health.add_disk_check()
             health.add_work_checks()
         loading = self._run(_load_storages())
         self._run(trim_regularly())

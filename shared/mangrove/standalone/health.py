@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mangrove.configuration.health import Check, Health
 from mangrove.core import runtime
+from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Activity, activity_times
-from mangrove.standalone.data_directory import ROOM_BYTES
 
 NOTE_SECONDS = 1.0
 SILENT_SECONDS = 10.0  # after which nobody does the work any more
@@ -20,14 +18,9 @@ WORK = {Activity.TASKS: "tasks are not run", Activity.SCHEDULE: "the schedule is
 """What is said of work that nobody does."""
 
 
-def add_disk_check(data: Path) -> None:
+def add_disk_check() -> None:
     """Look at the disk of the data directory."""
-
-    def is_full() -> bool:
-        disk = os.statvfs(data)
-        return disk.f_bavail * disk.f_frsize < ROOM_BYTES
-
-    runtime.get(Health).add(Check("no space left for the data directory", is_full))
+    runtime.get(Health).add(Check("no space left for the data directory", platform().is_data_disk_full))
 
 
 def add_work_checks() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mangrove.core.config import Config
 from mangrove.core.platform import OwnStorage, Platform, TaskDispatcher
+from mangrove.core.problems import DataDiskFull
+from mangrove.standalone.reserve import DiskReserve
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 POLL_INTERVAL_SECONDS = 3
@@ -35,6 +38,7 @@ class StandalonePlatform(Platform):
 
     def __init__(self, data: Path, dispatcher: TaskDispatcher) -> None:
         self._data = data
+        self._reserve = DiskReserve(data)
         self.process_count = 1
         self.dispatcher = dispatcher
 
@@ -54,6 +58,15 @@ class StandalonePlatform(Platform):
             path /= name
             path.mkdir(mode=0o700, exist_ok=True)
         return path
+
+    def require_space(self, handle: int, *, is_own: bool = False) -> None:
+        if not self._reserve.is_on_disk(os.fstat(handle).st_dev):
+            return
+        if self._reserve.is_full_for_service() if is_own else self._reserve.is_full():
+            raise DataDiskFull
+
+    def is_data_disk_full(self) -> bool:
+        return self._reserve.is_full()
 
     def read_boot_id(self) -> str:
         try:

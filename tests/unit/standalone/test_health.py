@@ -15,6 +15,7 @@ from mangrove.core.shared_memory import Activity, SharedMemory, activity_times
 from mangrove.standalone import health as local_health
 from mangrove.standalone.health import add_disk_check, add_work_checks, note_work
 from tests.disks import mount_small
+from tests.platforms import use_standalone
 from tests.sharing import share_memory
 
 
@@ -26,7 +27,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_said(records: None, small: Path) -> None:
-    add_disk_check(small)
+    use_standalone(small)
+    add_disk_check()
     assert asyncio.run(health.find_faults()) == ["no space left for the data directory"]
 
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
+from mangrove.core.platform import platform
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.local.rooted import check_wanted, translate_errors
 from mangrove.drivers.threads import StorageThreads
@@ -117,8 +118,13 @@ class Pace:
         self.block = BLOCK if self._taken >= SWALLOWED else SMALL_BLOCK
 
 
-async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle: int, offset: int = 0) -> int:
-    """Write a body from `offset` on in blocks, gathering the next one while one is written; its size in bytes."""
+async def write_body(
+    threads: StorageThreads, body: AsyncIterator[bytes], handle: int, offset: int = 0, *, is_own: bool = False
+) -> int:
+    """Write a body from `offset` on in blocks, gathering the next one while one is written; its size in bytes.
+
+    `is_own`: the service keeps the file for itself.
+    """
     size, chunks, gathered = 0, list[bytes](), 0
     writing: asyncio.Future[Any] | None = None
     try:
@@ -128,19 +134,20 @@ async def write_body(threads: StorageThreads, body: AsyncIterator[bytes], handle
             if gathered >= BLOCK:
                 if writing is not None:
                     await asyncio.shield(writing)
-                writing = asyncio.ensure_future(threads.run(write_chunks, handle, chunks, offset + size))
+                writing = asyncio.ensure_future(threads.run(write_chunks, handle, chunks, offset + size, is_own))
                 size, chunks, gathered = size + gathered, [], 0
     finally:
         if writing is not None:
             await asyncio.wait([writing])
     if writing is not None:
         await writing
-    await threads.run_to_completion(write_chunks, handle, chunks, offset + size)
+    await threads.run_to_completion(write_chunks, handle, chunks, offset + size, is_own)
     return size + gathered
 
 
-def write_chunks(handle: int, chunks: Sequence[bytes], offset: int) -> None:
-    """Write them one behind the other; blocks."""
+def write_chunks(handle: int, chunks: Sequence[bytes], offset: int, is_own: bool = False) -> None:
+    """Write them one behind the other; blocks. DataDiskFull, StorageFull."""
+    platform().require_space(handle, is_own=is_own)
     left = deque(memoryview(chunk) for chunk in (chunks if len(chunks) <= MOST_CHUNKS else [b"".join(chunks)]))
     with translate_errors():
         while left:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
 from mangrove.core.problems import Changed, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import tmpfile
@@ -168,6 +169,7 @@ class FileCopier:
             handle = tmpfile.create_named(folder.handle, part, mode)
         copied = CopiedFile(handle, folder, name, part, overwrite)
         try:
+            platform().require_space(handle)
             self._copy_bytes(source, handle, status.st_size, (status.st_dev, folder.device))
             now = os.fstat(source)
             if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
@@ -201,6 +203,7 @@ class FileCopier:
 
     def copy_range(self, source: Root, path: TreePath, copied: int, offset: int, length: int) -> int:
         """Copy a range of a file of another root to the same offset of an open file; the bytes copied."""
+        platform().require_space(copied)
         with open_file(source, path) as handle, translate_errors():
             return self.ranges.copy(handle, copied, offset, length)
 

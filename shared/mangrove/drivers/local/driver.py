@@ -57,6 +57,7 @@ class Local(Driver):
         self.root = Root(options.root_folder_path)
         self._threads = StorageThreads(f"local {context.mount_path}", lambda: os.statvfs(options.root_folder_path))
         self._mode = 0o777
+        self._is_own = not context.storage_id  # the service keeps it for itself
         self._durability = Durability(self.root)
         self._copier = copy.FileCopier(self.root, self._durability)
         recycle_bin = "" if options.recycle_bin_path == KEEP_DELETED else options.recycle_bin_path
@@ -207,7 +208,7 @@ class Local(Driver):
                 size = await ahead.get_size()
             else:
                 await self._threads.run_to_completion(self._create_part, path, part, handles)
-                size = await write_body(self._threads, body, handles[0].number)
+                size = await write_body(self._threads, body, handles[0].number, is_own=self._is_own)
             refuse_other_size(size, upload.size)
             return await self._threads.run_to_completion(self._commit, path, part, handles[0].number, upload)
         except BaseException:
@@ -278,7 +279,7 @@ class Local(Driver):
     async def stream_part(self, path: TreePath, token: str, number: int, offset: int, body: Body) -> str:
         handle = await self._threads.run(self._keep_part_open, path, token)
         try:
-            return str(await write_body(self._threads, body, handle.number, offset))
+            return str(await write_body(self._threads, body, handle.number, offset, is_own=self._is_own))
         finally:
             handle.close()
 

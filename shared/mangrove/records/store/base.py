@@ -23,6 +23,7 @@ from pynamodb.transactions import TransactWrite
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.config import config
+from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.telemetry import log_warning
 from mangrove.records.store.endpoints import use_socket
@@ -43,6 +44,7 @@ Arguments = ParamSpec("Arguments")
 THROTTLED = ("ThrottlingError", "ProvisionedThroughputExceeded")  # of a write in a transaction
 THROTTLES = ("ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded")
 MISCONFIGURED = ("ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException")
+DATA_DISK_FULL = "the data disk is full"
 ATTEMPTS = 5  # at a change that meets another one
 
 
@@ -280,7 +282,7 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:  # before the library wraps it
-        raise RecordsUnavailable from error
+        raise make_unavailable() from error
     except PynamoDBException as error:
         code = _find_code(error)
         if code == "TransactionCanceledException":
@@ -298,7 +300,12 @@ def translate_errors() -> Iterator[None]:
             raise RecordsThrottled from error
         if code in MISCONFIGURED:  # no retry helps: whoever runs the service has to know
             log_warning("the records engine refuses the service", code=code, reason=error.cause_response_message)
-        raise RecordsUnavailable from error
+        raise make_unavailable() from error
+
+
+def make_unavailable() -> RecordsUnavailable:
+    """Return the problem of a call that failed, which says so where the reason is a full disk."""
+    return RecordsUnavailable(DATA_DISK_FULL) if platform().is_data_disk_full() else RecordsUnavailable()
 
 
 def _find_code(error: PynamoDBException) -> str:
