@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Annotated, Any
+from types import FunctionType
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field
 
@@ -18,7 +19,9 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import EmptyBody, UnreadableBody
 from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import Reply, ok
-from mangrove.web.gates import Admin, Member, Page
+from mangrove.web.framework import Depends
+from mangrove.web.gates import Admin as Admin
+from mangrove.web.gates import Member, Page
 from mangrove.web.parameters import RequestDialect
 
 api = Api("tasks")
@@ -35,6 +38,7 @@ def _check_ids(given: Any) -> Any:
 Ids = Annotated[list[str], Field(max_length=10_000), FailFast(), BeforeValidator(_check_ids)]
 NONE: list[str] = []
 Verb = Callable[[str, str, Caller], None]
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Reply])
 
 
 def _require_kind(kind: str) -> str:
@@ -60,25 +64,9 @@ def _apply_to_each(kind: str, ids: Ids, who: Caller, verb: Verb) -> Reply:
     return ok(failed)
 
 
-def _delete_some(kind: str, ids: Ids, who: Caller) -> Reply:
-    return ok(dict.fromkeys(queue.delete_many(_require_kind(kind), ids, who), queue.NOT_FOUND))
-
-
 def _clear(kind: str, who: Caller, states: set[State]) -> Reply:
     queue.clear(_require_kind(kind), states, who)
     return ok()
-
-
-def _retry_failed(kind: str, who: Caller) -> Reply:
-    for row in queue.list_views(_require_kind(kind), True, who, page_size=PAGE):
-        if row.state == State.FAILED:
-            queue.retry(kind, row.id, who)
-    return ok()
-
-
-def _show_task(kind: str, tid: str, who: Caller, dialect: Dialect) -> Reply:
-    view = queue.view(queue.get(_require_kind(kind), tid, who))
-    return ok(dialects.format_task_info(view, dialect))
 
 
 def _apply_to_one(kind: str, tid: str, who: Caller, verb: Verb) -> Reply:
@@ -91,148 +79,104 @@ MOST_ROWS = 1 << 53  # more than any list has
 DONE = {State.SUCCEEDED, State.CANCELED, State.FAILED}
 
 
-@api.get("/api/task/{kind}/undone", data_model=list[models.TaskRow])
+async def _get_openlist() -> Dialect:
+    return Dialect.OPENLIST
+
+
+AdminDialect = Annotated[Dialect, Depends(_get_openlist)]  # the routes of administrators have one dialect
+
+
+def _register(method: str, data_model: Any = None, admin_data_model: Any = None) -> Callable[[Endpoint], Endpoint]:
+    """Register an endpoint for members at `/api/task`, and a copy of it for administrators at `/api/admin/task`."""
+
+    def register(endpoint: Endpoint) -> Endpoint:
+        name = endpoint.__name__
+        admin = FunctionType(endpoint.__code__, endpoint.__globals__, f"admin_{name}", endpoint.__defaults__)
+        admin.__doc__ = endpoint.__doc__
+        admin.__annotations__ = endpoint.__annotations__ | {"who": "Admin"}
+        if "dialect" in admin.__annotations__:
+            admin.__annotations__["dialect"] = "AdminDialect"
+        api.route(method, f"/api/task/{{kind}}/{name}", data_model)(endpoint)
+        api.route(method, f"/api/admin/task/{{kind}}/{name}", admin_data_model or data_model)(admin)
+        return endpoint
+
+    return register
+
+
+@_register("GET", list[models.TaskRow])
 def undone(who: Member, kind: str, page: Page, dialect: RequestDialect) -> Reply:
     """Tasks that are under way; administrators see everybody's."""
     return _list_tasks(kind, False, who, page, dialect)
 
 
-@api.get("/api/task/{kind}/done", data_model=list[models.TaskRow])
+@_register("GET", list[models.TaskRow])
 def done(who: Member, kind: str, page: Page, dialect: RequestDialect) -> Reply:
     """Tasks that have ended; administrators see everybody's."""
     return _list_tasks(kind, True, who, page, dialect)
 
 
-@api.post("/api/task/{kind}/info", data_model=list[models.TaskRow] | models.TaskRow)
+@_register("POST", list[models.TaskRow] | models.TaskRow, models.TaskRow)
 def info(who: Member, kind: str, dialect: RequestDialect, tid: str = "") -> Reply:
     """One task."""
-    return _show_task(kind, tid, who, dialect)
+    view = queue.view(queue.get(_require_kind(kind), tid, who))
+    return ok(dialects.format_task_info(view, dialect))
 
 
-@api.post("/api/task/{kind}/cancel")
+@_register("POST")
 def cancel(who: Member, kind: str, tid: str = "") -> Reply:
     """Cancel a task."""
     return _apply_to_one(kind, tid, who, queue.cancel)
 
 
-@api.post("/api/task/{kind}/cancel_some", data_model=dict[str, str])
+@_register("POST", dict[str, str])
 def cancel_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     """Cancel tasks; the answer has those that could not be, and why."""
     return _apply_to_each(kind, ids, who, queue.cancel)
 
 
-@api.post("/api/task/{kind}/delete")
+@_register("POST")
 def delete(who: Member, kind: str, tid: str = "") -> Reply:
     """Remove a task that has ended from the list."""
     return _apply_to_one(kind, tid, who, queue.delete)
 
 
-@api.post("/api/task/{kind}/delete_some", data_model=dict[str, str])
+@_register("POST", dict[str, str])
 def delete_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     """Remove tasks from the list; the answer has those that could not be, and why."""
-    return _delete_some(kind, ids, who)
+    return ok(dict.fromkeys(queue.delete_many(_require_kind(kind), ids, who), queue.NOT_FOUND))
 
 
-@api.post("/api/task/{kind}/retry")
+@_register("POST")
 def retry(who: Member, kind: str, tid: str = "") -> Reply:
     """Begin a task anew."""
     return _apply_to_one(kind, tid, who, queue.retry)
 
 
-@api.post("/api/task/{kind}/retry_some", data_model=dict[str, str])
+@_register("POST", dict[str, str])
 def retry_some(who: Member, kind: str, ids: Ids = NONE) -> Reply:
     """Begin tasks anew; the answer has those that could not be, and why."""
     return _apply_to_each(kind, ids, who, queue.retry)
 
 
-@api.post("/api/task/{kind}/clear_done")
+@_register("POST")
 def clear_done(who: Member, kind: str) -> Reply:
     """Remove all tasks that have ended from the list."""
     return _clear(kind, who, DONE)
 
 
-@api.post("/api/task/{kind}/clear_succeeded")
+@_register("POST")
 def clear_succeeded(who: Member, kind: str) -> Reply:
     """Remove all tasks that have succeeded from the list."""
     return _clear(kind, who, {State.SUCCEEDED})
 
 
-@api.post("/api/task/{kind}/retry_failed")
+@_register("POST")
 def retry_failed(who: Member, kind: str) -> Reply:
     """Begin all tasks anew that have failed."""
-    return _retry_failed(kind, who)
-
-
-@api.get("/api/admin/task/{kind}/undone", data_model=list[models.TaskRow])
-def admin_undone(who: Admin, kind: str, page: Page) -> Reply:
-    """Tasks that are under way; administrators see everybody's."""
-    return _list_tasks(kind, False, who, page, Dialect.OPENLIST)
-
-
-@api.get("/api/admin/task/{kind}/done", data_model=list[models.TaskRow])
-def admin_done(who: Admin, kind: str, page: Page) -> Reply:
-    """Tasks that have ended; administrators see everybody's."""
-    return _list_tasks(kind, True, who, page, Dialect.OPENLIST)
-
-
-@api.post("/api/admin/task/{kind}/info", data_model=models.TaskRow)
-def admin_info(who: Admin, kind: str, tid: str = "") -> Reply:
-    """One task."""
-    return _show_task(kind, tid, who, Dialect.OPENLIST)
-
-
-@api.post("/api/admin/task/{kind}/cancel")
-def admin_cancel(who: Admin, kind: str, tid: str = "") -> Reply:
-    """Cancel a task."""
-    return _apply_to_one(kind, tid, who, queue.cancel)
-
-
-@api.post("/api/admin/task/{kind}/cancel_some", data_model=dict[str, str])
-def admin_cancel_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    """Cancel tasks; the answer has those that could not be, and why."""
-    return _apply_to_each(kind, ids, who, queue.cancel)
-
-
-@api.post("/api/admin/task/{kind}/delete")
-def admin_delete(who: Admin, kind: str, tid: str = "") -> Reply:
-    """Remove a task that has ended from the list."""
-    return _apply_to_one(kind, tid, who, queue.delete)
-
-
-@api.post("/api/admin/task/{kind}/delete_some", data_model=dict[str, str])
-def admin_delete_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    """Remove tasks from the list; the answer has those that could not be, and why."""
-    return _delete_some(kind, ids, who)
-
-
-@api.post("/api/admin/task/{kind}/retry")
-def admin_retry(who: Admin, kind: str, tid: str = "") -> Reply:
-    """Begin a task anew."""
-    return _apply_to_one(kind, tid, who, queue.retry)
-
-
-@api.post("/api/admin/task/{kind}/retry_some", data_model=dict[str, str])
-def admin_retry_some(who: Admin, kind: str, ids: Ids = NONE) -> Reply:
-    """Begin tasks anew; the answer has those that could not be, and why."""
-    return _apply_to_each(kind, ids, who, queue.retry)
-
-
-@api.post("/api/admin/task/{kind}/clear_done")
-def admin_clear_done(who: Admin, kind: str) -> Reply:
-    """Remove all tasks that have ended from the list."""
-    return _clear(kind, who, DONE)
-
-
-@api.post("/api/admin/task/{kind}/clear_succeeded")
-def admin_clear_succeeded(who: Admin, kind: str) -> Reply:
-    """Remove all tasks that have succeeded from the list."""
-    return _clear(kind, who, {State.SUCCEEDED})
-
-
-@api.post("/api/admin/task/{kind}/retry_failed")
-def admin_retry_failed(who: Admin, kind: str) -> Reply:
-    """Begin all tasks anew that have failed."""
-    return _retry_failed(kind, who)
+    for row in queue.list_views(_require_kind(kind), True, who, page_size=PAGE):
+        if row.state == State.FAILED:
+            queue.retry(kind, row.id, who)
+    return ok()
 
 
 app = api.app
