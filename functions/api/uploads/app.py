@@ -14,6 +14,7 @@ from mangrove.drivers.base import Upload
 from mangrove.tasks import submit
 from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
+from mangrove.tasks.upload.sessions import BEING_COMPLETED, SessionState
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import uploads
@@ -137,7 +138,9 @@ async def put_chunk(who: Writer, incoming: Chunk) -> Reply:
     """Store one chunk, in any order; one that is sent again replaces what was there."""
     session = await upload_sessions.load(who, incoming.upload_id)
     body = read_body(incoming.request)
-    return ok(wire.format_progress(await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)))
+    progress = await multipart.write_chunk(who, session, incoming.index, body, incoming.crc32)
+    is_receiving = session.state is SessionState.RECEIVING
+    return ok(wire.format_progress(progress), "success" if is_receiving else BEING_COMPLETED)
 
 
 @api.post("/api/fs/multipart/sign", data_model=wire.SignedChunks)

@@ -101,6 +101,26 @@ def test_a_begin_that_was_cut_off_is_gone_on_with(
     assert side.files() == {"f": b"bytes"}
 
 
+def test_write_chunk_while_completing_is_no_failure(
+    task_env: TaskEnv, side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The completion was cut off, so the client sends on (25 C7): it learns that all is there, and nothing changes."""
+    session = begin(task_env, f"{side.mount}/f")
+    send(task_env, session)
+    with monkeypatch.context() as patch, pytest.raises(Cut):
+        complete(task_env, cut_at(patch, completion, "_finish") and session)
+    completing = load(task_env, session)
+    caller = task_env.caller(Right.WRITE)
+    progress = task_env.do(multipart.write_chunk(caller, completing, 0, body(b"other"), ""))
+    assert [(part.number, part.size) for part in progress.parts] == [(1, 5)]
+    assert completing.explain_end() == "the upload is being completed"
+    with pytest.raises(BadRequest, match="is being completed"):
+        task_env.do(multipart.sign(caller, completing, [(0, "")]))
+    assert complete(task_env, session).is_completed
+    task_env.run_all()
+    assert side.files() == {"f": b"bytes"}
+
+
 @pytest.mark.parametrize("place", ["_mark_completed", "_mark_opened"])
 def test_a_completion_that_was_cut_off_is_gone_on_with(
     task_env: TaskEnv, side: Side, monkeypatch: pytest.MonkeyPatch, place: str

@@ -232,8 +232,11 @@ def _require_receiving(session: Session) -> None:
 
 
 async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncIterator[bytes], crc32: str) -> Progress:
-    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32; what is there
-    then, as far as this process knows."""
+    """Store the chunk `index` (from 0), which has exactly its size and, where it is given, that CRC-32. Return the
+    parts that are there then, as far as this process knows. An upload that is being completed has all of them, and
+    nothing is stored."""
+    if session.state is SessionState.COMPLETING:
+        return await _show_whole(caller, session)
     _require_receiving(session)
     number = index + 1
     size = session.get_size_of(number)
@@ -250,6 +253,15 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
             await finish_despite_cancel(session.write_part(number, content))
     driver, _ = await session.open_storage()
     return Progress(session, await runtime.get(KnownParts).add(session, number), takes_direct(driver))
+
+
+async def _show_whole(caller: Caller, session: Session) -> Progress:
+    """Return the progress of a session whose chunks have all arrived."""
+    await authorize(caller, session, "")
+    numbers = range(1, session.chunk_count + 1)
+    driver, _ = await session.open_storage()
+    parts = [StoredPart(number, session.get_size_of(number), "") for number in numbers]
+    return Progress(session, parts, takes_direct(driver))
 
 
 async def _receive(body: AsyncIterator[bytes], index: int, size: int) -> bytes:

@@ -34,6 +34,7 @@ from mangrove.tree.mounts import select_mount
 SESSION_SECONDS = 14 * 24 * 3600.0  # in which an upload can be gone on with
 RECORD_SECONDS = 2 * SESSION_SECONDS  # after which the table forgets what could not be dropped
 PAGE = 100  # sessions that are looked at together
+BEING_COMPLETED = "the upload is being completed"
 SHOWN_SECONDS = 24 * 3600.0  # that a session which has ended is still shown
 
 
@@ -123,7 +124,9 @@ class Session:
         return max(0, min(self.chunk_size, self.facts.size - (number - 1) * self.chunk_size)) if number > 0 else 0
 
     def explain_end(self) -> str:
-        """Why it cannot be gone on with."""
+        """Return the reason why it takes no more chunks."""
+        if self.state is SessionState.COMPLETING:
+            return BEING_COMPLETED
         return f"upload failed ({self.state}): {self.facts.error or 'it takes no more chunks'}"
 
     def make_upload(self, *, overwrite: bool = True, durable: bool = False) -> Upload:
