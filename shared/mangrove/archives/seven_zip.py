@@ -93,24 +93,31 @@ class SevenZipArchive:
     async def open(self) -> None:
         """Read the header, and check the password with the encrypted folder whose first file is smallest."""
         raw = await self._read_header()
-        packed = bytes([seven_zip_header.PACKED_HEADER])
-        for _ in range(MAX_NESTED_HEADERS):
-            raw = await self._unpack_header(raw) if raw[:1] == packed else raw
-        if raw:
-            await self._parse(raw)
+        try:
+            await self._parse(await self._unpack_nested(raw))
+        except BrokenArchive:
+            if self._header_unverified:
+                raise WrongArchivePassword from None
+            raise
         self.sequential = any(len(folder.parts) > 1 for folder in self._folders)
         encrypted = [folder for folder in self._folders if folder.encrypted and folder.size]
         self.encrypted = self.encrypted or bool(encrypted)
         if encrypted:
             await self._check_password(min(encrypted, key=lambda folder: folder.parts[0][0] if folder.parts else 0))
 
+    async def _unpack_nested(self, raw: bytes) -> bytes:
+        packed = bytes([seven_zip_header.PACKED_HEADER])
+        for _ in range(MAX_NESTED_HEADERS):
+            raw = await self._unpack_header(raw) if raw[:1] == packed else raw
+        return raw
+
     async def _parse(self, raw: bytes) -> None:
-        try:
-            self._folders, self._files = await asyncio.to_thread(_parse_header, raw, self._limits.members)
-        except BrokenArchive:
-            if self._header_unverified:
-                raise WrongArchivePassword from None
-            raise
+        if not raw:
+            return
+        header = HeaderReader(raw)
+        self._folders, self._files = await asyncio.to_thread(_parse_header, header, self._limits.members)
+        if self._header_unverified and header.remaining:
+            raise WrongArchivePassword  # what it was decrypted to happened to begin like an empty header
 
     async def _read_header(self) -> bytes:
         head = await RecordReader(RangeReader(self._read_ahead, 0, self._read_ahead.size)).read_up_to(32)
@@ -136,16 +143,18 @@ class SevenZipArchive:
             raise BrokenArchive(seven_zip_header.DAMAGED)
         folder = folders[0]
         self.encrypted = self.encrypted or folder.encrypted
-        self._header_unverified = folder.encrypted and folder.parts[0][1] is None
+        size, crc = folder.parts[0]
+        self._header_unverified = self._header_unverified or (folder.encrypted and crc is None)
         error_class = WrongArchivePassword if folder.encrypted else BrokenArchive
         reader = await self._open_folder(folder)
         header, budget = bytearray(), Budget.make_unlimited()
         try:
-            async with aclosing(read_verified(reader, *folder.parts[0], budget, error_class)) as blocks:
+            async with aclosing(read_verified(reader, size, crc, budget, error_class)) as blocks:
                 async for block in blocks:
                     header += block
         except BrokenArchive as problem:
             raise WrongArchivePassword if folder.encrypted else problem from None
+        self._header_unverified = self._header_unverified and crc is None
         return bytes(header)
 
     async def _check_password(self, folder: Folder) -> None:
@@ -243,8 +252,7 @@ class SevenZipArchive:
         return RecordReader(AesReader(reader, self._keys[salt, power], vector))
 
 
-def _parse_header(raw: bytes, max_entries: int) -> tuple[list[Folder], list[File]]:
-    reader = HeaderReader(raw)
+def _parse_header(reader: HeaderReader, max_entries: int) -> tuple[list[Folder], list[File]]:
     if reader.read_byte() != seven_zip_header.HEADER:
         raise BrokenArchive(seven_zip_header.DAMAGED)
     folders: list[Folder] = []

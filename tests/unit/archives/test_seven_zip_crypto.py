@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+import zlib
+from random import Random
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
 
 from mangrove.archives.seven_zip_crypto import derive_key, parse_aes_properties
-from mangrove.core.problems import BrokenArchive
+from mangrove.core.problems import BrokenArchive, WrongArchivePassword
+from tests.unit.archives.packing import read
 
 
 def test_a_password_and_its_rounds_together_are_bounded() -> None:
@@ -34,3 +41,36 @@ def test_the_properties_are_rounds_salt_and_vector() -> None:
             parse_aes_properties(broken)
     with pytest.raises(BrokenArchive, match="too long to try"):
         parse_aes_properties(b"\x17")
+
+
+def make_header_encrypted_as(plain: bytes, password: str) -> bytes:
+    """An archive whose encrypted header has no checksum and is `plain` under this password, right or wrong."""
+    padded = plain.ljust(-(-len(plain) // 16) * 16, b"\0")
+    encryptor = Cipher(AES(derive_key(password, b"", 1)), CBC(bytes(16))).encryptor()
+    packed = encryptor.update(padded)
+    aes = b"\x24\x06\xf1\x07\x01\x01\x01"  # with properties: 2 rounds of derivation, no salt, no vector
+    pack_info = b"\x06" + b"\0" + b"\x01" + b"\x09" + bytes([len(packed)]) + b"\0"
+    coders = b"\x07\x0b\x01\0" + b"\x01" + aes + b"\x0c" + bytes([len(plain)]) + b"\0"
+    header = b"\x17" + pack_info + coders + b"\0"
+    tail = struct.pack("<QQL", len(packed), len(header), zlib.crc32(header))
+    return b"7z\xbc\xaf\x27\x1c\0\x04" + struct.pack("<L", zlib.crc32(tail)) + tail + packed + header
+
+
+GARBAGE = [bytes([first]) + Random(first).randbytes(40) for first in range(256)] + [
+    b"\x17" + b"\x06\0\x01\x09\x10\0" + b"\x07\x0b\x01\0" + coder + b"\x0c\x10\0" + b"\0"
+    for coder in (b"\x01\x01\x00", b"\x01\x01\x7f", b"\x01\x23\x03\x01\x01\x01\x00", b"\x01\x21\x21\x01\x28")
+] + [b"\x01\0 and more", b"\x17\0", b"\x01\x04\x06"]  # fmt: skip
+
+
+@pytest.mark.parametrize("plain", GARBAGE, ids=lambda plain: plain[:12].hex())
+def test_header_without_checksum_that_decrypts_to_garbage_is_a_wrong_password(plain: bytes) -> None:
+    """C8: once in 256 attempts, where the garbage begins like a packed header, it was said to be damaged.
+
+    Each first byte is taken, and so is each kind of folder that a packed header may have.
+    """
+    with pytest.raises(WrongArchivePassword):
+        read("x.7z", make_header_encrypted_as(plain, "wrong"), "wrong")
+
+
+def test_header_without_checksum_is_read_with_its_password() -> None:
+    assert read("x.7z", make_header_encrypted_as(b"\x01\0", "right"), "right").members == []
