@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 import pytest
 
+from mangrove.core import runtime
+from mangrove.core.config import Config
+from mangrove.core.runtime import Runtime
 from mangrove.drivers.s3 import upload as s3upload
-from mangrove.records.store import schema
+from mangrove.records.store.integrity import compute_mac
+from mangrove.records.store.upgrade import UPGRADED, VERSION
 from mangrove.standalone import template
-from tests import lambdas, old_records, recorder
+from tests import lambdas, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
@@ -47,34 +55,57 @@ def remove(cloud: lambdas.Cloud) -> None:
         assert "Contents" not in store.list_objects_v2(Bucket=cloud.refs[bucket])
 
 
+OLD_TASK = {
+    "id": {"S": "old"}, "shelf": {"S": "1#copy#gone"}, "spread": {"S": "copy#gone#3"}, "ordered": {"S": "0#old"},
+    "kind": {"S": "copy"}, "owner": {"N": "1"}, "shown": {"S": "{}"}, "facts": {"B": b"sealed"}, "turn": {"N": "2"},
+    "created": {"N": "1"},
+}  # fmt: skip
+OLD_UPLOAD = {"place": {"S": "old"}, "item": {"S": "x"}, "facts": {"S": "{}"}}
+
+
+def note_version(cloud: lambdas.Cloud, version: int, program: str) -> None:
+    """Write the version of the records, as this deployment does."""
+    secret = cloud.client("secretsmanager").get_secret_value(SecretId=cloud.refs["MasterKey"])["SecretString"]
+    item: dict[str, Any] = {"key": {"S": "schema"}, "value": {"N": str(version)}, "program": {"S": program}}
+    with runtime.use(Runtime()), NamedTemporaryFile() as file:
+        file.write(secret.encode())
+        file.flush()
+        runtime.put(Config, replace(Config(), key_file=Path(file.name)))
+        item["mac"] = {"B": compute_mac("counters", item)}
+    cloud.client("dynamodb").put_item(TableName=cloud.refs["Counters"], Item=item)
+
+
 def upgrade(cloud: lambdas.Cloud) -> None:
-    """Lead records of the first version to the present one as a deployment does; then nobody may lower it."""
+    """Lead records of 0.3.0 to the present version as a deployment does; then nobody may lower it."""
     client, key = cloud.client("dynamodb"), {"key": {"S": "schema"}}
-    secrets = cloud.client("secretsmanager")
-    master = secrets.get_secret_value(SecretId=cloud.refs["MasterKey"])["SecretString"].encode()
-    for kind, item in old_records.make_examples(master).items():
-        client.put_item(TableName=f"{lambdas.STACK}-{kind}", Item=item)
-    client.delete_item(TableName=f"{lambdas.STACK}-counters", Key=key)
-    known = {"Schema": str(schema.get_known())}
-    answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties={})
+    counters = cloud.refs["Counters"]
+    noted = client.get_item(TableName=counters, Key=key)["Item"]
+    note_version(cloud, UPGRADED, "0.3.0")
+    client.put_item(TableName=cloud.refs["Tasks"], Item=OLD_TASK)
+    client.put_item(TableName=cloud.refs["Uploads"], Item=OLD_UPLOAD)
+    known, before = {"Schema": str(VERSION)}, {"Schema": str(UPGRADED)}
+    answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=before)
     assert answer["Status"] == "SUCCESS", answer
-    client.delete_item(TableName=f"{lambdas.STACK}-counters", Key=key)
+    note_version(cloud, UPGRADED, "0.3.0")
     answer = cloud.run_setup(RequestType="Update", ResourceProperties=known, OldResourceProperties=known)
     assert answer["Status"] == "FAILED"
-    assert "of version 1, but they were of version 3 before" in answer["Reason"]
-    assert cloud.run_setup(RequestType="Update", OldResourceProperties={})["Status"] == "SUCCESS"
+    assert "of version 3, but they were of version 4 before" in answer["Reason"]
+    client.put_item(TableName=counters, Item=noted)
+    assert cloud.run_setup(RequestType="Update", OldResourceProperties=known)["Status"] == "SUCCESS"
 
 
-def test_a_deployment_that_raises_the_version_of_the_records_upgrades_them(cloud: lambdas.Cloud) -> None:
-    (setup,) = (one for _, one in template.iter_resources("Custom::MangroveSetup"))
-    assert setup["Properties"]["Schema"] == str(schema.get_known()), "CloudFormation calls the set-up for a new value"
+def test_deployment_that_raises_the_version_upgrades_the_records(cloud: lambdas.Cloud) -> None:
+    (setup,) = (resource for _, resource in template.iter_resources("Custom::MangroveSetup"))
+    assert setup["Properties"]["Schema"] == str(VERSION), "CloudFormation calls the set-up for a new value"
     client = cloud.client("dynamodb")
-    for kind, item in old_records.make_examples(b"").items():
-        key = {name: item[name] for name in ("id", "key") if name in item}
-        found = client.get_item(TableName=f"{lambdas.STACK}-{kind}", Key=key)["Item"]
-        assert ("mac" in found) == (kind != "tasks")
-        assert all(len(found[name]["B"]) > 28 for name in old_records.SEALED[kind])
-        client.delete_item(TableName=f"{lambdas.STACK}-{kind}", Key=key)
+    task = client.get_item(TableName=cloud.refs["TaskRecords"], Key={"id": {"S": "old"}})["Item"]
+    assert (task["owner_key"], task["shard_key"]) == ({"S": "1#copy#removed"}, {"S": "copy#removed#3"})
+    assert (task["attempt"], task["view"], task["spec"]) == ({"N": "2"}, {"S": "{}"}, {"B": b"sealed"})
+    place = {name: OLD_UPLOAD[name] for name in ("place", "item")}
+    upload = client.get_item(TableName=cloud.refs["Uploads"], Key=place)["Item"]
+    assert upload == place | {"spec": {"S": "{}"}}
+    client.delete_item(TableName=cloud.refs["TaskRecords"], Key={"id": {"S": "old"}})
+    client.delete_item(TableName=cloud.refs["Uploads"], Key=place)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -102,7 +133,9 @@ def test_who_may_read_users_asks_who_somebody_is(cloud: lambdas.Cloud, name: str
 
 def test_what_everybody_may_call_reads_no_users(cloud: lambdas.Cloud) -> None:
     rights = read_inline("SiteFunction", cloud.refs) | read_managed("SiteFunction", cloud.refs)
-    private = {cloud.refs[table] for table in ("Users", "Names", "Sessions", "SshKeys", "Tasks", "Uploads")}
+    private = {
+        cloud.refs[table] for table in ("Users", "Names", "Sessions", "SshKeys", "Tasks", "TaskRecords", "Uploads")
+    }
     assert not {place for _, place in rights if place.partition("/")[0] in private}
 
 

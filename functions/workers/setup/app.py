@@ -68,12 +68,12 @@ def _run(event: dict[str, Any]) -> None:
     from mangrove.configuration import first_start
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
-    from mangrove.records.store import schema
+    from mangrove.records.store import upgrade
 
     # the version that the template had before this deployment, which no record can lower
-    known = int(event.get("OldResourceProperties", {}).get("Schema", schema.FIRST))
+    known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
     secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
-    schema.upgrade(schema.read_version(known=known))
+    upgrade.upgrade(upgrade.read_version(known))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
 
 

@@ -130,9 +130,9 @@ def _open_records(directory: DataDirectory) -> Iterator[Endpoint]:
 
 
 def _open_tables(directory: DataDirectory, endpoint: Endpoint) -> None:
-    from mangrove.standalone import schema  # only now: the records' names of tables come from the environment
+    from mangrove.standalone import upgrade  # only now: the records' names of tables come from the environment
 
-    schema.open_tables(directory, endpoint)
+    upgrade.open_tables(directory, endpoint)
 
 
 def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:

@@ -339,6 +339,18 @@ def _create_indexes(client: Any, table: dict[str, Any]) -> None:
                 time.sleep(LOOK_SECONDS)
 
 
+def delete_old_indexes(endpoint: Endpoint) -> None:
+    """Delete the indexes that the template does not have any more."""
+    with _open_client(endpoint) as client:
+        for table in read_tables(TABLES):
+            name, indexes = table["TableName"], table.get("GlobalSecondaryIndexes", ())
+            present = {index["IndexName"] for index in indexes}
+            for index in _describe_indexes(client, name):
+                if index["IndexName"] not in present:
+                    deletion = {"Delete": {"IndexName": index["IndexName"]}}
+                    client.update_table(TableName=name, GlobalSecondaryIndexUpdates=[deletion])
+
+
 def _describe_indexes(client: Any, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", [])
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,12 +72,14 @@ def read_kinds() -> dict[str, str]:
     return {name.removeprefix("${").removesuffix("}"): kind for kind, name in (pair.split("=") for pair in pairs)}
 
 
-def read_tables(prefix: str) -> list[dict[str, Any]]:
-    """The arguments of CreateTable for every table, named by `prefix` and its kind."""
-    kinds, wanted = read_kinds(), ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+def read_tables(prefix: str, kinds: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return the arguments of CreateTable for every table that has a kind, named by `prefix` and its kind."""
+    kinds = read_kinds() if kinds is None else kinds
+    keys = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
     found = []
     for name, table in iter_resources("AWS::DynamoDB::Table"):
         properties = table["Properties"]
-        arguments = {key: properties[key] for key in wanted if key in properties}
-        found.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
+        arguments = {key: properties[key] for key in keys if key in properties}
+        if name in kinds:
+            found.append(arguments | {"TableName": f"{prefix}-{kinds[name]}"})
     return found

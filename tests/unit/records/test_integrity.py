@@ -13,9 +13,10 @@ from mangrove.core import runtime
 from mangrove.core.problems import Problem
 from mangrove.records import metas, settings, storages
 from mangrove.records.accounts import app_passwords, sshkeys, users
-from mangrove.records.store import integrity, schema
+from mangrove.records.store import integrity
 from mangrove.records.store.base import Protected, Record, RecordMissing
 from mangrove.records.store.integrity import Refusals
+from mangrove.records.store.upgrade import SchemaVersion
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import NewTask, TaskView
 
@@ -164,7 +165,7 @@ def test_a_rule_locks_no_other_folder_by_the_seal_of_another(open_table: Callabl
     assert [rule.path for rule in metas.all()] == ["/a"]
 
 
-@pytest.mark.parametrize("name", ["facts", "owner", "kind", "id"])
+@pytest.mark.parametrize("name", ["spec", "owner", "kind", "id"])
 def test_what_a_task_is_for_opens_in_its_record_beside_its_owner_and_kind_alone(
     open_table: Callable[[str], Table], name: str
 ) -> None:
@@ -210,7 +211,7 @@ def test_what_grants_something_is_protected() -> None:
         return {name for one in base.__subclasses__() for name in {one.__name__, *list_models(one)}}
 
     protected = {"UserRecord", "MetaRecord", "SettingRecord", "StorageRecord", "SshKeyRecord", "AppPasswordRecord"}
-    protected |= {schema.SchemaVersion.__name__}
+    protected |= {SchemaVersion.__name__}
     assert list_models(Protected) == protected | {"Versioned"}
 
 

@@ -139,6 +139,7 @@ def test_what_is_done_is_read_the_last_first_and_no_further_back_than_asked(owne
     assert page(0, 20, True, owner) == order
     assert [page(start, 4, True, owner) for start in (0, 4, 8)] == [order[:4], order[4:8], order[8:]]
     assert [row.id for row in task_lists.list_rows("copy", True, owner, since=1006.5)] == order[:5]
+    assert [row.id for row in task_lists.list_rows("copy", True, owner, since=-1e9)] == order, "of a hundred years"
     again = tasks.get(order[3])
     tasks.reopen(again, again.view)
     assert page(0, 20, True, owner) == order[:3] + order[4:]
@@ -165,7 +166,7 @@ def test_a_task_that_is_done_expires_until_it_is_reopened() -> None:
 def test_running_tasks_share_no_key_of_an_index() -> None:
     made = create(60) + create(60, owner=8)
     keys = [tasks.TaskRecord.get(task.id) for task in made]
-    assert len({record.spread_key for record in keys}) == 4
+    assert len({record.shard_key for record in keys}) == 4
     assert {record.owner_key for record in keys} == {"7#copy#undone", "8#copy#undone"}
 
 

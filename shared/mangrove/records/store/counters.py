@@ -29,7 +29,7 @@ class Counter(Record):
     holder = UnicodeAttribute(null=True)
     changes = JSONAttribute(null=True)
     expires = TTLAttribute(null=True)
-    program = UnicodeAttribute(null=True)  # the oldest version of it that knows the schema, see `records.schema`
+    program = UnicodeAttribute(null=True)  # the oldest version of it that knows the schema, see `records.store.upgrade`
 
 
 def next_id(kind: str) -> int:

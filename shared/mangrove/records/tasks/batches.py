@@ -14,7 +14,7 @@ from mangrove.core.telemetry import log_warning
 from mangrove.records.store.base import Conflict, get_connection, transaction, translate_errors
 from mangrove.records.store.crypto import SealBroken
 from mangrove.records.store.integrity import MAX_KEY_LETTERS
-from mangrove.records.tasks.keys import Status, make_spread_key
+from mangrove.records.tasks.keys import Status, make_shard_key
 from mangrove.records.tasks.marks import get_marks
 from mangrove.records.tasks.model import (
     NewTask,
@@ -87,7 +87,7 @@ def delete_done(kind: str, ids: Sequence[str]) -> None:
     """Delete tasks of a kind that are done; those that were just reopened stay. At most MOST."""
 
     def delete(write: TransactWrite, id: str) -> None:
-        condition = TaskRecord.spread_key == make_spread_key(id, kind, Status.DONE)
+        condition = TaskRecord.shard_key == make_shard_key(id, kind, Status.DONE)
         write.delete(TaskRecord(id), condition=condition)
 
     _write_what_holds(ids, delete)

@@ -10,9 +10,9 @@ from datetime import datetime
 from enum import StrEnum
 from zlib import crc32
 
-OWNER_INDEX = "shelf"
-SPREAD_INDEX = "spread"
-SPREADS = 4  # keys that share the tasks of all owners: one alone would have to take every write of every running task
+OWNER_INDEX = "owner_key"
+SHARD_INDEX = "shard_key"
+SHARDS = 4  # keys that share the tasks of all owners: one alone would have to take every write of every running task
 _MOST_MS = 10**15 - 1
 
 
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
     UNDONE = "undone"
     DONE = "done"
-    REMOVED = "gone"
+    REMOVED = "removed"
 
 
 def make_owner_key(owner: int, kind: str, status: Status) -> str:
@@ -29,14 +29,14 @@ def make_owner_key(owner: int, kind: str, status: Status) -> str:
     return f"{owner}#{kind}#{status}"
 
 
-def make_spread_key(id: str, kind: str, status: Status) -> str:
+def make_shard_key(id: str, kind: str, status: Status) -> str:
     """Some of the tasks of all owners: those among which the task `id` is."""
-    return f"{kind}#{status}#{crc32(id.encode()) % SPREADS}"
+    return f"{kind}#{status}#{crc32(id.encode()) % SHARDS}"
 
 
-def list_spread_keys(kind: str, status: Status) -> list[str]:
+def list_shard_keys(kind: str, status: Status) -> list[str]:
     """All tasks of all owners."""
-    return [f"{kind}#{status}#{number}" for number in range(SPREADS)]
+    return [f"{kind}#{status}#{number}" for number in range(SHARDS)]
 
 
 def find_status(owner_key: str) -> Status:
@@ -51,7 +51,7 @@ def make_order(id: str, created: float) -> str:
 
 def make_done_order(id: str, ended: float) -> str:
     """What a task that is done is ordered by; `ended` in seconds since the epoch."""
-    return f"{_MOST_MS - int(ended * 1000):015d}#{id}"
+    return f"{_MOST_MS - max(int(ended * 1000), 0):015d}#{id}"
 
 
 def parse_end(end_time: str | None) -> float:

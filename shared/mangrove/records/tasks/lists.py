@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from mangrove.records.store.base import get_connection, translate_errors
 from mangrove.records.tasks.keys import (
     OWNER_INDEX,
-    SPREAD_INDEX,
-    SPREADS,
+    SHARD_INDEX,
+    SHARDS,
     Status,
-    list_spread_keys,
+    list_shard_keys,
     make_done_order,
     make_owner_key,
 )
 from mangrove.records.tasks.marks import SPACING, ListName, Mark, get_marks
-from mangrove.records.tasks.model import SHOWN, TaskRecord, TaskView, load_view
+from mangrove.records.tasks.model import PROJECTED, TaskRecord, TaskView, load_view
 
 MOST_AT_ONCE = 1000  # rows of one answer
 LEAST_AT_ONCE = 10
@@ -67,7 +67,7 @@ def list_rows(
     if mark is None:
         return
     position, last = mark.position, None if since is None else make_done_order(LAST, since)
-    for item in _merge(places, mark.key, page_size, ["ordered", *SHOWN]):
+    for item in _merge(places, mark.key, page_size, ["ordered", *PROJECTED]):
         ordered = item["ordered"]["S"]
         if last is not None and ordered > last:
             return
@@ -75,14 +75,14 @@ def list_rows(
         if position % SPACING == 0:
             marks.add(name, Mark(ordered, position, mark.version))
         if position > start:
-            view = load_view(item["shown"]["S"])
+            view = load_view(item["view"]["S"])
             yield Row(view.id, int(item["owner"]["N"]), view, item["cancel"]["BOOL"])
 
 
 def _find_places(name: ListName) -> list[Place]:
     if name.owner is not None:
         return [Place(OWNER_INDEX, make_owner_key(name.owner, name.kind, name.status))]
-    return [Place(SPREAD_INDEX, key) for key in list_spread_keys(name.kind, name.status)]
+    return [Place(SHARD_INDEX, key) for key in list_shard_keys(name.kind, name.status)]
 
 
 def _pass_rows(name: ListName, places: Sequence[Place], start: int) -> Mark | None:
@@ -135,7 +135,7 @@ def _merge(places: Sequence[Place], after: str, page_size: int | None, attribute
     """The rows of all places in their order, from the first one `after`."""
     size = None if page_size is None else min(max(page_size, 1), MOST_AT_ONCE)
     if size is not None and len(places) > 1:
-        size = max(size * 3 // (2 * SPREADS), LEAST_AT_ONCE)
+        size = max(size * 3 // (2 * SHARDS), LEAST_AT_ONCE)
     return heapq.merge(*(_query(place, after, size, attributes) for place in places), key=_get_order)
 
 

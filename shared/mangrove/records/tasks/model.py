@@ -33,13 +33,13 @@ from mangrove.records.store.base import (
 from mangrove.records.store.integrity import Clear, Sealed
 from mangrove.records.tasks.keys import (
     OWNER_INDEX,
-    SPREAD_INDEX,
+    SHARD_INDEX,
     Status,
     find_status,
     make_done_order,
     make_order,
     make_owner_key,
-    make_spread_key,
+    make_shard_key,
     parse_end,
 )
 from mangrove.records.tasks.marks import get_marks
@@ -118,7 +118,7 @@ class Task:
         return max(abs(self.lease.until), self.created)
 
 
-SHOWN = ["owner", "shown", "cancel"]  # what the indexes have beside the keys
+PROJECTED = ["owner", "view", "cancel"]  # what the indexes have beside the keys
 
 
 class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
@@ -126,20 +126,20 @@ class OwnerIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped
 
     class Meta:
         index_name = OWNER_INDEX
-        projection = IncludeProjection(SHOWN)
+        projection = IncludeProjection(PROJECTED)
 
-    owner_key = UnicodeAttribute(hash_key=True, attr_name="shelf")
+    owner_key = UnicodeAttribute(hash_key=True)
     ordered = UnicodeAttribute(range_key=True)
 
 
-class SpreadIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
+class ShardIndex(GlobalSecondaryIndex["TaskRecord"]):  # type: ignore[no-untyped-call]
     """The tasks of all owners, by kind and status."""
 
     class Meta:
-        index_name = SPREAD_INDEX
-        projection = IncludeProjection(SHOWN)
+        index_name = SHARD_INDEX
+        projection = IncludeProjection(PROJECTED)
 
-    spread_key = UnicodeAttribute(hash_key=True, attr_name="spread")
+    shard_key = UnicodeAttribute(hash_key=True)
     ordered = UnicodeAttribute(range_key=True)
 
 
@@ -148,23 +148,23 @@ class TaskRecord(Record):
         table_name = table_name("tasks")
 
     id = UnicodeAttribute(hash_key=True)
-    owner_key = UnicodeAttribute(attr_name="shelf")
-    spread_key = UnicodeAttribute(attr_name="spread")
+    owner_key = UnicodeAttribute()
+    shard_key = UnicodeAttribute()
     ordered = UnicodeAttribute()
     expires = TTLAttribute(null=True)
     kind = UnicodeAttribute()
     owner = NumberAttribute()
-    view = UnicodeAttribute(attr_name="shown")
-    spec = Sealed(attr_name="facts", beside=("kind", "owner"))
+    view = UnicodeAttribute()
+    spec = Sealed(beside=("kind", "owner"))
     cursor = UnicodeAttribute(default="{}")
     cancel = BooleanAttribute(default=False)
-    attempt = NumberAttribute(default=0, attr_name="turn")
+    attempt = NumberAttribute(default=0)
     created = NumberAttribute()
     lease = UnicodeAttribute(default="")
     until = NumberAttribute(default=0)
 
     by_owner = OwnerIndex()
-    spread = SpreadIndex()
+    by_shard = ShardIndex()
 
 
 def _dump(value: Mapping[str, Any] | TaskView) -> str:
@@ -229,7 +229,7 @@ def make_record(new: NewTask) -> TaskRecord:
     created = time.time()
     return TaskRecord(
         new.view.id, owner_key=make_owner_key(new.owner, new.kind, Status.UNDONE), kind=new.kind, owner=new.owner,
-        spread_key=make_spread_key(new.view.id, new.kind, Status.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
+        shard_key=make_shard_key(new.view.id, new.kind, Status.UNDONE), view=_dump(new.view), spec=_dump(new.spec),
         ordered=make_order(new.view.id, created), created=created,
     )  # fmt: skip
 
@@ -258,7 +258,7 @@ def get_unreadable(id: str) -> Task:
     item = answer.get("Item")
     if item is None:
         raise RecordMissing
-    blank = {"facts": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}}
+    blank = {"spec": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}}
     return make_task(Model.from_raw_data.__func__(TaskRecord, item | blank))  # type: ignore[attr-defined]
 
 
@@ -344,7 +344,7 @@ def make_undone(task: Task, status: Status = Status.UNDONE) -> list[Action]:
 def _make_keys(task: Task, status: Status, ordered: str) -> list[Action]:
     return [
         TaskRecord.owner_key.set(make_owner_key(task.owner, task.kind, status)),
-        TaskRecord.spread_key.set(make_spread_key(task.id, task.kind, status)),
+        TaskRecord.shard_key.set(make_shard_key(task.id, task.kind, status)),
         TaskRecord.ordered.set(ordered),
     ]
 

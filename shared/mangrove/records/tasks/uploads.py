@@ -33,7 +33,7 @@ class UploadRecord(Record):
     owner = NumberAttribute()
     state = UnicodeAttribute()
     created = NumberAttribute()
-    facts = UnicodeAttribute()
+    facts = UnicodeAttribute(attr_name="spec")
     expires = TTLAttribute()
     version = VersionAttribute()
 

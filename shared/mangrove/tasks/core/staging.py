@@ -16,7 +16,7 @@ from mangrove.drivers.base import Driver, MakesDirectories, Removes, Syncs, Uplo
 from mangrove.drivers.own_storage import start_own_storage
 
 BODY = "body"  # where a task keeps what it brought for the next one
-PINNED = "lent"  # a file that marks what another program uses: never to be removed by this service
+PINNED = "pinned"  # a file that marks what another program uses: never to be removed by this service
 
 
 class Staging:

@@ -6,35 +6,41 @@ import os
 from collections.abc import Sequence
 
 from mangrove.core.telemetry import log_event, log_warning
-from mangrove.records.store import schema
+from mangrove.records.store import upgrade
 from mangrove.records.store.endpoints import Endpoint
-from mangrove.records.store.schema import FIRST, UPGRADES, NewerSchema, UntrustedSchema, Upgrade
+from mangrove.records.store.upgrade import VERSION, NewerSchema, OlderSchema, Step, UntrustedSchema
 from mangrove.standalone import engine, records_file
 from mangrove.standalone.data_directory import DataDirectory, StartupError
 
+OLD_PIN, PIN = "lent", "pinned"  # names of the file that marks what another program uses
 
-def open_tables(directory: DataDirectory, endpoint: Endpoint, upgrades: Sequence[Upgrade] = UPGRADES) -> None:
-    """Make the tables that are missing, and lead the records to the present version; StartupError for a newer one.
+
+def open_tables(directory: DataDirectory, endpoint: Endpoint, steps: Sequence[Step] | None = None) -> None:
+    """Make the tables that are missing, and lead the records to the present version; StartupError for records that are
+    newer or too old.
 
     Before an upgrade the whole file is copied to `records-version-<n>.db` beside it.
     """
+    version = None
     if f"{engine.TABLES}-counters" in engine.list_tables(endpoint):
-        version = _read_version(directory, upgrades)
-        if version < schema.get_known(upgrades):
-            keep_copy(directory, version)
-        engine.create_tables(endpoint)
-        schema.upgrade(version, upgrades)
-    else:
-        engine.create_tables(endpoint)
-        schema.note_new(upgrades)
-    directory.write_schema(schema.get_known(upgrades))
+        version = _read_version(directory)
+    if version is not None and version < VERSION:
+        keep_copy(directory, version)
+    engine.create_tables(endpoint)
+    upgrade.upgrade(version, steps)
+    if version is not None and version < VERSION:
+        _rename_pins(directory)
+        engine.delete_old_indexes(endpoint)
+    directory.write_schema(VERSION)
 
 
-def _read_version(directory: DataDirectory, upgrades: Sequence[Upgrade]) -> int:
+def _read_version(directory: DataDirectory) -> int | None:
     try:
-        return schema.read_version(upgrades, directory.read_schema() or FIRST)
+        return upgrade.read_version(directory.read_schema() or 0)
     except NewerSchema as newer:  # nothing was changed yet
         raise StartupError(f"the data directory {directory.data} is too new: {newer}") from None
+    except OlderSchema as older:
+        raise StartupError(f"the data directory {directory.data} is too old: {older}") from None
     except UntrustedSchema as reason:
         raise StartupError(
             f"the records in {directory.data} are not to be trusted: {reason}; restore a backup, or remove "
@@ -54,3 +60,8 @@ def keep_copy(directory: DataDirectory, version: int) -> None:
         records_file.copy_records(directory.records, part, is_running=True)
         os.rename(part, copy)
     log_event("the records are upgraded", version=version, copy=str(copy))
+
+
+def _rename_pins(directory: DataDirectory) -> None:
+    for pin in (directory.data / "staging").glob(f"*/{OLD_PIN}"):
+        os.replace(pin, pin.with_name(PIN))

@@ -1,0 +1,188 @@
+"""The version of the records, and the one upgrade: from what Mangrove 0.3.0 wrote to the present version.
+
+A package that changes the stored form of its records adds a step to `STEPS`. A step may meet records in which it was
+cut off, so it changes nothing that has the new form already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.constants import STRING
+from pynamodb.exceptions import DoesNotExist
+
+from mangrove.core.problems import Problem
+from mangrove.records.accounts import users
+from mangrove.records.store.base import Protected, TableMeta, get_connection, table_name, translate_errors
+from mangrove.records.store.counters import Counter
+from mangrove.records.store.integrity import Sealed
+from mangrove.records.tasks.keys import Status
+from mangrove.records.tasks.model import TaskRecord
+from mangrove.records.tasks.uploads import UploadRecord
+
+KEY = "schema"
+VERSION = 4  # of the records, as this program writes them
+PROGRAM = "0.4.0"  # the oldest that knows it
+UPGRADED = 3  # the version that the upgrade leads from
+PROGRAMS = {1: "0.1.0", 2: "0.2.0", UPGRADED: "0.3.0"}
+
+Item = dict[str, Any]
+Step = Callable[[], None]
+
+
+class NewerSchema(Problem):
+    """The records were written by a newer version of the program."""
+
+
+class OlderSchema(Problem):
+    """The records were written by a version of the program from which no upgrade leads here."""
+
+
+class UntrustedSchema(Problem):
+    """What the records say about their version was not written by this deployment."""
+
+
+class SchemaVersion(Protected):
+    """`program`: the oldest version of it that knows the schema."""
+
+    class Meta(TableMeta):
+        table_name = table_name("counters")
+
+    key = UnicodeAttribute(hash_key=True)
+    value = NumberAttribute()
+    program = UnicodeAttribute()
+
+
+def read_version(known: int = 0) -> int | None:
+    """Return the version of the records, None for new ones: those without a version and without a user.
+
+    `known` is the version that they had before, as noted where only this deployment writes: a process that could lower
+    it in the records would have its own records upgraded. NewerSchema, OlderSchema, UntrustedSchema.
+    """
+    version, program = _read()
+    if version is None and not known:
+        return None
+    version = version or 1
+    if version > VERSION:
+        raise NewerSchema(
+            f"the records are of version {version}, this program knows {VERSION}: use Mangrove {program} or newer"
+        )
+    if version < known:
+        raise UntrustedSchema(f"the records are of version {version}, but they were of version {known} before")
+    if version < UPGRADED:
+        raise OlderSchema(
+            f"the records are of version {version}, which Mangrove {PROGRAMS[version]} wrote: "
+            f"start Mangrove {PROGRAMS[UPGRADED]} with them once, which leads them to version {UPGRADED}"
+        )
+    return version
+
+
+def _read() -> tuple[int | None, str]:
+    """Return the version, None for new records, and the program that it needs; UntrustedSchema."""
+    with translate_errors():
+        try:
+            if Counter.get(KEY, consistent_read=True).value == 1:  # it had no MAC then
+                return 1, PROGRAMS[1]
+        except DoesNotExist:
+            has_users = any(True for role in users.ROLES for _ in users.iter_ids(role, page_size=1))
+            return (1 if has_users else None), PROGRAMS[1]  # the first version noted nothing
+        try:
+            record = SchemaVersion.get(KEY, consistent_read=True)
+        except DoesNotExist:  # it is refused
+            reason = "what they say about their version was written with another key or by another program"
+            raise UntrustedSchema(reason) from None
+    return int(record.value), str(record.program)
+
+
+def upgrade(version: int | None, steps: Sequence[Step] | None = None) -> None:
+    """Lead records of a version to the present one, and note it when all steps are done."""
+    if version == VERSION:
+        return
+    if version is not None:
+        for step in STEPS if steps is None else steps:
+            step()
+    with translate_errors():
+        SchemaVersion(KEY, value=VERSION, program=PROGRAM).save()
+
+
+OLD_SPEC = Sealed(attr_name="facts", beside=("kind", "owner"))
+TASK_NAMES = {"shown": "view", "turn": "attempt"}
+OLD_REMOVED = "gone"
+
+
+def upgrade_tasks() -> None:
+    """Rename the attributes of tasks. In the cloud the tasks of 0.3.0 have a table of their own: keys of indexes
+    cannot be renamed in a table that CloudFormation manages."""
+    source = os.environ.get("MANGROVE_OLD_TASKS") or TaskRecord.Meta.table_name
+    for item in _scan(source, "shelf"):
+        _replace_task(convert_task(item))
+
+
+def convert_task(item: Item) -> Item:
+    """Return a task of 0.3.0 as it is stored now; one whose specification cannot be opened stays unreadable."""
+    task = {TASK_NAMES.get(name, name): value for name, value in item.items() if name not in ("shelf", "spread")}
+    task["owner_key"] = {STRING: _rename_status(item["shelf"][STRING], 2)}
+    task["shard_key"] = {STRING: _rename_status(item["spread"][STRING], 1)}
+    sealed = task.pop("facts")
+    kind, key = TaskRecord.get_kind(), TaskRecord.get_key_name()
+    try:
+        clear = OLD_SPEC.open(kind, key, item)
+        task["spec"] = TaskRecord.spec.seal(kind, key, task | {"spec": clear})
+    except Problem:
+        task["spec"] = sealed
+    return task
+
+
+def _rename_status(text: str, position: int) -> str:
+    parts = text.split("#")
+    if parts[position] == OLD_REMOVED:
+        parts[position] = Status.REMOVED.value
+    return "#".join(parts)
+
+
+def _replace_task(task: Item) -> None:
+    """Store a converted task, unless it was stored before."""
+    condition = "attribute_not_exists(id) OR attribute_exists(shelf)"
+    _write("put_item", TaskRecord.Meta.table_name, Item=task, ConditionExpression=condition)
+
+
+def upgrade_uploads() -> None:
+    """Rename the attribute of uploads in parts."""
+    for item in _scan(UploadRecord.Meta.table_name, "facts"):
+        _write(
+            "update_item",
+            UploadRecord.Meta.table_name,
+            Key={name: item[name] for name in ("place", "item")},
+            UpdateExpression="SET #new = #old REMOVE #old",
+            ConditionExpression="attribute_exists(#old)",
+            ExpressionAttributeNames={"#old": "facts", "#new": "spec"},
+        )
+
+
+STEPS: tuple[Step, ...] = (upgrade_tasks, upgrade_uploads)
+
+
+def _scan(table: str, old_name: str) -> Iterator[Item]:
+    """Yield the records of a table that still have an attribute of 0.3.0."""
+    options: dict[str, Any] = {"TableName": table, "ConsistentRead": True}
+    while True:
+        with translate_errors():
+            page = get_connection(TaskRecord).client.scan(**options)
+        yield from (item for item in page["Items"] if old_name in item)
+        if "LastEvaluatedKey" not in page:
+            return
+        options["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def _write(operation: str, table: str, **options: Any) -> None:
+    """Write a record; nothing where the condition does not hold, since the record has the new form then."""
+    with translate_errors():
+        try:
+            getattr(get_connection(TaskRecord).client, operation)(TableName=table, **options)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
