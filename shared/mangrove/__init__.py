@@ -3,7 +3,7 @@
 import gc
 import os
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 NEW_OBJECTS = 100_000  # that a function's process makes before it looks for garbage: more than its first request needs
 

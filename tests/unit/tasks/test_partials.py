@@ -112,7 +112,7 @@ def test_parts_in_a_storage_that_does_not_answer_when_the_task_ends_are_dropped_
     task_env.do(sweep.sweep())
     assert target.unfinished() == []
     folder = task_env.folder / "staging" / partials.ABANDONED
-    assert [one.name for one in folder.iterdir()] == ["lent"]
+    assert [one.name for one in folder.iterdir()] == ["pinned"]
 
 
 def cut_off(broken: pytest.MonkeyPatch, driver: Any, refuse: Any, task_env: TaskEnv) -> None:
@@ -137,7 +137,7 @@ def test_what_can_never_be_reached_again_is_given_up_after_a_month(
     task_env.run(task, look_between(task_env, task, vanish))
     folder = task_env.folder / "staging" / partials.ABANDONED
     task_env.do(sweep.sweep())
-    (left,) = [one for one in folder.iterdir() if one.name != "lent"]
+    (left,) = [one for one in folder.iterdir() if one.name != "pinned"]
     os.utime(left, (0, left.stat().st_mtime - partials.GIVE_UP_SECONDS))
     task_env.do(sweep.sweep())
-    assert [one.name for one in folder.iterdir()] == ["lent"]
+    assert [one.name for one in folder.iterdir()] == ["pinned"]

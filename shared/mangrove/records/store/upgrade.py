@@ -109,7 +109,6 @@ def upgrade(version: int | None, steps: Sequence[Step] | None = None) -> None:
         SchemaVersion(KEY, value=VERSION, program=PROGRAM).save()
 
 
-OLD_SPEC = Sealed(attr_name="facts", beside=("kind", "owner"))
 TASK_NAMES = {"shown": "view", "turn": "attempt"}
 OLD_REMOVED = "gone"
 
@@ -130,7 +129,7 @@ def convert_task(item: Item) -> Item:
     sealed = task.pop("facts")
     kind, key = TaskRecord.get_kind(), TaskRecord.get_key_name()
     try:
-        clear = OLD_SPEC.open(kind, key, item)
+        clear = Sealed(attr_name="facts", beside=TaskRecord.spec.beside).open(kind, key, item)
         task["spec"] = TaskRecord.spec.seal(kind, key, task | {"spec": clear})
     except Problem:
         task["spec"] = sealed
