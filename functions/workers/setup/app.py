@@ -69,11 +69,12 @@ def _run(event: dict[str, Any]) -> None:
     from mangrove.identity import passwords
     from mangrove.identity.rights import ADMIN_PERMISSION
     from mangrove.records.store import upgrade
+    from mangrove.tasks.upgrade import upgrade_task
 
     # the version that the template had before this deployment, which no record can lower
     known = int(event.get("OldResourceProperties", {}).get("Schema", 0))
     secret = aws.create_client("secretsmanager").get_secret_value(SecretId=os.environ["MANGROVE_ADMIN_SECRET"])
-    upgrade.upgrade(upgrade.read_version(known))
+    upgrade.upgrade(upgrade.read_version(known), upgrade.make_steps(upgrade_task))
     first_start.run(None, secret["SecretString"], passwords.hash_password, ADMIN_PERMISSION)
 
 

@@ -11,6 +11,7 @@ from mangrove.records.store.endpoints import Endpoint
 from mangrove.records.store.upgrade import VERSION, NewerSchema, OlderSchema, Step, UntrustedSchema
 from mangrove.standalone import engine, records_file
 from mangrove.standalone.data_directory import DataDirectory, StartupError
+from mangrove.tasks.upgrade import upgrade_task
 
 OLD_PIN, PIN = "lent", "pinned"  # names of the file that marks what another program uses
 
@@ -27,7 +28,7 @@ def open_tables(directory: DataDirectory, endpoint: Endpoint, steps: Sequence[St
     if version is not None and version < VERSION:
         keep_copy(directory, version)
     engine.create_tables(endpoint)
-    upgrade.upgrade(version, steps)
+    upgrade.upgrade(version, upgrade.make_steps(upgrade_task) if steps is None else steps)
     if version is not None and version < VERSION:
         _rename_pins(directory)
         engine.delete_old_indexes(endpoint)

@@ -1,27 +1,29 @@
 """The version of the records, and the one upgrade: from what Mangrove 0.3.0 wrote to the present version.
 
-A package that changes the stored form of its records adds a step to `STEPS`. A step may meet records in which it was
-cut off, so it changes nothing that has the new form already.
+A package that changes the stored form of its records adds a step to `make_steps`. A step may meet records in which it
+was cut off, so it changes nothing that has the new form already.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import orjson
 from botocore.exceptions import ClientError
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.constants import STRING
+from pynamodb.constants import BINARY, STRING
 from pynamodb.exceptions import DoesNotExist
 
 from mangrove.core.problems import Problem
 from mangrove.records.accounts import users
 from mangrove.records.store.base import Protected, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.counters import Counter
-from mangrove.records.store.integrity import Sealed
+from mangrove.records.store.integrity import Clear, Sealed
 from mangrove.records.tasks.keys import Status
-from mangrove.records.tasks.model import TaskRecord
+from mangrove.records.tasks.model import Task, TaskRecord, make_opened_task
 from mangrove.records.tasks.uploads import UploadRecord
 
 KEY = "schema"
@@ -32,6 +34,7 @@ PROGRAMS = {1: "0.1.0", 2: "0.2.0", UPGRADED: "0.3.0"}
 
 Item = dict[str, Any]
 Step = Callable[[], None]
+Translate = Callable[[Task], Task]
 
 
 class NewerSchema(Problem):
@@ -98,12 +101,12 @@ def _read() -> tuple[int | None, str]:
     return int(record.value), str(record.program)
 
 
-def upgrade(version: int | None, steps: Sequence[Step] | None = None) -> None:
+def upgrade(version: int | None, steps: Sequence[Step]) -> None:
     """Lead records of a version to the present one, and note it when all steps are done."""
     if version == VERSION:
         return
     if version is not None:
-        for step in STEPS if steps is None else steps:
+        for step in steps:
             step()
     with translate_errors():
         SchemaVersion(KEY, value=VERSION, program=PROGRAM).save()
@@ -113,16 +116,24 @@ TASK_NAMES = {"shown": "view", "turn": "attempt"}
 OLD_REMOVED = "gone"
 
 
-def upgrade_tasks() -> None:
-    """Rename the attributes of tasks. In the cloud the tasks of 0.3.0 have a table of their own: keys of indexes
-    cannot be renamed in a table that CloudFormation manages."""
+def make_steps(translate: Translate) -> tuple[Step, ...]:
+    """Return the steps of the upgrade; `translate` returns a task with its specification and cursor of today."""
+    return (partial(upgrade_tasks, translate), upgrade_uploads)
+
+
+def upgrade_tasks(translate: Translate) -> None:
+    """Rename the attributes of tasks, and translate what they hold.
+
+    In the cloud the tasks of 0.3.0 have a table of their own: CloudFormation changes one index of a table at a time.
+    """
     source = os.environ.get("MANGROVE_OLD_TASKS") or TaskRecord.Meta.table_name
     for item in _scan(source, "shelf"):
-        _replace_task(convert_task(item))
+        _replace_task(convert_task(item, translate))
 
 
-def convert_task(item: Item) -> Item:
-    """Return a task of 0.3.0 as it is stored now; one whose specification cannot be opened stays unreadable."""
+def convert_task(item: Item, translate: Translate) -> Item:
+    """Return a task of 0.3.0 as it is stored now. One whose specification cannot be opened or translated is kept as it
+    is: its owner is told that it cannot be read."""
     task = {TASK_NAMES.get(name, name): value for name, value in item.items() if name not in ("shelf", "spread")}
     task["owner_key"] = {STRING: _rename_status(item["shelf"][STRING], 2)}
     task["shard_key"] = {STRING: _rename_status(item["spread"][STRING], 1)}
@@ -130,8 +141,11 @@ def convert_task(item: Item) -> Item:
     kind, key = TaskRecord.get_kind(), TaskRecord.get_key_name()
     try:
         clear = Sealed(attr_name="facts", beside=TaskRecord.spec.beside).open(kind, key, item)
-        task["spec"] = TaskRecord.spec.seal(kind, key, task | {"spec": clear})
-    except Problem:
+        translated = translate(make_opened_task(task | {"spec": clear}))
+        task["cursor"] = {STRING: orjson.dumps(translated.cursor).decode()}
+        spec = {BINARY: Clear(orjson.dumps(translated.spec).decode())}
+        task["spec"] = TaskRecord.spec.seal(kind, key, task | {"spec": spec})
+    except (Problem, KeyError, TypeError, ValueError):
         task["spec"] = sealed
     return task
 
@@ -160,9 +174,6 @@ def upgrade_uploads() -> None:
             ConditionExpression="attribute_exists(#old)",
             ExpressionAttributeNames={"#old": "facts", "#new": "spec"},
         )
-
-
-STEPS: tuple[Step, ...] = (upgrade_tasks, upgrade_uploads)
 
 
 def _scan(table: str, old_name: str) -> Iterator[Item]:

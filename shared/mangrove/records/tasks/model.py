@@ -258,8 +258,12 @@ def get_unreadable(id: str) -> Task:
     item = answer.get("Item")
     if item is None:
         raise RecordMissing
-    blank = {"spec": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}}
-    return make_task(Model.from_raw_data.__func__(TaskRecord, item | blank))  # type: ignore[attr-defined]
+    return make_opened_task(item | {"spec": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}})
+
+
+def make_opened_task(item: Mapping[str, Any]) -> Task:
+    """Return the task of a record whose specification is in clear."""
+    return make_task(Model.from_raw_data.__func__(TaskRecord, dict(item)))  # type: ignore[attr-defined]
 
 
 def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:
