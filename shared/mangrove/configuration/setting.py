@@ -23,6 +23,7 @@ MAX_NUMBER = 10**15 - 1  # of a number that has a lower bound alone
 MAX_QUOTED_LETTERS = 40  # of a refused value, in the message
 SWITCHED_ON = ("true", "1")
 SWITCHED_OFF = ("false", "0", "")
+ABSENT_SWITCHES = {"ftp_enabled": "FTP server", "s3_enabled": "S3 server"}  # keys that clients know, of no declaration
 
 
 class Group(IntEnum):

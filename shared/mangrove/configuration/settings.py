@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mangrove.configuration import snapshot
-from mangrove.configuration.setting import Flag
+from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag
 from mangrove.configuration.values import DECLARED, make_link_salt, make_token
 from mangrove.core.problems import BadRequest, Problem
 from mangrove.records import settings as records
@@ -48,6 +48,8 @@ def _check(key: str, value: str) -> None:
         raise BadRequest(f"setting [{key[:40]}]: the key or its value is too long, or the key is empty")
     if key == "token" and value == snapshot.latest().settings.token:
         return  # a short one that an older version stored goes on
+    if key in ABSENT_SWITCHES and value not in SWITCHED_OFF:
+        raise Problem(f'setting [{key}]: this version has no {ABSENT_SWITCHES[key]}: only "false" can be saved')
     if key in DECLARED:
         try:
             DECLARED[key].check(value)

@@ -12,7 +12,7 @@ from typing import Any
 from mangrove.configuration.declared.access import S3, Ftp, Global, Ldap, Protocols, Sso
 from mangrove.configuration.declared.site import Preview, Site, Style
 from mangrove.configuration.declared.work import Index, Offline, Traffic
-from mangrove.configuration.setting import Flag, Group, Setting, SettingGroup
+from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag, Group, Setting, SettingGroup
 from mangrove.core.problems import BadRequest
 
 GROUPS: tuple[type[SettingGroup], ...] = (
@@ -28,7 +28,9 @@ _POSITIONS = {key: position for position, key in enumerate(DECLARED)}
 
 def _requests_absent(key: str, value: str) -> bool:
     setting = DECLARED.get(key)
-    return setting is not None and setting.requests_absent(value)
+    if setting is None:
+        return key in ABSENT_SWITCHES and value not in SWITCHED_OFF
+    return setting.requests_absent(value)
 
 
 class Settings(Site, Style, Preview, Global, Index, Sso, Ldap, S3, Ftp, Traffic, Offline, Protocols):

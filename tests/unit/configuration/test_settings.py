@@ -140,6 +140,19 @@ def test_what_is_not_there_cannot_be_switched_on(setting: Setting[Any]) -> None:
     assert now.get_public().get(setting.key, setting.default) == setting.default
 
 
+@pytest.mark.parametrize(("key", "feature"), [("ftp_enabled", "FTP server"), ("s3_enabled", "S3 server")])
+@pytest.mark.parametrize("value", ["true", "1", "yes"])
+def test_switch_of_an_absent_server_is_refused_by_name(key: str, feature: str, value: str) -> None:
+    """B5: it could be saved as on although nothing is there."""
+    with pytest.raises(Problem) as refusal:
+        settings.save({"site_title": "half a form", key: value})
+    assert refusal.value.message == f'setting [{key}]: this version has no {feature}: only "false" can be saved'
+    assert records.all() == {}
+    settings.save({key: "false"})
+    records.save({key: value})  # as an older version did
+    assert key not in snapshot.latest().settings
+
+
 @pytest.mark.parametrize("group", range(12))
 def test_the_form_of_a_group_can_be_saved_as_it_is(group: int) -> None:
     """The web client posts all settings of a group, whichever of them was changed."""
