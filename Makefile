@@ -55,8 +55,11 @@ build: .venv-build/ready page/dist/ready
 	.venv-build/bin/python -m deployment.bundle .aws-sam/build
 
 # Asks nothing; parameters that are not given keep the values they have. STACK: its name; REGION: that of the environment or profile, if not given.
+# The command is not echoed: a parameter may be a password. A first creation that fails is removed, so that it can be repeated.
 deploy: named build
-	$(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --parameter-overrides Release=$$(cat .aws-sam/release) $(PARAMETERS)
+	@parameters=$$(.venv-build/bin/python -m deployment.parameters "$(STACK)" "$(REGION)" $(PARAMETERS)) \
+	  && eval "set -- $$parameters" \
+	  && $(SAM) deploy $(if $(REGION),--region $(REGION)) --stack-name $(STACK) --s3-prefix $(STACK) --on-failure DELETE --parameter-overrides "$$@"
 
 named:
 	@test -n "$(STACK)" || { echo 'which stack? STACK=name [REGION=…] [PARAMETERS="DomainName=… …"]'; exit 1; }

@@ -1,8 +1,8 @@
 """The built functions and layers made small and measured: `python -m deployment.bundle .aws-sam/build`.
 
 Libraries lose what no function reads and symbols that only debuggers do, sources get their byte code, and the sizes are
-printed. Exits 1 when a function
-with its layers is larger than its bounds. The release, a hash of all that was built, is written to a file beside it.
+printed. Exits 1 when a function with its layers is larger than its bounds. The release (a hash of all that was built)
+and the architecture of the libraries are written to files beside the build.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from deployment.descriptions import trim_descriptions
+from deployment.parameters import find_architecture
 from deployment.roots import write_roots
 
 MB = 1_000_000
@@ -197,6 +198,7 @@ def main(build: Path) -> int:
     rows = list(judge({folder.name: measure(folder) for folder in folders}, layers))
     print(show(rows))
     (build.parent / "release").write_text(find_release(folders))
+    (build.parent / "architecture").write_text(find_architecture(build.rglob("*.so")))
     return 1 if any(row.excess for row in rows) else 0
 
 

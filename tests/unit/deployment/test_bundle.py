@@ -169,8 +169,10 @@ def test_what_is_larger_than_its_bound_is_named(shared: Size, clouds: Size, exce
 def test_the_build_fails_when_something_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = tmp_path / "build"
     write(build, {"template.yaml": json.dumps(TEMPLATE), "Shared/python/a.py": "1", "Files/app.py": "2"})
+    (build / "Shared/python/fast.so").write_bytes(b"\x7fELF" + bytes(14) + bytes([183, 0]))
     assert bundle.main(build) == 0
     assert len((tmp_path / "release").read_text()) == bundle.RELEASE_LETTERS
+    assert (tmp_path / "architecture").read_text() == "arm64"
     assert {"Shared/python/__pycache__", "Files/__pycache__"} <= {
         str(path.parent.relative_to(build)) for path in build.rglob("*.pyc")
     }

@@ -1,0 +1,80 @@
+"""The parameters of a deployment: `python -m deployment.parameters STACK REGION Name=value …`.
+
+Prints them as `sam deploy` takes them, quoted for a shell: those that were given, the architecture that was built, and
+the release. A function gets a new version when the release differs, so the release covers the build and the value of
+every parameter: of those that are not given, the value that the stack has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+BUILD = Path(".aws-sam")
+RELEASE, ARCHITECTURE = "Release", "Architecture"
+RELEASE_LENGTH = 16
+MACHINES = {62: "x86_64", 183: "arm64"}  # e_machine of an ELF header → the name of the architecture at Lambda
+ELF_MAGIC, MACHINE_OFFSET = b"\x7fELF", 18
+
+
+def find_architecture(libraries: Iterable[Path]) -> str:
+    """Return the architecture of compiled libraries; ValueError if they have none, several or an unknown one."""
+    machines = set()
+    for library in libraries:
+        header = library.read_bytes()[: MACHINE_OFFSET + 2]
+        if header.startswith(ELF_MAGIC):
+            machines.add(int.from_bytes(header[MACHINE_OFFSET:], "little"))
+    names = sorted(MACHINES.get(machine, f"machine {machine}") for machine in machines)
+    if len(names) != 1 or names[0] not in MACHINES.values():
+        raise ValueError(f"the compiled libraries are for {', '.join(names) or 'no processor'}")
+    return names[0]
+
+
+def read_stack(name: str, region: str) -> dict[str, str]:
+    """Return the parameters of a stack; none if it does not exist yet. The values of secret ones are masked."""
+    import boto3  # only where SAM is installed
+    from botocore.exceptions import ClientError
+
+    client = boto3.client("cloudformation", region_name=region or None)
+    try:
+        (stack,) = client.describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ValidationError":  # CloudFormation's answer for an unknown stack
+            return {}
+        raise
+    return {row["ParameterKey"]: row["ParameterValue"] for row in stack.get("Parameters", ())}
+
+
+def make_parameters(
+    given: Mapping[str, str], present: Mapping[str, str], release: str, architecture: str
+) -> dict[str, str]:
+    """Return the parameters to pass. ValueError if they ask for another architecture than the one that was built."""
+    if given.get(ARCHITECTURE, architecture) != architecture:
+        raise ValueError(f"the build is for {architecture}: build with PARAMETERS=Architecture={given[ARCHITECTURE]}")
+    passed = {**given, ARCHITECTURE: architecture}
+    effective = {**present, **passed}
+    effective.pop(RELEASE, None)
+    digest = hashlib.sha256(release.encode())
+    for name, value in sorted(effective.items()):
+        digest.update(f"\0{name}={value}".encode())
+    return {**passed, RELEASE: digest.hexdigest()[:RELEASE_LENGTH]}
+
+
+def main(stack: str, region: str, *arguments: str) -> int:
+    """Print the parameters in one line."""
+    given = dict(argument.split("=", 1) for argument in arguments)
+    release, architecture = ((BUILD / name).read_text() for name in ("release", "architecture"))
+    try:
+        parameters = make_parameters(given, read_stack(stack, region), release, architecture)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(shlex.join(f"{name}={value}" for name, value in parameters.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
