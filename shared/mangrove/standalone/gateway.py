@@ -23,8 +23,7 @@ from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception
 from mangrove.net.client import TlsContext
 from mangrove.search.corrections import Corrections
-from mangrove.standalone import docs, health, scheduler
-from mangrove.standalone.doors import Doors
+from mangrove.standalone import docs, health, protocol_servers, scheduler
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.memory import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
@@ -119,7 +118,7 @@ class Gateway:
         work = {Activity.TASKS: self._run(runner.run()), Activity.SCHEDULE: self._run(scheduler.run())}
         self._run(health.note_work(work))
         self._run(_tend_index(loading))
-        self._run(Doors(data).run())
+        self._run(protocol_servers.run(data))
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
