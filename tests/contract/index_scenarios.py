@@ -94,14 +94,15 @@ def build_a_large_one(admin: Person) -> None:
 
 
 def look_regularly(admin: Person) -> None:
-    """A storage without a task gets one; old marks are folded in."""
+    """A storage without a task gets one; old changes are merged."""
     cloud, records = admin.cloud, admin.cloud.client("dynamodb")
     records.delete_item(TableName=f"{lambdas.STACK}-tasks", Key={"id": {"S": TASK}})
     cloud.get_function("ReindexFunction")({})
     cloud.run_executions()
-    marks, key = f"{lambdas.STACK}-index_marks", {"storage": {"N": str(STORAGE)}, "folder": {"S": "x"}}
-    mark = {"path": {"S": "/"}, "deep": {"BOOL": False}, "noted": {"N": "1"}, "version": {"S": "x"}}
-    records.put_item(TableName=marks, Item=key | mark)
+    content = {"path": "/", "deep": False, "target": "", "entries": [], "removed": []}
+    change = {"log": {"S": "changes"}, "number": {"S": f"{1:017d}-x"}, "storage": {"N": str(STORAGE)}}
+    change |= {"kind": {"S": "read"}, "content": {"S": json.dumps(content)}}
+    records.put_item(TableName=f"{lambdas.STACK}-index_changes", Item=change)
     cloud.get_function("ReindexFunction")({})
     assert not admin.gets("search/progress")["is_done"]
     cloud.run_executions()

@@ -1,6 +1,6 @@
 """No change of a storage escapes the journal: whoever calls a driver that changes something is known here.
 
-That their marks are written before the storage changes is shown by `tests/unit/tasks/test_changes.py`, verb by verb.
+That the log is written before the storage changes is shown by `tests/unit/tasks/test_changes.py`, verb by verb.
 """
 
 from __future__ import annotations

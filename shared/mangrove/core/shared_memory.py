@@ -89,6 +89,7 @@ class Topic(IntEnum):
     FOLDER = auto()
     TREE = auto()
     DRIVERS = auto()
+    INDEX_CHANGES = auto()
 
 
 class ChangeCounters:

@@ -34,11 +34,16 @@ SEARCH_MEMORY, WRITE_MEMORY, SPILL = "112MiB", "112MiB", "4GiB"
 CLOSE_SECONDS = 0.005
 AGAIN_SECONDS = 0.05  # an interrupt that comes before the statement begins is lost
 TABLES = """
-create table fresh_names(
-    storage uinteger, path varchar, name varchar, folded varchar, is_dir boolean, size bigint, modified double
+create sequence numbers;
+create table folders(base uinteger, number uinteger, id uinteger, path varchar);
+create table names(
+    base uinteger, folder uinteger, name varchar, folded varchar, is_dir boolean, size bigint, modified double
 );
-create table masked(storage uinteger, path varchar, deep boolean)
-"""
+create table hidden(base uinteger, path varchar);
+create table hidden_names(base uinteger, folder varchar, name varchar);
+create table is_free(value boolean);
+create table copied(old uinteger, new uinteger, id uinteger, path varchar);
+"""  # see `search.delta`
 _PROBE = "select sum(hash(columns(*))) from read_parquet(?)"  # reads all of a file
 
 
@@ -51,8 +56,8 @@ class DamagedSegment(Problem):
 class Database:
     """Runs statements in threads of its own: two for searches, one for the tables, one for what takes long.
 
-    The tables `fresh_names` and `masked` are made with it and shared by all statements of the process; `storage` is 0
-    for the folders of the tree itself. A file of the index is a parameter: its path as `str`, or a list of such.
+    TABLES are made with it and shared by all statements of the process. A file of the index is a parameter: its path as
+    `str`, or a list of such.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

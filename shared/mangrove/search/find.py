@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.drivers.base import ROOT, Entry
+from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
 from mangrove.search import query
-from mangrove.search.database import DamagedSegment
-from mangrove.search.overlay import Overlay, SearchedMount, VirtualRow
+from mangrove.search.database import DamagedSegment, Database
+from mangrove.search.names import decode_name, encode_name
 from mangrove.search.query import Filters, Hit, Place
 from mangrove.search.scope import IndexScope, is_indexed
 from mangrove.search.segments import SegmentStore
+from mangrove.search.statements import SegmentsPart, TablesPart, unite
+from mangrove.search.tables import VIRTUAL, IndexTables, OpenedIndex, SearchedStorage
 from mangrove.search.visibility import find_judge
+from mangrove.search.words import Condition
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.browse import check_folder
-from mangrove.tree.listing.folder import CachedFolder
-from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import WORKING, Located, Mount
+from mangrove.tree.mounts import WORKING, Mount
 
 START_SECONDS = 0.25  # that a storage which does not run yet is waited for
-LOOK_SECONDS = 0.25  # that a folder with mounts in it may take to be listed
-LOOKS_AT_ONCE = 16
 ATTEMPTS = 2  # the second one without the index that was found damaged
-VIRTUAL = 0  # the id that stands for what no storage has
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A page of hits, and how many there are on all. The ids of storages that were searched: of those in `behind` the
-    index is worth an update, those in `missing` have none."""
+    index is worth an update, those in `missing` have none. `is_partial`: some index is being built."""
 
     hits: Sequence[Hit]
     total: int
     behind: frozenset[int]
     missing: frozenset[int]
+    is_partial: bool = False
 
 
 def require_search(settings: Settings) -> None:
@@ -56,37 +57,46 @@ async def find(access: PathAccess, filters: Filters, start: int, count: int) -> 
     require_search(access.settings)
     await check_folder(access)
     judge = await find_judge(access)
-    searched = await _find_mounts(access)
-    overlay = runtime.get(Overlay)
-    # the marks are read before the index is opened: who deletes one has stored what stands for it
-    behind = await overlay.lay(searched)
-    await overlay.lay_virtual(await _find_virtual_rows(access))
+    searched = await _find_storages(access)
     for attempt in range(ATTEMPTS):
-        places = await _open_places(access.path, searched)
+        opened: OpenedIndex | None = None
         try:
-            hits, total = await query.run(places, filters, judge, start, count)
+            opened = await runtime.get(IndexTables).open(searched)
+            virtual = await _find_virtual(access, opened.places)
+            hits, total = await query.run([virtual, *opened.places], filters, judge, start, count)
             break
         except DamagedSegment as damaged:
-            await _drop_damaged(places, damaged)
+            await _drop_damaged(searched, damaged)
             if attempt + 1 == ATTEMPTS:
                 raise
-    missing = frozenset(place.storage_id for place in places if place.segments is None and place.storage_id != VIRTUAL)
-    return Found(hits, total, behind - missing, missing)
+    assert opened is not None
+    return Found(hits, total, opened.behind, opened.missing, bool(opened.missing or opened.partial))
 
 
-async def _find_mounts(access: PathAccess) -> list[SearchedMount]:
+async def _find_storages(access: PathAccess) -> list[SearchedStorage]:
     """The storages that hold the folder, or are mounted below it: those that have an index, and run."""
     table, top = access.table, access.path
-    scope = IndexScope.make(access.settings)
-    paths = [TreePath(path) for path in table.by_path if TreePath(path).within(top) and path != top]
+    paths = [path for path in table.mount_paths if path.within(top) and path != top]
     if holding := table.find_mounts(top):
         paths.insert(0, holding[0].path)
-    mounts = await asyncio.gather(*(_choose(table.by_path[path], access.settings) for path in paths))
+    chosen = [_choose_running(table.by_path[path], access.settings) for path in paths]
+    waiting = [number for number, mount in enumerate(chosen) if mount is None]
+    started = await asyncio.gather(*(_choose(table.by_path[paths[number]], access.settings) for number in waiting))
+    for number, mount in zip(waiting, started, strict=True):
+        chosen[number] = mount
     return [
-        SearchedMount(mount, top.below(path) if top.within(path) else ROOT, scope, tuple(table.nested.get(path, ())))
-        for path, mount in zip(paths, mounts, strict=True)
+        SearchedStorage(mount.storage.id, path, top.below(path) if top.within(path) else ROOT, others)
+        for path, mount in zip(paths, chosen, strict=True)
         if mount is not None
+        for others in [tuple(table.nested.get(path, ()))]
     ]
+
+
+def _choose_running(mounts: Sequence[Mount], settings: Settings) -> Mount | None:
+    """The first of the storages at a path that has an index, if it runs."""
+    mount = next((mount for mount in mounts if is_indexed(mount.storage, settings)), None)
+    runs = mount is not None and mount.driver is not None and not mount.has_failed and not mount.is_unreachable
+    return mount if runs else None
 
 
 async def _choose(mounts: Sequence[Mount], settings: Settings) -> Mount | None:
@@ -102,7 +112,7 @@ async def _is_working(mount: Mount) -> bool:
         async with asyncio.timeout(START_SECONDS):
             driver = await mount.get_driver()
             if mount.has_failed:  # but serves all the same, perhaps
-                await listings().get(Located(driver, ROOT, mount))
+                await driver.stat(ROOT)
     except Problem:
         return False
     except TimeoutError:
@@ -110,59 +120,48 @@ async def _is_working(mount: Mount) -> bool:
     return True
 
 
-async def _open_places(top: TreePath, searched: Sequence[SearchedMount]) -> list[Place]:
+async def _drop_damaged(searched: Sequence[SearchedStorage], damaged: DamagedSegment) -> None:
     store = runtime.get(SegmentStore)
-    indexes = await asyncio.gather(*(store.open(one.mount.storage.id) for one in searched))
-    places = [Place(VIRTUAL, None, ROOT, top)]
-    for one, segments in zip(searched, indexes, strict=True):
-        places.append(Place(one.mount.storage.id, segments, one.mount.path, one.root, one.others))
-    return places
+    for storage in searched:
+        segments = store.get_opened(storage.id)
+        if segments is not None and damaged.data in {path.name for path in (*segments.names, *segments.folders)}:
+            await store.drop_damaged(segments)
 
 
-async def _drop_damaged(places: Sequence[Place], damaged: DamagedSegment) -> None:
-    for place in places:
-        found = place.segments
-        if found is not None and damaged.data in {path.name for path in (*found.names, *found.folders)}:
-            await runtime.get(SegmentStore).drop_damaged(found)
-
-
-async def _find_virtual_rows(access: PathAccess) -> Sequence[VirtualRow]:
+async def _find_virtual(access: PathAccess, places: Sequence[Place]) -> Place:
     """The names of the tree that no storage has, as listings show them: folders that are mounts or lead to some.
 
-    Where a storage has an entry of that name its listing shows that one. So it does here for a mount, of which the
-    index says nothing; a folder on the way to one is in the index.
+    A folder on the way to a mount that a storage has is in the index of that one.
     """
-    table, scope = access.table, IndexScope.make(access.settings)
-    rows = [
-        VirtualRow(folder, Entry(name, 0, mount.storage.modified.timestamp(), True))
-        for folder, name, mount in table.virtual_folders
-        if scope.has_folder(folder)
-    ]
-    folders = list({row.folder for row in rows})
-    listed = dict(zip(folders, await _list_indexed(access, folders), strict=True))
-    chosen = []
-    for row in rows:
-        folder = listed.get(row.folder)
-        entry = folder.find(row.entry.name) if folder is not None else None
-        if entry is None:
-            chosen.append(row)
-        elif row.folder / entry.name in table.by_path:
-            chosen.append(VirtualRow(row.folder, entry))
-    return [row for row in chosen if scope.select(row.folder, [row.entry])]
+    table, scope, tables = access.table, IndexScope.make(access.settings), runtime.get(IndexTables)
+    by_mount = {place.mount: place for place in places}
+    inside: defaultdict[TreePath, list[tuple[TreePath, str]]] = defaultdict(list)
+    for folder, name, _ in table.virtual_folders:
+        if folder / name not in table.by_path and (holding := table.find_mounts(folder)):
+            inside[holding[0].path].append((folder, name))
+    asked = {path: names for path, names in inside.items() if path in by_mount}
+    key = table, scope, tables.get_versions(by_mount[path].storage_id for path in asked)
+    place = tables.get_virtual(key)
+    if place is None:
+        known: set[tuple[str, str]] = set()
+        for path, names in asked.items():
+            known |= await _find_known(by_mount[path], [name for _, name in names])
+        changes = [
+            IndexChange(VIRTUAL, ChangeKind.NAMES, folder, entries=(IndexedName(name, True, 0, modified),))
+            for folder, name, mount in table.virtual_folders
+            for modified in [mount.storage.modified.timestamp()]
+            if (str(folder), name) not in known and scope.has_folder(folder)
+            if scope.select(folder, [Entry(name, 0, modified, True)])
+        ]
+        place = await tables.set_virtual(key, changes)
+    return replace(place, root=access.path)
 
 
-async def _list_indexed(access: PathAccess, folders: Sequence[TreePath]) -> list[CachedFolder | None]:
-    """The listings of those of the folders that lie in a storage with an index; None where there is none in time."""
-    limit = asyncio.Semaphore(LOOKS_AT_ONCE)
-
-    async def look(path: TreePath) -> CachedFolder | None:
-        mount = next(iter(access.table.find_mounts(path)), None)
-        if mount is None or not is_indexed(mount.storage, access.settings):
-            return None
-        try:
-            async with limit, asyncio.timeout(LOOK_SECONDS):
-                return await listings().get(Located(await mount.get_driver(), path.below(mount.path), mount))
-        except (Problem, TimeoutError):
-            return None
-
-    return await asyncio.gather(*map(look, folders))
+async def _find_known(place: Place, names: Sequence[str]) -> set[tuple[str, str]]:
+    """The tree paths of folders of a storage, and these names in them, as far as it has them."""
+    place = replace(place, root=ROOT)
+    parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
+    named = Condition("coalesce(name, folded) IN (SELECT unnest(?::VARCHAR[]))", ([*map(encode_name, names)],))
+    rows = unite(part.select(named) for part in parts)
+    found = await runtime.get(Database).run(f"SELECT parent, name FROM ({rows.text})", rows.parameters)
+    return {(decode_name(parent), decode_name(name)) for parent, name in found}

@@ -1,7 +1,7 @@
 """One search as statements: matches by folder, then the page.
 
-Few hits are fetched, judged, sorted and cut here. Of many, the folders that they are in are judged, some at a time, and
-what the caller may not see goes into the statement of the page as bits by folder id. The order is one: how well the
+Few hits are fetched, tested, sorted and cut here. Of many, the folders that they are in are tested, some at a time, and
+what the caller may not see goes into the statement of the page as bits by folder number. The order is one: how well the
 name fits (`words`), the folded name, the path of its folder, the name; text goes by its code points.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -26,25 +25,35 @@ from mangrove.search.hits import Hit as Hit
 from mangrove.search.hits import Judge as Judge
 from mangrove.search.hits import Verdict as Verdict
 from mangrove.search.names import decode_name
-from mangrove.search.statements import ALL, ORDER, Part, Share, Unseen, find_doubtful, unite
+from mangrove.search.statements import (
+    ALL,
+    ORDER,
+    HiddenRows,
+    Part,
+    SegmentsPart,
+    Share,
+    TablesPart,
+    find_doubtful,
+    unite,
+)
 from mangrove.search.statements import Filters as Filters
 from mangrove.search.statements import Place as Place
 from mangrove.search.words import Condition, join_conditions
 
-FEW = 2000  # hits that are fetched at once
-FOLDERS = 25_000  # whose hits are counted at once: rows are made into objects while nothing else runs
-TESTED = 20_000  # hits that are tested one by one at once
-MOST_PATTERNS = 64  # that the database is asked for
-MOST_UNSEEN = 100_000  # hits in folders that the caller may see in part: about 20 MB
-PLACES = 8  # that one statement reads: each takes memory of its own
-DEEPEST = 20_000  # the last hit that can be asked for when there are more places
-MOST_KEPT = 300_000  # hits that are kept in memory, to count and to sort them in one go: about 50 MB
+MAX_HITS_FETCHED = 2000  # at once, before more is known of them
+FOLDERS_PER_COUNT = 25_000  # whose hits are counted at once: rows are made into objects while nothing else runs
+HITS_PER_TEST = 20_000  # that are tested one by one at once
+MAX_PATTERNS = 64  # that the database is asked for
+MAX_HIDDEN_NAMES = 100_000  # hits in folders that the caller may see in part: about 20 MB
+SEGMENTS_PER_STATEMENT = 8  # each takes memory of its own
+MAX_OFFSET = 20_000  # the last hit that can be asked for when there are more segments
+MAX_HITS_KEPT = 300_000  # in memory, to count and to sort them in one go: about 50 MB
 
 
 class _Row(NamedTuple):
     """A hit as the statements answer it."""
 
-    place: int
+    part: int
     parent: str
     name: str
     folded: str
@@ -64,18 +73,13 @@ class _Row(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The hits in one folder, and the doubtful ones among them; `id`: None where it was read again."""
+    """The hits in one folder, and the doubtful ones among them."""
 
-    place: int
-    id: int | None
+    part: int
+    folder: int
     parent: str
     hits: int
     doubtful: int
-
-    @property
-    def key(self) -> int | str:
-        """What tells it from the others of its place that were read again, or were not."""
-        return self.parent if self.id is None else self.id
 
 
 class _Test(NamedTuple):
@@ -98,29 +102,36 @@ async def run(
 
     SearchTooSlow when it is not done within `seconds`; DamagedSegment.
     """
-    search = _Search(filters, time.monotonic() + seconds)
-    await search.find_parts(places)
+    search = _Search(places, filters, time.monotonic() + seconds)
+    await search.leave_out_segments()
     few = await search.fetch_few()
     if few is not None:
-        rows = few if not judge.is_needed else await run_in_slices(_select_seen(few, judge, search))
+        rows = few if not judge.is_needed else await run_in_slices(_select_visible(few, judge, search))
         rows.sort(key=lambda row: row.key)
         return [row.hit for row in rows[start : start + count]], len(rows)
-    if judge.is_needed:
-        judged = _Judged(search, judge)
-        await judged.run()
-        return await search.fetch_page(judged.unseen, start, count), judged.total
-    return await search.fetch_counted_page(start, count)
+    if not judge.is_needed:
+        return await search.fetch_counted_page(start, count)
+    visibility = _Visibility(search, judge)
+    await visibility.run()
+    page = await search.fetch_page(visibility.hidden, start, count)
+    # the tree may have changed since its folders were tested
+    page = await run_in_slices(_select_visible(page, judge, search))
+    return [row.hit for row in page], visibility.total
 
 
 class _Search:
     """The statements of one search, which end together at `end` (of `time.monotonic`)."""
 
-    def __init__(self, filters: Filters, end: float) -> None:
+    def __init__(self, places: Sequence[Place], filters: Filters, end: float) -> None:
         self._database = runtime.get(Database)
         self.filters = filters
         self._end = end
         self._doubtful = ALL
-        self.parts: list[Part] = []
+        tables = [place for place in places if place.segments is None or place.has_delta]
+        stored = [place for place in places if place.segments is not None and place.segments.manifest.count]
+        self.parts: list[Part] = [TablesPart(0, tables)]
+        self.parts += [SegmentsPart(number, place) for number, place in enumerate(stored, 1)]
+        self._matching = frozenset(range(len(self.parts)))  # numbers of parts with hits, as far as is known
 
     def check_time(self) -> float:
         """The seconds that are left; SearchTooSlow."""
@@ -133,96 +144,82 @@ class _Search:
         """The rows of a statement."""
         return await self._database.run(statement.text, statement.parameters, seconds=self.check_time())
 
-    async def find_parts(self, places: Sequence[Place]) -> None:
-        """What there is of the places, and what was read again since; of many places only what may match."""
-        laid = "SELECT DISTINCT storage, TRUE FROM masked UNION ALL SELECT DISTINCT storage, FALSE FROM fresh_names"
-        found = set(await self.run(Condition(laid)))
-        self.parts = [
-            Part(number, place, (place.storage_id, False) in found, (place.storage_id, True) in found)
-            for number, place in enumerate(places)
-        ]
-        if len(self._batches) > 1:
-            await self._leave_out_indexes()
-
-    async def _leave_out_indexes(self) -> None:
-        """Let the indexes be in which nothing matches: one look at all of them costs less than a join for each."""
-        segments = {part.number: part.place.segments for part in self.parts if part.row_count}
-        files = {number: [str(file) for file in found.names] for number, found in segments.items() if found}
+    async def leave_out_segments(self) -> None:
+        """Where there are many, let the segments be in which nothing matches: one look at all of them costs less than
+        a join for each."""
+        files = {part.number: part.name_files for part in self.parts if isinstance(part, SegmentsPart)}
+        if len(files) <= SEGMENTS_PER_STATEMENT:
+            return
         where = self.filters.condition
         text = f"SELECT DISTINCT filename FROM read_parquet(?, filename = true) WHERE {where.text}"
         rows = await self.run(Condition(text, ([*chain.from_iterable(files.values())], *where.parameters)))
         matching = {file for (file,) in rows}
-        self.parts = [
-            replace(part, place=replace(part.place, segments=None))
-            if matching.isdisjoint(files.get(part.number, ()))
-            else part
-            for part in self.parts
-        ]
+        numbers = (number for number, own in files.items() if not matching.isdisjoint(own))
+        self._matching = frozenset({0, *numbers})
 
     @property
     def _batches(self) -> list[list[Part]]:
-        """The places that have anything, as many at once as a statement reads."""
-        parts = [part for part in self.parts if part.row_count or part.is_fresh]
-        return [parts[start : start + PLACES] for start in range(0, len(parts), PLACES)]
+        """The parts that may have hits, as many at once as a statement reads."""
+        parts = [part for part in self.parts if part.number in self._matching]
+        size = SEGMENTS_PER_STATEMENT + 1
+        return [parts[start : start + size] for start in range(0, len(parts), size)]
 
     async def fetch_few(self) -> list[_Row] | None:
         """All hits, in no order; None when there are many."""
         rows: list[tuple[Any, ...]] = []
+        limit = MAX_HITS_FETCHED + 1
         for batch in self._batches:
-            found = [part.select_few(self.filters, FEW + 1) for part in batch if part.row_count]
-            found += [part.select_fresh(self.filters, Unseen()) for part in batch if part.is_fresh]
-            hits = unite(found)
-            rows += await self.run(Condition(f"SELECT * FROM ({hits.text}) LIMIT {FEW + 1}", hits.parameters))
-            if len(rows) > FEW:
+            hits = unite(part.select_few(self.filters, limit) for part in batch)
+            rows += await self.run(Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters))
+            if len(rows) >= limit:
                 return None
         return [_Row(*row) for row in rows if row[1] is not None]
 
-    def _select_hits(self, batch: Sequence[Part], unseen: Mapping[int, Unseen]) -> Condition:
-        found = [(part, unseen.get(part.number) or Unseen()) for part in batch]
-        hits = [part.select_hits(self.filters, one) for part, one in found if part.row_count]
-        return unite(hits + [part.select_fresh(self.filters, one) for part, one in found if part.is_fresh])
+    def _select_hits(self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows]) -> Condition:
+        return unite(part.select_hits(self.filters, hidden.get(part.number)) for part in batch)
 
-    async def fetch_page(self, unseen: Mapping[int, Unseen], start: int, count: int) -> list[Hit]:
-        """The page, without what is unseen of the places by their number."""
+    async def fetch_page(self, hidden: Mapping[int, HiddenRows], start: int, count: int) -> list[_Row]:
+        """The page, without what is hidden of the parts by their number."""
         batches = self._batches
         if len(batches) == 1:
-            return [row.hit for row in await self._fetch_page(batches[0], unseen, start, count)]
-        if start + count > DEEPEST:
+            return await self._fetch_page(batches[0], hidden, start, count)
+        if start + count > MAX_OFFSET:
             raise SearchTooSlow
         rows: list[_Row] = []
         for batch in batches:
-            rows = _sort([*rows, *await self._fetch_page(batch, unseen, 0, start + count)])[: start + count]
-        return [row.hit for row in rows[start:]]
+            rows = _sort([*rows, *await self._fetch_page(batch, hidden, 0, start + count)])[: start + count]
+        return rows[start:]
 
     async def _fetch_page(
-        self, batch: Sequence[Part], unseen: Mapping[int, Unseen], start: int, count: int
+        self, batch: Sequence[Part], hidden: Mapping[int, HiddenRows], start: int, count: int
     ) -> list[_Row]:
-        hits = self._select_hits(batch, unseen)
+        hits = self._select_hits(batch, hidden)
         page = f"SELECT * FROM ({hits.text}) ORDER BY {ORDER} LIMIT ? OFFSET ?"
         return _sort(_Row(*row) for row in await self.run(Condition(page, (*hits.parameters, count, start))))
 
     async def fetch_counted_page(self, start: int, count: int) -> tuple[list[Hit], int]:
-        """The page and the total, in one go if no more than MOST_KEPT hits have to be kept in memory for that."""
+        """The page and the total, in one go if no more than MAX_HITS_KEPT hits have to be kept in memory for that."""
         batches, end, total = self._batches, start + count, 0
-        if len(batches) > 1 and end > DEEPEST:
+        if len(batches) > 1 and end > MAX_OFFSET:
             raise SearchTooSlow
         first = start if len(batches) == 1 else 0
         rows: list[_Row] = []
         for batch in batches:
-            page, found = await self._fetch_counted_page(batch, first, end - first)
-            if found > MOST_KEPT:
-                return await self.fetch_page({}, start, count), sum([await self._count(batch) for batch in batches])
-            rows, total = _sort([*rows, *page])[: end - first], total + found
+            page, hits = await self._fetch_counted_page(batch, first, end - first)
+            if hits > MAX_HITS_KEPT:
+                rows = await self.fetch_page({}, start, count)
+                return [row.hit for row in rows], sum([await self._count(batch) for batch in batches])
+            rows, total = _sort([*rows, *page])[: end - first], total + hits
         return [row.hit for row in rows[start - first :]], total
 
     async def _fetch_counted_page(self, batch: Sequence[Part], start: int, count: int) -> tuple[list[_Row], int]:
-        """Of more than MOST_KEPT hits there is no page, and the total is some number above."""
+        """Of more than MAX_HITS_KEPT hits there is no page, and the total is some number above."""
         hits = self._select_hits(batch, {})
         rows = await self.run(
             Condition(
-                f"WITH hits AS MATERIALIZED (SELECT * FROM ({hits.text}) LIMIT {MOST_KEPT + 1}), "
+                f"WITH hits AS MATERIALIZED (SELECT * FROM ({hits.text}) LIMIT {MAX_HITS_KEPT + 1}), "
                 "counted AS MATERIALIZED (SELECT count(*) AS total FROM hits), "
-                f"page AS (FROM hits WHERE (FROM counted) <= {MOST_KEPT} ORDER BY {ORDER} LIMIT ? OFFSET ?) "
+                f"page AS (FROM hits WHERE (FROM counted) <= {MAX_HITS_KEPT} ORDER BY {ORDER} LIMIT ? OFFSET ?) "
                 "SELECT page.*, total FROM counted LEFT JOIN page ON TRUE",
                 (*hits.parameters, count, start),
             )
@@ -237,7 +234,7 @@ class _Search:
 
     async def find_doubtful(self, doubts: Doubts | None) -> None:
         """Let only those hits be tested that are in doubt, where the database can tell them."""
-        if doubts is not None and len(doubts.patterns) <= MOST_PATTERNS:
+        if doubts is not None and len(doubts.patterns) <= MAX_PATTERNS:
             doubtful = find_doubtful(doubts)
             statement = f"SELECT {doubtful.text} FROM (SELECT 'x' AS name, FALSE AS is_dir)"
             if await self._database.accepts(statement, doubtful.parameters, seconds=self.check_time()):
@@ -245,79 +242,59 @@ class _Search:
 
     async def count_by_folder(self) -> AsyncIterator[list[tuple[Any, ...]]]:
         """How many hits there are in each folder, some folders at a time: fields of _Group, in the order of files."""
-        end = await self._count_ids()
-        for batch in self._batches:
-            yield await self._fetch_groups(
-                part.count_by_fresh_folder(self.filters, self._doubtful) for part in batch if part.is_fresh
-            )
-            parts = [part for part in batch if part.row_count]
-            step = FOLDERS // (len(parts) or 1)
-            for first in range(0, end if parts else 0, step):
-                ids = range(first, first + step)
-                yield await self._fetch_groups(
-                    part.count_by_folder(self.filters, ids, self._doubtful) for part in parts
-                )
-
-    async def _count_ids(self) -> int:
-        """Every id of a folder is below this, in all places."""
-        files = [str(file) for part in self.parts if part.place.segments for file in part.place.segments.folders]
-        if not files:
-            return 0
-        [(last,)] = await self.run(Condition("SELECT max(id) FROM read_parquet(?)", (files,)))
-        return 0 if last is None else int(last) + 1
-
-    async def _fetch_groups(self, statements: Iterable[Condition]) -> list[tuple[Any, ...]]:
-        found = list(statements)
-        if not found:
-            return []
-        groups = unite(found)
-        return await self.run(Condition(f"SELECT * FROM ({groups.text}) ORDER BY 1, 2", groups.parameters))
+        [(folders,)] = await self.run(Condition("SELECT count(*) FROM folders"))
+        for part in chain.from_iterable(self._batches):
+            for chosen in part.make_ranges(folders, FOLDERS_PER_COUNT):
+                groups = part.count_by_folder(self.filters, chosen, self._doubtful)
+                yield await self.run(Condition(f"SELECT * FROM ({groups.text}) ORDER BY 2", groups.parameters))
 
     async def fetch_tested(self, tests: Sequence[_Test], share: Share) -> list[tuple[Any, ...]]:
-        """The doubtful hits in folders of one place, either all of them read again or none; key of the group first."""
-        part, keys = self.parts[tests[0].group.place], [test.group.key for test in tests]
-        select: Any = part.select_in_fresh_folders if tests[0].group.id is None else part.select_in_folders
-        return await self.run(select(self.filters, keys, join_conditions((share.condition, self._doubtful))))
+        """The doubtful hits in folders of one part; the number of the folder first."""
+        part, numbers = self.parts[tests[0].group.part], [test.group.folder for test in tests]
+        more = join_conditions((share.condition, self._doubtful))
+        return await self.run(part.select_in_folders(self.filters, numbers, more))
 
 
 def _sort(rows: Iterable[_Row]) -> list[_Row]:
     return sorted(rows, key=lambda row: row.key)
 
 
-def _select_seen(rows: Sequence[_Row], judge: Judge, search: _Search) -> Generator[None, None, list[_Row]]:
+def _select_visible(rows: Sequence[_Row], judge: Judge, search: _Search) -> Generator[None, None, list[_Row]]:
     """The rows that the caller may see."""
     verdicts: dict[str, Verdict] = {}
-    seen = []
+    visible = []
     for row in rows:
         if row.parent not in verdicts:
             verdicts[row.parent] = judge.judge(_decode_path(row.parent))
         verdict = verdicts[row.parent]
         if verdict is EVERYTHING or (callable(verdict) and verdict(row.hit)):
-            seen.append(row)
+            visible.append(row)
         search.check_time()
         yield
-    return seen
+    return visible
 
 
-class _Judged:
-    """What a caller may see of many hits: how many there are, and what of each place, by its number, is unseen."""
+class _Visibility:
+    """What a caller may see of many hits: how many there are, and what of each part, by its number, is hidden."""
 
     def __init__(self, search: _Search, judge: Judge) -> None:
         self._search = search
         self._judge = judge
-        self._kept = 0
+        self._name_count = 0
         self.total = 0
-        self.unseen: defaultdict[int, Unseen] = defaultdict(Unseen)
+        self.hidden: defaultdict[int, HiddenRows] = defaultdict(HiddenRows)
+        for part in search.parts:
+            self.hidden[part.number] = HiddenRows(part.limit)
 
     async def run(self) -> None:
-        """Judge all folders with hits."""
+        """Test all folders with hits."""
         await self._search.find_doubtful(self._judge.doubts)
         async for groups in self._search.count_by_folder():
-            tests = await run_in_slices(self._judge_folders(groups))
+            tests = await run_in_slices(self._test_folders(groups))
             for batch in _make_batches(tests):
                 await self._test(batch)
 
-    def _judge_folders(self, groups: Sequence[tuple[Any, ...]]) -> Generator[None, None, list[_Test]]:
+    def _test_folders(self, groups: Sequence[tuple[Any, ...]]) -> Generator[None, None, list[_Test]]:
         """Those of the folders in which each hit must be tested."""
         tests = []
         for group in (_Group(*fields) for fields in groups):
@@ -326,7 +303,7 @@ class _Judged:
             if verdict is EVERYTHING:
                 self.total += group.hits
             elif verdict is NOTHING:
-                self._hide_folder(group)
+                self.hidden[group.part].hide_folder(group.folder)
             else:
                 self.total += group.hits
                 if group.doubtful:
@@ -335,15 +312,8 @@ class _Judged:
             yield
         return tests
 
-    def _hide_folder(self, group: _Group) -> None:
-        unseen = self.unseen[group.place]
-        if group.id is None:
-            unseen.fresh_folders.append(group.parent)
-        else:
-            unseen.hide_folder(group.id)
-
     async def _test(self, batch: Sequence[_Test]) -> None:
-        shares = sum(test.group.doubtful for test in batch) // TESTED + 1
+        shares = sum(test.group.doubtful for test in batch) // HITS_PER_TEST + 1
         for number in range(shares):
             rows = await self._search.fetch_tested(batch, Share(number, shares))
             for group, names in await run_in_slices(self._find_hidden(batch, rows)):
@@ -353,38 +323,32 @@ class _Judged:
         self, batch: Sequence[_Test], rows: Sequence[tuple[Any, ...]]
     ) -> Generator[None, None, list[tuple[_Group, list[str]]]]:
         """The names that do not pass, by their folders."""
-        tests = {test.group.key: test for test in batch}
-        hidden: defaultdict[Any, list[str]] = defaultdict(list)
-        for key, name, *rest in rows:
-            if not tests[key].passes(Hit(tests[key].parent, decode_name(name), *rest)):
-                hidden[key].append(name)
+        tests = {test.group.folder: test for test in batch}
+        hidden: defaultdict[int, list[str]] = defaultdict(list)
+        for folder, name, *rest in rows:
+            if not tests[folder].passes(Hit(tests[folder].parent, decode_name(name), *rest)):
+                hidden[folder].append(name)
             self._search.check_time()
             yield
-        return [(tests[key].group, names) for key, names in hidden.items()]
+        return [(tests[folder].group, names) for folder, names in hidden.items()]
 
     def _hide_rows(self, group: _Group, names: Sequence[str]) -> None:
         self.total -= len(names)
         if len(names) == group.hits:
-            self._hide_folder(group)
+            self.hidden[group.part].hide_folder(group.folder)
             return
-        self._kept += len(names)
-        if self._kept > MOST_UNSEEN:
+        self._name_count += len(names)
+        if self._name_count > MAX_HIDDEN_NAMES:
             raise SearchTooSlow
-        unseen = self.unseen[group.place]
-        if group.id is None:
-            unseen.fresh_rows += [(group.parent, name) for name in names]
-        else:
-            unseen.rows += [(group.id, name) for name in names]
+        self.hidden[group.part].rows += [(group.folder, name) for name in names]
 
 
 def _make_batches(tests: Sequence[_Test]) -> Iterator[list[_Test]]:
-    """The folders of one place with TESTED doubtful hits together, or one with more. They were all read again, or
-    none."""
+    """The folders of one part with HITS_PER_TEST doubtful hits together, or one with more."""
     batch: list[_Test] = []
     count = 0
     for test in tests:
-        is_full = count + test.group.doubtful > TESTED
-        if batch and (is_full or batch[0].group.place != test.group.place):
+        if batch and count + test.group.doubtful > HITS_PER_TEST:
             yield batch
             batch, count = [], 0
         batch.append(test)

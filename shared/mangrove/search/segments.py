@@ -29,6 +29,8 @@ from mangrove.core.structure import Misfit, dump, parse
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
 from mangrove.drivers.own_storage import start_own_storage
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.search.database import DamagedSegment
 
 MANIFEST = "manifest.json"
@@ -40,15 +42,18 @@ TRIES = 3  # to open an index that is swapped meanwhile
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The present index of a storage: its files, rows in them; `began`: seconds since the epoch when the walk began,
-    `finished`: when it ended, ISO 8601; `checksums`: CRC-32 by file, set by `SegmentStore.commit`."""
+    `finished`: when it ended, ISO 8601; `checksums`: CRC-32 by file, set by `SegmentStore.commit`. It has the changes
+    whose numbers are `merged` at most. `partial`: the walk goes on."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     names: list[str]
     folders: list[str]
     count: int
     folder_count: int
     began: float
     finished: str
+    merged: str = ""
+    partial: bool = False
     checksums: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,6 +138,11 @@ class SegmentStore:
         await self._drop_with_warning(storage_id, damaged)
         return None
 
+    def get_opened(self, storage_id: int) -> Segments | None:
+        """What `open` answered last."""
+        opened = self._opened.get(storage_id)
+        return None if opened is None else opened.segments
+
     async def _open(self, storage: Driver, storage_id: int, entry: Entry) -> Segments:
         known = self._opened.get(storage_id)
         if known is not None and known.entry == entry and known.looks == _look_at(known.segments):
@@ -189,7 +199,7 @@ class SegmentStore:
         return path
 
     async def commit(self, storage_id: int, manifest: Manifest) -> None:
-        """Make this the present index, then remove the files that it does not name."""
+        """Make this the present index, then remove the files that it does not name, unless it is partial."""
         storage = await self._get_driver()
         assert isinstance(storage, Writes)
         last = await self.read_manifest(storage_id)
@@ -201,12 +211,14 @@ class SegmentStore:
         content = dump(whole)
         await storage.write(_get_path(storage_id, MANIFEST), stream(content), _make_upload(len(content)))
         pass_checkpoint("index.committed")
-        await self._remove_others(storage_id, manifest.files)
+        await _announce(storage_id)
+        if not manifest.partial:
+            await self._remove_others(storage_id, manifest.files)
 
     async def discard(self, storage_id: int) -> None:
         """Remove what an index under way has left; the present one stays."""
         manifest = await self.read_manifest(storage_id)
-        if manifest is None:
+        if manifest is None or manifest.partial:
             await self.drop(storage_id)
         else:
             await self._remove_others(storage_id, manifest.files)
@@ -228,6 +240,7 @@ class SegmentStore:
         self._opened.pop(storage_id, None)
         await storage.remove(_get_path(storage_id, MANIFEST))
         pass_checkpoint("index.dropped")
+        await _announce(storage_id)
         await storage.remove(TreePath(f"/{storage_id}"))
         await asyncio.to_thread(shutil.rmtree, self._get_local_folder(storage_id), ignore_errors=True)
 
@@ -246,6 +259,11 @@ class SegmentStore:
         for entry in await _list(await self._get_driver(), ROOT):
             if entry.is_dir and entry.name.isdecimal() and int(entry.name) not in storage_ids:
                 await self.drop(int(entry.name))
+
+
+async def _announce(storage_id: int) -> None:
+    """Let other processes know that a storage has another index."""
+    await asyncio.to_thread(index_changes.add, IndexChange(storage_id, ChangeKind.INDEX))
 
 
 def _get_path(storage_id: int, name: str) -> TreePath:

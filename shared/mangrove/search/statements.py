@@ -7,9 +7,9 @@ A hit in a statement: `place` (its number), `parent` (the tree path of its folde
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mangrove.core.paths import TreePath
 from mangrove.search.hits import Doubts
@@ -25,24 +25,9 @@ _TESTED = "name, is_dir, size, modified"
 
 _ASKS_TABLES = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
 
-_UNMASKED = """NOT EXISTS (FROM masked WHERE masked.storage = {0} AND masked.path = folders.path)
-AND NOT EXISTS (FROM masked WHERE masked.storage = {0} AND masked.deep
-AND folders.path >= rtrim(masked.path, '/') || '/' AND folders.path < rtrim(masked.path, '/') || '0')"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where to search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`.
-
-    `segments`: None while there is no index: only what was read again counts. `others`: the paths inside the storage at
-    which other storages are mounted: neither what the index says of such a name nor of what is below it counts.
-    """
-
-    storage_id: int
-    segments: Segments | None
-    mount: TreePath
-    root: TreePath
-    others: tuple[TreePath, ...] = ()
+_UNHIDDEN = """NOT EXISTS (FROM hidden WHERE hidden.base = ? AND hidden.path = folders.path)
+AND NOT EXISTS (FROM hidden WHERE hidden.base = ?
+AND folders.path >= hidden.path || '/' AND folders.path < hidden.path || '0')"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,49 +71,54 @@ class Filters:
             yield Condition(f"({text})", tuple(f".{one}" for one in self.extensions))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`."""
+
+    storage_id: int
+    base: int  # under this number the tables of the database have what is known of it
+    mount: TreePath
+    root: TreePath
+    segments: Segments | None = None  # None where the tables have all of it
+    others: tuple[TreePath, ...] = ()  # paths inside it at which other storages are mounted: none of it counts there
+    stride: int = 0  # above all ids of folders of the segments
+    has_delta: bool = False  # the tables say that not all of the segments counts, or counts elsewhere
+
+
 @dataclass(slots=True)
-class Unseen:
-    """What the caller may not see of a place."""
+class HiddenRows:
+    """What the caller may not see of a part: folders by their numbers, and names in others."""
 
-    folders: bytearray = field(default_factory=bytearray)  # a bit for each folder's id, the highest of a byte first
-    rows: list[tuple[int, str]] = field(default_factory=list)  # folder ids and names
-    fresh_folders: list[str] = field(default_factory=list)  # tree paths
-    fresh_rows: list[tuple[str, str]] = field(default_factory=list)  # tree paths and names
+    limit: int = 0  # numbers below it are kept as bits
+    bits: bytearray = field(default_factory=bytearray)  # the highest of a byte first
+    folders: list[int] = field(default_factory=list)
+    rows: list[tuple[int, str]] = field(default_factory=list)
 
-    def hide_folder(self, id: int) -> None:
-        """Hide the folder with that id."""
-        missing = (id >> 3) + 1 - len(self.folders)
+    def hide_folder(self, number: int) -> None:
+        """Hide the folder with that number."""
+        if number >= self.limit:
+            self.folders.append(number)
+            return
+        missing = (number >> 3) + 1 - len(self.bits)
         if missing > 0:
-            self.folders.extend(bytes(missing))
-        self.folders[id >> 3] |= 128 >> (id & 7)
+            self.bits.extend(bytes(missing))
+        self.bits[number >> 3] |= 128 >> (number & 7)
 
     @property
     def condition(self) -> Condition:
-        """What is left, of the rows of the index."""
+        """What is left, of columns `folder` and `name`."""
         return join_conditions(self._make_parts())
 
     def _make_parts(self) -> Iterator[Condition]:
+        if self.bits:
+            shown = "CASE WHEN folder < ? THEN get_bit(?::BLOB::BIT, folder::INTEGER) = 0 ELSE TRUE END"
+            yield Condition(shown, (len(self.bits) * 8, bytes(self.bits)))
         if self.folders:
-            seen = "CASE WHEN folder < ? THEN get_bit(?::BLOB::BIT, folder::INTEGER) = 0 ELSE TRUE END"
-            yield Condition(seen, (len(self.folders) * 8, bytes(self.folders)))
+            yield Condition("folder NOT IN (SELECT unnest(?::UINTEGER[]))", (self.folders,))
         if self.rows:
-            yield _leave_out("folder", "UINTEGER", self.rows)
-
-    @property
-    def fresh_condition(self) -> Condition:
-        """What is left, of the rows that were read again."""
-        return join_conditions(self._make_fresh_parts())
-
-    def _make_fresh_parts(self) -> Iterator[Condition]:
-        if self.fresh_folders:
-            yield Condition("parent NOT IN (SELECT unnest(?::VARCHAR[]))", (self.fresh_folders,))
-        if self.fresh_rows:
-            yield _leave_out("parent", "VARCHAR", self.fresh_rows)
-
-
-def _leave_out(column: str, kind: str, rows: Sequence[tuple[int | str, str]]) -> Condition:
-    unseen = f"SELECT unnest(?::{kind}[]), unnest(?::VARCHAR[])"
-    return Condition(f"({column}, name) NOT IN ({unseen})", ([row[0] for row in rows], [row[1] for row in rows]))
+            hidden = "SELECT unnest(?::UINTEGER[]), unnest(?::VARCHAR[])"
+            values = [row[0] for row in self.rows], [row[1] for row in self.rows]
+            yield Condition(f"(folder, name) NOT IN ({hidden})", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,121 +151,198 @@ def find_doubtful(doubts: Doubts) -> Condition:
     )
 
 
+class Part(ABC):
+    """What one statement reads together. Each of its folders has a number of its own."""
+
+    number: int
+    limit: int  # numbers below it are dense
+
+    @abstractmethod
+    def select(
+        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
+    ) -> Condition:
+        """The names that pass `where` and `more`, which are conditions on names, and `chosen`, one on `folder`: with
+        `folder`, `path`, `parent` and the columns of a name. `dense`: all chosen numbers are below the limit."""
+
+    @abstractmethod
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+        """Conditions on `folder` that divide all folders into ranges of about `size`, and whether all in a range have
+        numbers below the limit; `table_count`: folders of the tables."""
+
+    def select_hits(self, filters: Filters, hidden: HiddenRows | None = None) -> Condition:
+        """The hits that are not hidden."""
+        chosen = hidden.condition if hidden is not None else ALL
+        return self._rank(filters, self.select(filters.condition, chosen))
+
+    def select_few(self, filters: Filters, limit: int) -> Condition:
+        """No more than `limit` hits, among which `parent` may be NULL for what does not count."""
+        hits = self.select_hits(filters)
+        return Condition(f"SELECT * FROM ({hits.text}) LIMIT {limit}", hits.parameters)
+
+    def _rank(self, filters: Filters, source: Condition) -> Condition:
+        rank = filters.keywords.rank_expression
+        text = f"SELECT {self.number} AS place, parent, {_SHOWN}, {rank.text} AS rank FROM ({source.text})"
+        return Condition(text, (*rank.parameters, *source.parameters))
+
+    def count_by_folder(self, filters: Filters, chosen: tuple[Condition, bool], doubtful: Condition) -> Condition:
+        """`place`, `folder`, `parent`, the number of hits and that of doubtful ones in each of the chosen folders."""
+        source = self.select(filters.condition, chosen[0], dense=chosen[1])
+        counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {doubtful.text})"
+        text = f"SELECT {self.number}, folder, {counts} FROM ({source.text}) GROUP BY folder"
+        return Condition(text, (*doubtful.parameters, *source.parameters))
+
+    def select_in_folders(self, filters: Filters, numbers: Sequence[int], more: Condition) -> Condition:
+        """Of the folders with these numbers, which count: `folder`, `name`, `is_dir`, `size`, `modified` of those hits
+        that pass `more`."""
+        bounds = "folder BETWEEN ? AND ? AND folder IN (SELECT unnest(?::UINTEGER[]))"
+        chosen = Condition(bounds, (min(numbers), max(numbers), list(numbers)))
+        source = self.select(filters.condition, chosen, more, dense=max(numbers) < self.limit)
+        return Condition(f"SELECT folder, {_TESTED} FROM ({source.text})", source.parameters)
+
+
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of one place. `is_fresh`, `is_masked`: whether folders of it were read again, and so do not count."""
+class TablesPart(Part):
+    """All that the tables of the database have of some places: small storages, and what was added to large ones."""
+
+    number: int
+    places: Sequence[Place]
+    limit: int = 0
+
+    def select(
+        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
+    ) -> Condition:
+        names = _select_names("names", where, join_conditions((more, chosen)))
+        folders = self._select_folders()
+        others = self._find_others("path = folder_path AND name = last")
+        text = (
+            "SELECT number AS folder, path, parent, n.name AS name, n.folded, n.is_dir, n.size, n.modified "
+            f"FROM ({names.text}) AS n JOIN ({folders.text}) AS f ON number = folder WHERE {others.text}"
+        )
+        return Condition(text, (*names.parameters, *folders.parameters, *others.parameters))
+
+    def _select_folders(self) -> Condition:
+        """`number`, `base`, `path`, `parent` of the folders at and below the roots."""
+        places = Condition(
+            "SELECT unnest(?::UINTEGER[]) AS base, unnest(?::VARCHAR[]) AS prefix",
+            (
+                [place.base for place in self.places],
+                ["" if place.mount == "/" else encode_name(place.mount) for place in self.places],
+            ),
+        )
+        conditions = [
+            Condition(f"(base <> ? OR {below.text})", (place.base, *below.parameters))
+            for place in self.places
+            if place.root != "/" and (below := _make_below(place.root))
+        ]
+        conditions.append(self._find_others("(path = other OR starts_with(path, other || '/'))"))
+        where = join_conditions(conditions)
+        parent = "CASE WHEN path <> '/' THEN prefix || path WHEN prefix = '' THEN '/' ELSE prefix END AS parent"
+        text = f"SELECT number, base, path, {parent} FROM folders JOIN ({places.text}) USING (base) WHERE {where.text}"
+        return Condition(text, (*places.parameters, *where.parameters))
+
+    def _find_others(self, match: str) -> Condition:
+        """Not what lies where another storage is mounted."""
+        others = [(place.base, other) for place in self.places for other in place.others]
+        if not others:
+            return ALL
+        columns = (
+            [base for base, _ in others],
+            [encode_name(path) for _, path in others],
+            [encode_name(path.parent) for _, path in others],
+            [encode_name(path.name) for _, path in others],
+        )
+        names = "unnest(?::UINTEGER[]) AS b, unnest(?::VARCHAR[]) AS other, unnest(?::VARCHAR[]) AS folder_path"
+        return Condition(
+            f"NOT EXISTS (FROM (SELECT {names}, unnest(?::VARCHAR[]) AS last) WHERE b = base AND {match})", columns
+        )
+
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+        count = table_count // size + 1
+        for number in range(count):
+            yield Condition("folder % ? = ?", (count, number)) if count > 1 else ALL, False
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsPart(Part):
+    """What the segments of one place have, less what the tables hide, and where the tables say that it is."""
 
     number: int
     place: Place
-    is_fresh: bool
-    is_masked: bool
 
     @property
-    def row_count(self) -> int:
-        """How many rows the index has."""
-        return 0 if self.place.segments is None else self.place.segments.manifest.count
+    def limit(self) -> int:  # type: ignore[override]  # a property here
+        return self.place.stride
 
-    def select_hits(self, filters: Filters, unseen: Unseen) -> Condition:
-        """The hits of the index."""
-        hits = f"{self.number} AS place, parent, {_SHOWN}"
-        return _select(hits, filters, self._join(filters, unseen.condition))
+    @property
+    def segments(self) -> Segments:
+        assert self.place.segments is not None
+        return self.place.segments
 
-    def select_fresh(self, filters: Filters, unseen: Unseen) -> Condition:
-        """The hits among what was read again."""
-        hits = f"{self.number} AS place, parent, {_SHOWN}"
-        return _select(hits, filters, self._find_fresh(filters, unseen.fresh_condition))
+    def select(
+        self, where: Condition, chosen: Condition = ALL, more: Condition = ALL, *, dense: bool = False
+    ) -> Condition:
+        has_ids = dense or not self.place.has_delta  # the numbers of these folders are their ids in the segments
+        names = _select_names("read_parquet(?)", where, join_conditions((more, chosen if has_ids else ALL)))
+        folders = self._select_folders()
+        counts = self._counts
+        source = Condition(
+            "SELECT f.number AS folder, f.path, f.parent, n.name AS name, n.folded, n.is_dir, n.size, n.modified "
+            f"FROM ({names.text}) AS n JOIN ({folders.text}) AS f ON f.id = n.folder WHERE {counts.text}",
+            (self.name_files, *names.parameters, *folders.parameters, *counts.parameters),
+        )
+        if not self.place.has_delta or chosen == ALL:
+            return source
+        return Condition(f"SELECT * FROM ({source.text}) WHERE {chosen.text}", (*source.parameters, *chosen.parameters))
 
     def select_few(self, filters: Filters, limit: int) -> Condition:
-        """No more than `limit` hits of the index, `parent` NULL where the folder does not count: found without a look
-        at the other folders."""
-        names, folders = self._select_names(filters), self._select_folders(ALL)
-        counts = join_conditions((self._unhidden, self._unmasked))
-        return _select(
-            f"{self.number} AS place, CASE WHEN {counts.text} THEN parent END AS parent, {_SHOWN}",
-            filters,
-            Condition(
-                f"({names.text} LIMIT {limit}) LEFT JOIN ({folders.text}) AS folders ON id = folder",
-                (*names.parameters, *folders.parameters),
-            ),
-            counts.parameters,
-        )
-
-    def count_by_folder(self, filters: Filters, ids: range, doubtful: Condition) -> Condition:
-        """`place`, `folder`, `parent`, the number of hits and that of doubtful ones in each folder with one of these
-        ids."""
-        source = self._join(filters, Condition("folder BETWEEN ? AND ?", (ids.start, ids.stop - 1)))
-        counts = f"any_value(parent), count(*), count(*) FILTER (WHERE {doubtful.text})"
-        text = f"SELECT {self.number}, folder, {counts} FROM {source.text} GROUP BY folder"
-        return Condition(text, (*doubtful.parameters, *source.parameters))
-
-    def count_by_fresh_folder(self, filters: Filters, doubtful: Condition) -> Condition:
-        """The same of the folders that were read again; `folder` is NULL."""
-        source = self._find_fresh(filters, ALL)
-        counts = f"count(*), count(*) FILTER (WHERE {doubtful.text})"
-        text = f"SELECT {self.number}, NULL, parent, {counts} FROM {source.text} GROUP BY parent"
-        return Condition(text, (*doubtful.parameters, *source.parameters))
-
-    def select_in_folders(self, filters: Filters, ids: Sequence[int], wanted: Condition) -> Condition:
-        """Of the folders with these ids, which count: `folder`, `name`, `is_dir`, `size`, `modified` of those hits
-        that are `wanted`."""
-        chosen = Condition(
-            "folder BETWEEN ? AND ? AND folder IN (SELECT unnest(?::UINTEGER[]))", (min(ids), max(ids), list(ids))
-        )
-        more = join_conditions((chosen, wanted))
-        names = self._select_names(filters, more)
-        source = self._join(filters, more) if self.place.others else Condition(f"({names.text})", names.parameters)
-        return Condition(f"SELECT folder, {_TESTED} FROM {source.text}", source.parameters)
-
-    def select_in_fresh_folders(self, filters: Filters, parents: Sequence[str], wanted: Condition) -> Condition:
-        """The same of folders that were read again, with these tree paths, which stand for `folder`."""
-        chosen = Condition("parent IN (SELECT unnest(?::VARCHAR[]))", (list(parents),))
-        source = self._find_fresh(filters, join_conditions((chosen, wanted)))
-        return Condition(f"SELECT parent, {_TESTED} FROM {source.text}", source.parameters)
-
-    def _join(self, filters: Filters, more: Condition) -> Condition:
-        """Where the matching rows of the index come from that pass `more`."""
-        names, folders, others = self._select_names(filters, more), self._select_folders(self._unmasked), self._unhidden
-        return Condition(
-            f"({names.text}) JOIN ({folders.text}) ON id = folder WHERE {others.text}",
-            (*names.parameters, *folders.parameters, *others.parameters),
-        )
-
-    def _find_fresh(self, filters: Filters, more: Condition) -> Condition:
-        """The same of what was read again."""
-        parent, where = self._parent, join_conditions((*self._make_folder_conditions(), filters.condition))
-        others = self._unhidden
+        """As in `Part`: found without a look at the other folders."""
+        names = _select_names("read_parquet(?)", filters.condition, ALL)
+        folders, counts = self._select_folders(), self._counts
         rows = (
-            f"SELECT path, {parent.text} AS parent, coalesce(name, folded) AS name, folded, is_dir, size, modified "
-            f"FROM fresh_names WHERE storage = {self.place.storage_id} AND {where.text}"
+            f"SELECT CASE WHEN id IS NOT NULL AND {counts.text} THEN parent END AS parent, n.name AS name, n.folded, "
+            f"n.is_dir, n.size, n.modified FROM ({names.text} LIMIT {limit}) AS n "
+            f"LEFT JOIN ({folders.text}) AS f ON f.id = n.folder"
         )
-        return Condition(
-            f"({rows}) WHERE {others.text} AND {more.text}",
-            (*parent.parameters, *where.parameters, *others.parameters, *more.parameters),
-        )
+        source = Condition(rows, (*counts.parameters, self.name_files, *names.parameters, *folders.parameters))
+        return self._rank(filters, source)
 
-    def _select_names(self, filters: Filters, more: Condition = ALL) -> Condition:
-        """The rows of the index that match and pass `more`, whatever folder they are in."""
-        assert self.place.segments is not None
-        where = filters.condition
-        files = [str(file) for file in self.place.segments.names]
-        text = (
-            "SELECT folder, coalesce(name, folded) AS name, folded, is_dir, size, modified "
-            f"FROM read_parquet(?) WHERE {where.text}"
-        )
-        if more == ALL:
-            return Condition(text, (files, *where.parameters))
-        return Condition(f"SELECT * FROM ({text}) WHERE {more.text}", (files, *where.parameters, *more.parameters))
+    @property
+    def name_files(self) -> list[str]:
+        """The files that have the names."""
+        return [str(file) for file in self.segments.names]
 
-    def _select_folders(self, more: Condition) -> Condition:
-        """`id`, `path`, `parent` of the folders at and below the root that pass `more`."""
-        assert self.place.segments is not None
-        parent = self._parent
-        where = join_conditions((*self._make_folder_conditions(), more))
-        files = [str(file) for file in self.place.segments.folders]
-        return Condition(
-            f"SELECT id, path, {parent.text} AS parent FROM read_parquet(?) AS folders WHERE {where.text}",
-            (*parent.parameters, files, *where.parameters),
+    @property
+    def _folder_files(self) -> list[str]:
+        return [str(file) for file in self.segments.folders]
+
+    @property
+    def _counts(self) -> Condition:
+        """Not the name of a place where another storage is mounted, nor one that is hidden."""
+        names = ((encode_name(other.parent), encode_name(other.name)) for other in self.place.others)
+        conditions = [Condition("NOT (path = ? AND n.name = ?)", one) for one in names]
+        if self.place.has_delta:
+            hidden = "hidden_names AS h WHERE h.base = ? AND h.folder = f.path AND h.name = n.name"
+            conditions.append(Condition(f"NOT EXISTS (FROM {hidden})", (self.place.base,)))
+        return join_conditions(conditions)
+
+    def _select_folders(self) -> Condition:
+        """`id` and `number`, `path`, `parent` of the folders at and below the root."""
+        parent, inside = self._parent, join_conditions(self._make_folder_conditions())
+        unhidden = find_unhidden(self.place.base) if self.place.has_delta else ALL
+        where = join_conditions((inside, unhidden))
+        stored = Condition(
+            f"SELECT id, id AS number, path, {parent.text} AS parent FROM read_parquet(?) AS folders "
+            f"WHERE {where.text}",
+            (*parent.parameters, self._folder_files, *where.parameters),
         )
+        if not self.place.has_delta:
+            return stored
+        moved = Condition(
+            f"SELECT id, (? + number)::UINTEGER AS number, path, {parent.text} AS parent FROM folders "
+            f"WHERE base = ? AND id IS NOT NULL AND {inside.text}",
+            (self.place.stride, *parent.parameters, self.place.base, *inside.parameters),
+        )
+        return unite((stored, moved))
 
     def _make_folder_conditions(self) -> Iterator[Condition]:
         """At and below the root, and in no other storage."""
@@ -286,11 +353,6 @@ class Part:
             yield Condition(f"NOT {below.text}", below.parameters)
 
     @property
-    def _unmasked(self) -> Condition:
-        """What the index says of `folders` counts."""
-        return Condition(_UNMASKED.format(self.place.storage_id)) if self.is_masked else ALL
-
-    @property
     def _parent(self) -> Condition:
         """The tree path of the folder `path`."""
         if self.place.mount == "/":
@@ -298,18 +360,26 @@ class Part:
         mount = encode_name(self.place.mount)
         return Condition("CASE path WHEN '/' THEN ? ELSE ? || path END", (mount, mount))
 
-    @property
-    def _unhidden(self) -> Condition:
-        """Not the name of a place where another storage is mounted."""
-        names = ((encode_name(other.parent), encode_name(other.name)) for other in self.place.others)
-        return join_conditions(Condition("NOT (path = ? AND name = ?)", one) for one in names)
+    def make_ranges(self, table_count: int, size: int) -> Iterator[tuple[Condition, bool]]:
+        for first in range(0, self.place.stride, size):
+            yield Condition("folder BETWEEN ? AND ?", (first, min(first + size, self.place.stride) - 1)), True
+        if self.place.has_delta:
+            yield Condition("folder >= ?", (self.place.stride,)), False
 
 
-def _select(hits: str, filters: Filters, source: Condition, parameters: tuple[Any, ...] = ()) -> Condition:
-    """Hits of a source; `parameters`: those of `hits`."""
-    rank = filters.keywords.rank_expression
-    text = f"SELECT {hits}, {rank.text} AS rank FROM {source.text}"
-    return Condition(text, (*parameters, *rank.parameters, *source.parameters))
+def _select_names(table: str, where: Condition, more: Condition) -> Condition:
+    """The names of a table that match and pass `more`, whatever folder they are in; the parameter of the table is not
+    among those of the condition."""
+    columns = "folder, coalesce(name, folded) AS name, folded, is_dir, size, modified"
+    text = f"SELECT {columns} FROM {table} WHERE {where.text}"
+    if more == ALL:
+        return Condition(text, where.parameters)
+    return Condition(f"SELECT * FROM ({text}) WHERE {more.text}", (*where.parameters, *more.parameters))
+
+
+def find_unhidden(base: int) -> Condition:
+    """What the segments say of `folders` counts."""
+    return Condition(_UNHIDDEN, (base, base))
 
 
 def _make_below(path: TreePath) -> Condition:

@@ -9,9 +9,8 @@ Rows go through a text file of columns, a batch in each line: one call of the in
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,18 @@ import orjson
 
 from mangrove.core import runtime
 from mangrove.drivers.base import Entry
-from mangrove.search.database import Database, Statement
-from mangrove.search.names import encode_name, make_legible
+from mangrove.records.files.index_changes import IndexChange
+from mangrove.search.columns import make_columns
+from mangrove.search.database import TABLES, Database, Statement
+from mangrove.search.delta import apply_changes
+from mangrove.search.names import encode_name
 from mangrove.search.segments import Segments
-from mangrove.search.words import fold
+from mangrove.search.statements import find_unhidden
 
 BATCH = 512  # entries in a line
 LONGEST_LINE = 1 << 20  # bytes; DuckDB keeps two such buffers
-LARGEST_SIZE = (1 << 63) - 1
-_GET_SIZE = attrgetter("size")
-PRECISION = 1024.0  # parts of a second: further digits are a tenth of the file, and nobody asks for them
 KNOWN_SECONDS = 60.0
-LATEST = 1e12  # seconds since the epoch
+CHANGED = 1  # the base of the tables that changes are applied to
 LARGE = 500_000  # rows of a file that is not written anew for its size
 FEW = 8  # smaller files than that which an index may have
 VERY_MANY = 2_000_000  # rows of an index that is to be small rather than as fast as can be
@@ -88,45 +87,32 @@ select
     (select coalesce(max(id) + 1, 0) from read_parquet(?)),
     (select count(*) from read_parquet(?) as old anti join gone on old.id = gone.id)
 """
+_FIND_CHANGED = """
+create table changed as select (row_number() over () - 1)::uinteger as id, path from (
+    select path from folders
+    union
+    select folder from hidden_names where folder in (select path from read_parquet(?))
+)
+"""
+_CHANGED_NAMES = """
+with shown as (
+    select id, path from read_parquet(?) as folders where path in (select path from changed) and {}
+    union all
+    select id, path from folders where id is not null
+)
+select changed.id as folder, name, folded, is_dir, size, modified from (
+    select path, name, folded, is_dir, size, modified from names join folders on number = folder
+    union all
+    select path, name, folded, is_dir, size, modified from read_parquet(?) as stored join shown on id = folder
+    where not exists (
+        from hidden_names as h where h.folder = path and h.name = coalesce(stored.name, stored.folded)
+    )
+) join changed using (path)
+"""
 _LEFT_ROWS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.folder = gone.id"
 _NEW_ROWS = "select * replace ((folder + ?)::uinteger as folder) from read_parquet(?)"
 _LEFT_FOLDERS = "select * from read_parquet(?) as old anti join read_parquet(?) as gone on old.id = gone.id"
 _NEW_FOLDERS = "select * replace ((id + ?)::uinteger as id) from read_parquet(?)"
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Entries as columns of the index."""
-
-    names: list[str | None]
-    folded: list[str]
-    is_dir: list[bool]
-    sizes: list[int | None]
-    modified: list[float]
-
-
-def make_columns(entries: Sequence[Entry]) -> Columns:
-    """The rows of a folder; some thousands at a time, as they take a microsecond each."""
-    names = [entry.name for entry in entries]
-    joined = "\n".join(names)
-    folded = make_legible(fold(joined)).split("\n")  # in one go: nothing composes across a line feed
-    if len(folded) != len(names):
-        folded = [make_legible(fold(name)) for name in names]
-    stored = names if encode_name(joined) == joined else map(encode_name, names)
-    return Columns(
-        [None if name == other else name for name, other in zip(stored, folded, strict=True)],
-        folded,
-        [entry.is_dir for entry in entries],
-        [size if size is None or -1 < size <= LARGEST_SIZE else None for size in map(_GET_SIZE, entries)],
-        _round_all([entry.modified for entry in entries]),
-    )
-
-
-def _round_all(times: Sequence[float]) -> list[float]:
-    try:
-        return [int(time * PRECISION) / PRECISION for time in times]
-    except (ValueError, OverflowError):  # no number, or no time
-        return [time if -LATEST < time < LATEST else 0.0 for time in times]
 
 
 class _Text:
@@ -257,6 +243,21 @@ class Folded:
     count: int
     folder_count: int
 
+    @property
+    def files(self) -> list[str]:
+        """The names of all files."""
+        return self.names + self.folders
+
+
+def open_folded(base: Segments, folded: Folded, folder: Path) -> Segments:
+    """What `base` is to become, of which new files lie in `folder`."""
+    paths = {path.name: path for path in (*base.names, *base.folders, *folded.fresh)}
+    names, folders = ([paths[name] for name in names] for names in (folded.names, folded.folders))
+    manifest = replace(
+        base.manifest, names=folded.names, folders=folded.folders, count=folded.count, folder_count=folded.folder_count
+    )
+    return Segments(base.storage_id, manifest, tuple(names), tuple(folders))
+
 
 async def fold_changes(
     base: Segments | None,
@@ -372,6 +373,30 @@ class _Fold:
             self._count,
             self._folder_count,
         )
+
+
+async def merge_changes(base: Segments, folder: Path, name: str, changes: Sequence[IndexChange]) -> Folded:
+    """Lay changes over the index that was there, as `fold_changes` does with what a walk read: the folders in which
+    something changed are written anew."""
+    files, names = _list_paths(base.folders), _list_paths(base.names)
+    folders_file, names_file = folder / f"{name}-changed-folders.parquet", folder / f"{name}-changed-names.parquet"
+    unhidden = find_unhidden(CHANGED)
+    *_, [(folder_count,)], _, _, [(count,)] = await runtime.get(Database).write(
+        [
+            (TABLES, []),
+            *apply_changes(CHANGED, files, changes),
+            (_FIND_CHANGED, [files]),
+            ("select count(*) from changed", []),
+            (make_copy("select id, path from changed"), [str(folders_file)]),
+            (
+                make_copy(_CHANGED_NAMES.format(unhidden.text)),
+                [files, *unhidden.parameters, names, str(names_file)],
+            ),
+            ("select count(*) from read_parquet(?)", [str(names_file)]),
+        ]
+    )
+    fresh = Fresh([folders_file], [names_file], count, folder_count)
+    return await fold_changes(base, folder, name, fresh)
 
 
 def _keep_only(folders: Sequence[str], kept: Sequence[str]) -> list[Statement]:

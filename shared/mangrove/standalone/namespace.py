@@ -80,8 +80,7 @@ class Namespace:
             self._helper.kill()
             self._helper.wait()
         self._listener.close()
-        with suppress(OSError):  # a folder that became read-only keeps it; the next start removes it
-            self.path.unlink()
+        self.path.unlink(missing_ok=True)
         while self._handles:
             os.close(self._handles.pop())
 

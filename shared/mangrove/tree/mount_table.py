@@ -76,6 +76,11 @@ class MountTable:
         return [(folder, name, mount) for (folder, name), mount in found.items()]
 
     @cached_property
+    def mount_paths(self) -> Sequence[TreePath]:
+        """The paths at which storages are mounted."""
+        return [TreePath(path) for path in self.by_path]
+
+    @cached_property
     def nested(self) -> Mapping[TreePath, Sequence[TreePath]]:
         """For the path of a mount the paths inside it at which others are mounted, without those in such others."""
         found: dict[TreePath, list[TreePath]] = {}

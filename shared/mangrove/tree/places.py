@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
 from mangrove.drivers.base import DEEPEST_REDIRECT, Redirects, ShowsOthers
-from mangrove.records.files.index_marks import Place
 from mangrove.tree.listing.folder_changes import Key
 from mangrove.tree.mounts import MOST_PLACES, Mount, Mounts, MountTable
+
+
+class Place(NamedTuple):
+    """A folder by its path inside a storage; `deep`: with all below it."""
+
+    storage_id: int
+    path: str
+    deep: bool = False
 
 
 def find_places(storage_id: int, path: TreePath) -> set[Key]:

@@ -11,7 +11,6 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.config import Config, config
-from mangrove.search import overlay
 from tests.unit.search.indexed import Index, Storage
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.conftest import tree
@@ -21,10 +20,8 @@ __all__ = ["tree"]
 
 
 @pytest.fixture
-def searched(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchEnv]:
-    """A tree with an index that knows of its own changes; nothing is mounted. A search has time for all that is marked,
-    however slow the machine is."""
-    monkeypatch.setattr(overlay, "BUDGET_SECONDS", 30.0)
+def searched(tree: TreeEnv) -> Iterator[SearchEnv]:
+    """A tree with an index that knows of its own changes; nothing is mounted."""
     data = tree.folder / "data"
     data.mkdir()
     runtime.put(Config, replace(config(), data=data))

@@ -56,7 +56,7 @@ class NotingDatabase(Database):
 
 @dataclass
 class Storage:
-    """One storage: what the index says of it, what was read again, what does not count."""
+    """One storage: what the segments say of it, what the tables add, and which of its folders do not count."""
 
     id: int
     mount: str = "/"
@@ -76,7 +76,9 @@ class Storage:
 
     def make_place(self, segments: Segments | None, root: str = "/") -> Place:
         others = tuple(TreePath(other) for other in self.others)
-        return Place(self.id, segments, TreePath(self.mount), TreePath(root), others)
+        stride = 0 if segments is None else segments.manifest.folder_count
+        has_delta = bool(self.fresh or self.masked)
+        return Place(self.id, self.id, TreePath(self.mount), TreePath(root), segments, others, stride, has_delta)
 
 
 def _is_masked(path: str, mask: str, deep: bool) -> bool:
@@ -139,9 +141,18 @@ class Index:
 
 
 def _lay_over(storage: Storage) -> list[tuple[str, list[Any]]]:
-    fresh = [(storage.id, encode_name(row.path), *row.columns) for row in storage.fresh]
-    masked = [(storage.id, encode_name(path), deep) for path, deep in storage.masked]
-    return [_insert(table, rows) for table, rows in (("fresh_names", fresh), ("masked", masked)) if rows]
+    paths = list(dict.fromkeys(row.path for row in storage.fresh))
+    first = storage.id * 1000
+    folders = [(storage.id, first + number, None, encode_name(path)) for number, path in enumerate(paths)]
+    names = [(storage.id, first + paths.index(row.path), *row.columns) for row in storage.fresh]
+    hidden = [(storage.id, encode_name(path)) for path, deep in storage.masked if deep]
+    hidden_names = [
+        (storage.id, encode_name(row.path), encode_name(row.name))
+        for row in storage.indexed
+        if (row.path, False) in storage.masked
+    ]
+    tables = {"folders": folders, "names": names, "hidden": hidden, "hidden_names": hidden_names}
+    return [_insert(table, rows) for table, rows in tables.items() if rows]
 
 
 def _insert(table: str, rows: Sequence[tuple[Any, ...]]) -> tuple[str, list[Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotAFolder, NotFound
 from mangrove.drivers.base import list_all
-from mangrove.records.files import index_marks
+from mangrove.records.files import index_changes
 from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import Found, find
@@ -40,8 +42,8 @@ class SearchEnv:
         for mount in self.tree.run(mounts.ready()).mounts:
             if not mount_paths or mount.path in mount_paths:
                 self.tree.run(_write_index(mount))
-                index_marks.delete_of(mount.storage.id)
-        runtime.put(Journal, Journal())  # nothing is known to be marked
+                index_changes.delete_of(mount.storage.id)
+        runtime.put(Journal, Journal())  # nothing is known to be logged
 
     def search(
         self, keywords: str, parent: str = "/", start: int = 0, count: int = 1000, password: str = "", **filters: Any
@@ -62,7 +64,10 @@ async def _write_index(mount: Mount) -> None:
     names, folders = SegmentWriter(folder, f"names-{number}"), FolderWriter(folder, f"folders-{number}")
     waiting = [TreePath("/")]
     for id, path in enumerate(waiting):  # which grows
-        entries = await list_all(driver, path)
+        try:
+            entries = await list_all(driver, path)
+        except (NotFound, NotAFolder):  # what an alias shows
+            continue
         folders.add([(id, path)])
         names.add(id, entries)
         waiting += [path / entry.name for entry in entries if entry.is_dir]
@@ -76,5 +81,6 @@ async def _write_index(mount: Mount) -> None:
         folder_count=folders.count,
         began=0.0,
         finished=datetime.now(UTC).isoformat(),
+        merged=index_changes.make_number(time.time() + 1e-3),
     )
     await store.commit(mount.storage.id, made)

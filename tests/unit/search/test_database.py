@@ -30,17 +30,17 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def test_parameters_are_no_text_of_the_statement(database: Database) -> None:
-    text = "'; drop table masked; --\n\x1a\U0001f600"
+    text = "'; drop table hidden; --\n\x1a\U0001f600"
     assert asyncio.run(database.run("select ?, ?", [text, 1])) == [(text, 1)]
 
 
 def test_a_change_is_seen_by_all_later_statements_or_not_at_all(database: Database) -> None:
     async def work() -> None:
-        await database.change([("insert into masked values (?, ?, ?)", [1, "/a", True])])
+        await database.change([("insert into hidden values (?, ?)", [1, "/a"])])
         with pytest.raises(duckdb.Error):
-            await database.change([("delete from masked", []), ("select nothing", [])])
-        assert await database.run("select * from masked") == [(1, "/a", True)]
-        assert await database.run("select * from fresh_names") == []
+            await database.change([("delete from hidden", []), ("select nothing", [])])
+        assert await database.run("select * from hidden") == [(1, "/a")]
+        assert await database.run("select * from names") == []
 
     asyncio.run(work())
 
@@ -161,11 +161,11 @@ def test_a_statement_that_is_wrong_blames_no_file(database: Database, tmp_path: 
 
 def test_a_database_that_broke_is_replaced(database: Database) -> None:
     async def work() -> None:
-        await database.change([("insert into masked values (1, '/', true)", [])])
+        await database.change([("insert into hidden values (1, '/')", [])])
         before = database.generation
         database.replace()
         assert database.generation != before
-        assert await database.run("select * from masked", seconds=30) == []
+        assert await database.run("select * from hidden", seconds=30) == []
 
     asyncio.run(work())
 

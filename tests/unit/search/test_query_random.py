@@ -115,10 +115,10 @@ def make_filters(dice: random.Random) -> Filters:
 def test_a_search_answers_as_plain_python_does(
     few: int, make_rights: Callable[[str], RandomRights], make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "FEW", few)
-    monkeypatch.setattr(query, "TESTED", 5)
-    monkeypatch.setattr(query, "PLACES", 2)
-    monkeypatch.setattr(query, "MOST_KEPT", 20)
+    monkeypatch.setattr(query, "MAX_HITS_FETCHED", few)
+    monkeypatch.setattr(query, "HITS_PER_TEST", 5)
+    monkeypatch.setattr(query, "SEGMENTS_PER_STATEMENT", 2)
+    monkeypatch.setattr(query, "MAX_HITS_KEPT", 20)
     dice = random.Random(few)
     mounts = {1: "/", 7: "/m'%", 9: "/m'%/a"}
     index = make_index([make_storage(dice, id, mount) for id, mount in mounts.items()])

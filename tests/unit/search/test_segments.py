@@ -120,7 +120,7 @@ def test_indexes_of_unknown_storages_are_dropped(store: SegmentStore, folder: Pa
 MANIFESTS = {
     "empty": "", "no JSON": "{", "a list": "[]", "other": "{}", "no UTF-8": "\udcff",
     "of a newer version": json.dumps(
-        {"version": 2, "names": [], "folders": [], "count": 0, "folder_count": 0, "began": 0, "finished": ""}
+        {"version": 3, "names": [], "folders": [], "count": 0, "folder_count": 0, "began": 0, "finished": ""}
     ),
     "outside": json.dumps(
         {"names": ["../2/x.parquet"], "folders": [], "count": 0, "folder_count": 0, "began": 0, "finished": ""}

@@ -1,4 +1,5 @@
-"""Every verb and every task, on storages that are watched: what is changed is marked when it is changed, and after."""
+"""Every verb and every task, on storages that are watched: an intent is there when something is changed, and the log
+says afterwards what is there."""
 
 from __future__ import annotations
 
@@ -8,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records import storages
-from mangrove.records.files import index_marks
-from mangrove.records.files.index_marks import Place
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind
 from mangrove.tasks import submit
 from mangrove.tree.operations import changes, transfers, uploads
-from mangrove.tree.operations.journal import Journal
 from tests import origin
 from tests.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_decompress import pack
@@ -28,11 +27,11 @@ TREE = {"top": b"0", "d/f": b"1", "d/g": b"2", "d/x/h": b"33", "d/x/y/i": b"4", 
 
 
 class Watch:
-    """What drivers changed: storage and folder of each entry, and whether that was marked before and is by now."""
+    """What drivers changed: storage and folder of each entry, and whether an intent was there before."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.changed: set[tuple[int, TreePath]] = set()
-        self.unmarked: set[tuple[str, TreePath]] = set()
+        self.unannounced: set[tuple[str, TreePath]] = set()
         self.verbs: set[str] = set()
         self.writes = 0
         self._ids: dict[str, int] = {}
@@ -41,13 +40,13 @@ class Watch:
         for verb, changed in {"rename": slice(2), "move": slice(2), "copy": slice(1, 2)}.items():
             self._watch(patch, verb, changed)
         self._watch_copies(patch)
-        real = index_marks.put_many
+        real = index_changes.write
 
-        def put_many(places: Any) -> None:
+        def write(rows: Any, delete: Any = ()) -> None:
             self.writes += 1
-            real(places)
+            real(rows, delete)
 
-        patch.setattr(index_marks, "put_many", put_many)
+        patch.setattr(index_changes, "write", write)
 
     def _watch(self, patch: pytest.MonkeyPatch, verb: str, changed: slice) -> None:
         """`changed`: which of its arguments are entries that become others."""
@@ -89,23 +88,24 @@ class Watch:
         mount = str(driver.context.mount_path)
         self._ids = self._ids if mount in self._ids else {one.mount_path: one.id for one in storages.all()}
         self.verbs.add(verb)
-        marks = find_marks(self._ids[mount])
+        intents = find_intents(self._ids[mount])
         for path in paths:
             self.changed.add((self._ids[mount], path.parent))
-            if not is_among(marks, path.parent):
-                self.unmarked.add((verb, path))
+            if not is_among(intents, path.parent):
+                self.unannounced.add((verb, path))
 
 
-def find_marks(storage_id: int) -> set[tuple[str, bool]]:
-    return {(mark.path, mark.deep) for mark in index_marks.list_of(storage_id, 1000)}
+def find_intents(storage_id: int) -> set[tuple[str, bool]]:
+    rows = index_changes.read_of(storage_id)
+    return {(row.path, row.deep) for row in rows if row.kind is ChangeKind.INTENT}
 
 
-def is_among(marks: set[tuple[str, bool]], folder: TreePath) -> bool:
-    return (folder, False) in marks or any((one, True) in marks for one in folder.ancestors())
+def is_among(intents: set[tuple[str, bool]], folder: TreePath) -> bool:
+    return (folder, False) in intents or any((one, True) in intents for one in folder.ancestors())
 
 
-def is_marked(storage_id: int, folder: TreePath) -> bool:
-    return is_among(find_marks(storage_id), folder)
+def has_intent(storage_id: int, folder: TreePath) -> bool:
+    return is_among(find_intents(storage_id), folder)
 
 
 @pytest.fixture
@@ -141,15 +141,15 @@ def act_in_one_storage(env: TaskEnv, disk: Disk) -> None:
     env.do(changes.remove_empty(at("/", Right.DELETE)))
 
 
-def test_what_is_done_at_once_is_marked_when_it_is_done(task_env: TaskEnv, watch: Watch, source: Disk) -> None:
+def test_what_is_done_at_once_is_announced_when_it_is_done(task_env: TaskEnv, watch: Watch, source: Disk) -> None:
     act_in_one_storage(task_env, source)
-    assert watch.unmarked == set()
+    assert watch.unannounced == set()
     assert watch.verbs == {"write", "makedirs", "rename", "move", "remove", "remove_empty"}
-    assert all(is_marked(*one) for one in watch.changed)
+    assert all(has_intent(*one) for one in watch.changed)
 
 
 @pytest.mark.parametrize("kind", ["copy", "move", "merge", "within"])
-def test_what_a_transfer_changes_is_marked_when_it_is_changed(
+def test_what_a_transfer_changes_is_announced_when_it_is_changed(
     task_env: TaskEnv, watch: Watch, source: Disk, kind: str
 ) -> None:
     target = source if kind == "within" else task_env.disk()
@@ -160,15 +160,15 @@ def test_what_a_transfer_changes_is_marked_when_it_is_changed(
     verb = "move" if kind == "move" else "copy"
     task_env.transfer(verb, source.mount, into, "d", "big", "empty", merge=kind == "merge")
     task_env.run_all()
-    assert watch.unmarked == set()
+    assert watch.unannounced == set()
     assert "makedirs" in watch.verbs and (kind == "within" or "finish" in watch.verbs)
-    assert all(is_marked(*one) for one in watch.changed)
+    assert all(has_intent(*one) for one in watch.changed)
     assert (kind == "move") == ({"remove_unchanged", "remove_empty"} <= watch.verbs)
     assert "d/x/y/i" in target.files() or "new/d/x/y/i" in target.files()
-    assert watch.writes <= 8
+    assert watch.writes <= 40
 
 
-def test_what_tasks_bring_from_elsewhere_is_marked_when_it_arrives(
+def test_what_tasks_bring_from_elsewhere_is_announced_when_it_arrives(
     task_env: TaskEnv, watch: Watch, source: Disk
 ) -> None:
     target = task_env.disk()
@@ -180,17 +180,18 @@ def test_what_tasks_bring_from_elsewhere_is_marked_when_it_arrives(
         task_env.download(f"{target.mount}/got", web.at("/f.bin", origin.file(b"abc")))
         task_env.run_all()
     assert target.files() == {"a/in/a": b"a", "a/in/deep/b": b"bb", "sent/f": b"x", "got/f.bin": b"abc"}
-    assert watch.unmarked == set()
-    assert all(is_marked(*one) for one in watch.changed)
+    assert watch.unannounced == set()
+    assert all(has_intent(*one) for one in watch.changed)
 
 
-def test_many_small_files_in_one_folder_cost_a_write_in_two_seconds(task_env: TaskEnv, watch: Watch) -> None:
+def test_many_small_files_in_one_folder_cost_few_writes(task_env: TaskEnv, watch: Watch) -> None:
     source, target = task_env.disk(), task_env.disk()
     for number in range(300):
         source.put(f"d/{number}", b"x")
     task_env.copy(source.mount, target.mount, "d")
     task_env.run_all()
     (storage,) = [one.id for one in storages.all() if one.mount_path == target.mount]
-    assert is_marked(storage, TreePath("/d"))
-    assert watch.writes <= 3
-    assert runtime.get(Journal).cover([Place(storage, "/d/anything")]) == {Place(storage, "/d", True)}
+    rows = index_changes.read_of(storage)
+    assert {entry.name for row in rows if row.path == "/d" for entry in row.entries} == {str(n) for n in range(300)}
+    assert not [row for row in rows if row.kind is ChangeKind.READ]
+    assert watch.writes <= 8

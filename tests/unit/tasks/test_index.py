@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -10,17 +12,26 @@ from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Forbidden, Unreachable
+from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.scan import FolderScan
+from mangrove.identity.rights import Right
 from mangrove.records import storages
-from mangrove.records.files import index_marks
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.search import words
+from mangrove.search.find import find
+from mangrove.search.query import Filters
 from mangrove.search.segments import SegmentStore
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.index import indexing
 from mangrove.tasks.index import worker as index
 from mangrove.tree import mounts
+from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 from tests.indexes import Names, read_disk, read_index
 from tests.task_env import Bucket, Disk, TaskEnv
+from tests.unit.tree.environment import stream
 
 FILES = ("a", "one/b", "one/deep/er/c", "two/d", "two/Ünï", "日本/語")
 
@@ -55,13 +66,17 @@ def build(env: TaskEnv) -> None:
     env.run_all()
 
 
-def mark(disk: Disk, path: str, *, deep: bool = False) -> None:
-    index_marks.put(find_id(disk), [(path, deep)])
+def request_read(disk: Disk, path: str, *, deep: bool = False) -> None:
+    index_changes.add(IndexChange(find_id(disk), ChangeKind.READ, path, deep))
 
 
-def fold_marks(env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run for the marks of just now, as if they were older."""
-    monkeypatch.setattr(index_marks, "SLACK_SECONDS", -1.0)
+def list_reads(disk: Disk) -> list[str]:
+    return [change.path for change in index_changes.read_of(find_id(disk)) if change.kind is not ChangeKind.INDEX]
+
+
+def merge(env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run for the changes of just now, as if they were older."""
+    monkeypatch.setattr(index, "MERGED_SECONDS", -1.0)
     env.do(indexing.update([]))
     env.run_all()
 
@@ -151,7 +166,7 @@ def test_an_alias_that_shows_itself_ends(indexed: TaskEnv, disk: Disk) -> None:
     ("paths", "deep"),
     [(["/"], True), (["/two", "/"], False), (["/new", "/", "/two"], False), (["/two", "/new/er"], True)],
 )
-def test_a_run_for_marks_reads_what_is_marked_and_what_is_new(
+def test_update_reads_what_is_asked_for_and_what_is_new(
     indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch, paths: Collection[str], deep: bool
 ) -> None:
     build(indexed)
@@ -159,12 +174,12 @@ def test_a_run_for_marks_reads_what_is_marked_and_what_is_new(
     (disk.root / "two" / "d").rename(disk.root / "two" / "e")
     (disk.root / "one").rename(disk.root / "two" / "moved")
     for path in paths:
-        mark(disk, path, deep=deep)
+        request_read(disk, path, deep=deep)
     if deep and "/" not in paths:
-        mark(disk, "/")
-    fold_marks(indexed, monkeypatch)
+        request_read(disk, "/")
+    merge(indexed, monkeypatch)
     assert read(indexed, disk) == read_disk(disk.root)
-    assert index_marks.list_of(find_id(disk), 9) == []
+    assert list_reads(disk) == []
 
 
 def test_a_folder_that_is_a_file_now_and_a_file_that_is_a_folder(
@@ -178,31 +193,30 @@ def test_a_folder_that_is_a_file_now_and_a_file_that_is_a_folder(
     (disk.root / "two").rmdir()
     disk.put("two", b"file")
     for path in ("/", "/two", "/gone/for/good"):
-        mark(disk, path)
-    fold_marks(indexed, monkeypatch)
+        request_read(disk, path)
+    merge(indexed, monkeypatch)
     assert read(indexed, disk) == read_disk(disk.root)
 
 
-def test_a_mark_that_was_noted_anew_meanwhile_stays(
-    indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_that_is_asked_for_meanwhile_stays(indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     build(indexed)
-    mark(disk, "/two")
+    request_read(disk, "/two")
 
     def note(name: str, call: int) -> None:
         if name == "Settle":
-            mark(disk, "/two")
+            time.sleep(0.01)
+            request_read(disk, "/two")
 
-    monkeypatch.setattr(index_marks, "SLACK_SECONDS", -1.0)
+    monkeypatch.setattr(index, "MERGED_SECONDS", 0.0)
     indexed.do(indexing.update([]))
     indexed.run_all(note)
-    assert [one.path for one in index_marks.list_of(find_id(disk), 9)] == ["/two"]
+    assert list_reads(disk) == ["/two"]
 
 
-def test_a_mark_of_just_now_waits_for_the_next_run(indexed: TaskEnv, disk: Disk) -> None:
-    mark(disk, "/two")
+def test_change_of_just_now_waits_for_the_next_run(indexed: TaskEnv, disk: Disk) -> None:
+    request_read(disk, "/two")
     build(indexed)
-    assert [one.path for one in index_marks.list_of(find_id(disk), 9)] == ["/two"]
+    assert list_reads(disk) == ["/two"]
 
 
 def test_an_update_reads_the_paths_that_are_given_as_deep_as_is_asked(indexed: TaskEnv, disk: Disk) -> None:
@@ -290,3 +304,77 @@ def test_a_storage_without_an_index_is_none_and_a_virtual_one_has_none(indexed: 
     assert indexed.do(mounts.ready()).by_id
     assert indexed.do(indexing.read_progress()).error == ""
     assert State.SUCCEEDED
+
+
+def test_update_merges_changes_without_reading_a_folder(
+    indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(indexed)
+
+    def at(path: str, right: Right) -> Any:
+        return indexed.access(f"{disk.mount}{path}", right)
+
+    indexed.do(uploads.write(at("/new/deep/f", Right.WRITE), stream(b"xyz"), Upload(3, 1.0), hashes={}))
+    indexed.do(changes.rename(at("/one/deep", Right.RENAME), "high", False))
+    indexed.do(changes.rename(at("/one/b", Right.RENAME), "B", False))
+    indexed.do(transfers.copy(at("/one", Right.COPY), at("/new", Right.COPY), ["high"], transfers.OnConflict()))
+    indexed.do(changes.remove(at("/two", Right.DELETE), ["d"]))
+    indexed.do(changes.remove(at("/", Right.DELETE), ["日本"]))
+    wanted = read_disk(disk.root)
+    with monkeypatch.context() as patch:
+        for path in ("/", "/new", "/new/deep", "/one", "/one/high", "/two"):
+            break_listing(patch, path, AssertionError("a folder is read"))
+        merge(indexed, patch)
+    assert read(indexed, disk) == wanted
+    assert [change.kind for change in index_changes.read_of(find_id(disk)) if change.kind != "intent"] == ["index"]
+    indexed.run_all()
+    build(indexed)
+    assert read(indexed, disk) == read_disk(disk.root)
+
+
+def test_intent_of_a_process_that_died_has_its_folder_read(indexed: TaskEnv, disk: Disk) -> None:
+    build(indexed)
+    disk.put("two/left", b"behind")
+    id = find_id(disk)
+    old = index_changes.make_number(time.time() - 2 * INTENT_EXPIRY_SECONDS - 1, "x")
+    index_changes.write([IndexChange(id, ChangeKind.INTENT, "/two", number=old)])
+    index_changes.add(IndexChange(id, ChangeKind.INTENT, "/one"))
+    indexed.do(indexing.refresh())
+    indexed.run_all()
+    assert read(indexed, disk) == read_disk(disk.root)
+    assert list_reads(disk) == ["/one"], "its process goes on"
+
+
+def test_move_during_a_walk_has_its_folders_read(indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(indexed)
+
+    def move(name: str, call: int) -> None:
+        if name == "Settle":
+            access = indexed.access(f"{disk.mount}/one", Right.RENAME)
+            indexed.do(changes.rename(access, "three", False))
+
+    indexed.do(indexing.build_all())
+    indexed.run_all(move)
+    assert [one.path for one in index_changes.read() if one.kind is ChangeKind.READ] == ["/one", "/three"]
+    merge(indexed, monkeypatch)
+    assert read(indexed, disk) == read_disk(disk.root)
+
+
+def test_searches_find_what_a_first_build_has_read(
+    indexed: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH", 1)
+    monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
+    seen: list[tuple[int, bool]] = []
+
+    def look(name: str, call: int) -> None:
+        page = indexed.do(find(indexed.access(disk.mount, Right.READ), Filters(words.parse("*")), 0, 100))
+        seen.append((page.total, page.is_partial))
+
+    indexed.do(indexing.build_all())
+    indexed.run_all(look)
+    look("", 0)
+    totals = [total for total, _ in seen]
+    assert totals == sorted(totals) and len({*totals}) > 3
+    assert [is_partial for _, is_partial in seen].index(False) == len(seen) - 1
+    assert seen[-1] == (len(read_disk(disk.root)), False)

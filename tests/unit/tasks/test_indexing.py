@@ -12,7 +12,8 @@ import pytest
 
 from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
 from mangrove.records import storages
-from mangrove.records.files import index_marks
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.index import indexing
@@ -150,17 +151,17 @@ def test_a_build_that_has_just_failed_waits(task_env: TaskEnv, disk: Disk) -> No
     assert refresh(task_env) == []
 
 
-def test_marks_are_folded_in_when_they_are_many_or_old(
+def test_changes_are_merged_when_they_are_many_or_old(
     task_env: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresh(task_env)
     end(task_env, disk)
-    index_marks.put(find_id(disk), [(f"/{number}", False) for number in range(5)])
+    index_changes.add(*(IndexChange(find_id(disk), ChangeKind.NAMES, f"/{number}") for number in range(5)))
     assert refresh(task_env) == []
-    monkeypatch.setattr(indexing, "WAITING_MARKS", 5)
+    monkeypatch.setattr(indexing, "WAITING_CHANGES", 5)
     assert refresh(task_env) == [(True, [])]
     end(task_env, disk)
-    monkeypatch.setattr(indexing, "WAITING_MARKS", 500)
+    monkeypatch.setattr(indexing, "WAITING_CHANGES", 500)
     monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.0)
     assert refresh(task_env) == [(True, [])]
 
@@ -192,8 +193,8 @@ def test_a_storage_that_is_changed_is_indexed_anew(task_env: TaskEnv, disk: Disk
     task_env.do(change(mount_path="/elsewhere"))
     assert list_opened(task_env) == [(False, [])]
     task_env.do(change(disabled=True))
-    (mark,) = index_marks.list_of(id, 9)
-    assert (len(task_env.started), mark.path, mark.deep) == (1, "/", True), "the run under way began before"
+    (change_row,) = index_changes.read_of(id)
+    assert (len(task_env.started), change_row.path, change_row.deep) == (1, "/", True), "the run under way began before"
 
 
 def test_what_was_indexed_and_is_gone_is_built_anew(task_env: TaskEnv, disk: Disk) -> None:

@@ -1,4 +1,5 @@
-"""Every change marks what it touches, before and after it, in few writes; and what may not be marked is not changed."""
+"""The log says before a change where something may change, and after it what is there; where the log cannot be written
+nothing is changed."""
 
 from __future__ import annotations
 
@@ -9,20 +10,21 @@ from typing import Any
 import pytest
 
 from mangrove.core import runtime
-from mangrove.core.paths import TreePath
-from mangrove.core.problems import RecordsUnavailable
+from mangrove.core.problems import Problem, RecordsUnavailable, Unreachable
 from mangrove.drivers.base import Upload
+from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.records.files import index_marks
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Located
-from mangrove.tree.operations import changes, journal, names, transfers, uploads
-from mangrove.tree.operations.journal import Journal, Touched
+from mangrove.tree.operations import change_log, changes, journal, names, transfers, uploads
+from mangrove.tree.operations.change_log import Journal
+from mangrove.tree.operations.journal import Touched
 from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree.environment import TreeEnv, stream
 from tests.waiting import wait_until
 
-Marks = set[tuple[str, bool]]
 CRYPT = {"remote_path": "/disk/d", "password": "p", "encrypted_suffix": ".bin", "filename_encryption": "off"}
 
 
@@ -34,16 +36,31 @@ def env(tree: TreeEnv) -> TreeEnv:
     return tree
 
 
-def take_marks(env: TreeEnv) -> dict[str, Marks]:
-    """What is marked by now, by mount path; the journal knows of nothing afterwards."""
-    found: dict[str, Marks] = {}
-    marks = index_marks.list_all(1000)
+def take_changes(env: TreeEnv) -> dict[str, set[str]]:
+    """What the log says by now, by mount path, without intents; it is empty afterwards, and nothing is known of it."""
+    log: dict[str, set[str]] = {}
     table = env.run(mounts.ready())
-    for mark in marks:
-        found.setdefault(table.by_id[mark.storage_id].path, set()).add((mark.path, mark.deep))
-    index_marks.delete(marks)
+    rows = index_changes.read()
+    for row in rows:
+        if row.kind is not ChangeKind.INTENT:
+            log.setdefault(table.by_id[row.storage_id].path, set()).update(describe(row))
+    index_changes.write([], [row.number for row in rows])
     runtime.put(Journal, Journal())
-    return found
+    return log
+
+
+def describe(row: IndexChange) -> set[str]:
+    folder = row.path.rstrip("/")
+    if row.kind is ChangeKind.NAMES:
+        present = {f"+ {folder}/{entry.name}{'/' if entry.is_dir else ''}" for entry in row.entries}
+        return present | {f"- {folder}/{name}" for name in row.removed}
+    if row.kind is ChangeKind.READ:
+        return {f"? {row.path}{' deep' if row.deep else ''}"}
+    return {f"{row.kind.value} {row.path} {row.target}"}
+
+
+def list_intents() -> set[tuple[str, bool]]:
+    return {(row.path, row.deep) for row in index_changes.read() if row.kind is ChangeKind.INTENT}
 
 
 def put(env: TreeEnv, path: str) -> None:
@@ -60,61 +77,66 @@ def locate(env: TreeEnv, path: str) -> Located:
 
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Marks]]:
-    """What each write of marks writes."""
-    found: list[Marks] = []
-    real = index_marks.put_many
+def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[IndexChange]]]:
+    """What each write to the log writes."""
+    calls: list[list[IndexChange]] = []
+    real = index_changes.write
 
-    def write(places: Any) -> None:
-        found.append({(place.path, place.deep) for place in places})
-        real(places)
+    def write(rows: Any, delete: Any = ()) -> None:
+        calls.append(list(rows))
+        real(rows, delete)
 
-    monkeypatch.setattr(index_marks, "put_many", write)
-    yield found
+    monkeypatch.setattr(index_changes, "write", write)
+    yield calls
 
 
-def test_a_new_file_marks_its_folder(env: TreeEnv) -> None:
+def test_put_logs_the_file_and_the_folders_that_it_makes(env: TreeEnv) -> None:
     put(env, "/disk/d/new")
-    assert take_marks(env) == {"/disk": {("/d", False)}}
-
-
-def test_folders_that_are_made_on_the_way_are_marked_deep_below_the_one_that_shows_the_first(env: TreeEnv) -> None:
+    assert list_intents() == {("/d", False)}
+    assert take_changes(env) == {"/disk": {"+ /d/new"}}
     put(env, "/disk/d/a/b/new")
-    assert take_marks(env) == {"/disk": {("/d", False), ("/d/a", True), ("/d/a/b", False)}}
+    assert take_changes(env) == {"/disk": {"+ /d/a/", "+ /d/a/b/", "+ /d/a/b/new"}}
     env.run(changes.mkdir(env.access("/disk/d/a/c", Right.WRITE)))
-    assert take_marks(env) == {"/disk": {("/d/a", False), ("/d/a/c", True)}}
+    assert take_changes(env) == {"/disk": {"+ /d/a/c/"}}
     env.run(changes.mkdir(env.access("/disk/d/a/c", Right.WRITE)))
-    assert take_marks(env) == {}
+    assert take_changes(env) == {}
 
 
-def test_a_renamed_file_marks_its_folder_and_a_folder_both_its_places(env: TreeEnv) -> None:
+def test_rename_logs_names_of_a_file_and_one_move_of_a_folder(env: TreeEnv) -> None:
     env.run(changes.rename(env.access("/disk/d/g", Right.RENAME), "h", False))
-    assert take_marks(env) == {"/disk": {("/d", False)}}
+    assert take_changes(env) == {"/disk": {"- /d/g", "+ /d/h"}}
     env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
-    assert take_marks(env) == {"/disk": {("/d", False), ("/d/x", True), ("/d/y", True)}}
+    assert list_intents() == {("/d", False), ("/d/x", True), ("/d/y", True)}
+    assert take_changes(env) == {"/disk": {"move /d/x /d/y"}}
+    move(env, "y")
+    assert take_changes(env) == {"/disk": {"move /d/y /e/y"}}
 
 
-def test_what_is_moved_marks_both_folders(env: TreeEnv) -> None:
-    move(env, "g")
-    assert take_marks(env) == {"/disk": {("/d", False), ("/e", False)}}
-    move(env, "x")
-    assert take_marks(env) == {"/disk": {("/d", False), ("/e", False), ("/d/x", True), ("/e/x", True)}}
-
-
-def test_what_is_removed_marks_its_folder_and_a_folder_itself_lest_the_removal_breaks_off(env: TreeEnv) -> None:
-    remove = env.access("/disk/d", Right.DELETE)
-    env.run(changes.remove(remove, ["g", "missing"]))
-    assert take_marks(env) == {"/disk": {("/d", False)}}
-    env.run(changes.remove(remove, ["x"]))
-    assert take_marks(env) == {"/disk": {("/d", False), ("/d/x", True)}}
-
-
-def test_empty_folders_that_are_removed_mark_what_they_were_in(env: TreeEnv) -> None:
+def test_remove_logs_what_is_gone(env: TreeEnv) -> None:
+    access = env.access("/disk/d", Right.DELETE)
+    env.run(changes.remove(access, ["g", "missing"]))
+    assert take_changes(env) == {"/disk": {"- /d/g", "- /d/missing"}}
+    env.run(changes.remove(access, ["x"]))
+    assert take_changes(env) == {"/disk": {"- /d/x"}}
     env.run(changes.remove_empty(env.access("/disk", Right.DELETE)))
-    assert take_marks(env) == {"/disk": {("/", False)}}
+    assert take_changes(env) == {"/disk": {"- /d", "- /e"}}
 
 
-def test_nothing_is_marked_while_it_is_switched_off_or_the_folder_is_not_indexed(env: TreeEnv) -> None:
+def test_change_that_fails_logs_what_is_to_be_read(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise Unreachable
+
+    monkeypatch.setattr(Local, "rename", fail)
+    monkeypatch.setattr(Local, "remove", fail)
+    with pytest.raises(Problem):
+        env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
+    assert take_changes(env) == {"/disk": {"? /d", "? /d/x deep", "? /d/y deep"}}
+    with pytest.raises(Problem):
+        env.run(changes.remove(env.access("/disk/d", Right.DELETE), ["g"]))
+    assert take_changes(env) == {"/disk": {"+ /d/g"}}, "it was looked at"
+
+
+def test_nothing_is_logged_without_an_index(env: TreeEnv) -> None:
     for values in (
         {"search_index": "none"},
         {"search_index": "bleve", "auto_update_index": "false"},
@@ -122,74 +144,65 @@ def test_nothing_is_marked_while_it_is_switched_off_or_the_folder_is_not_indexed
     ):
         env.set(**values)
         put(env, "/disk/d/new")
-        assert take_marks(env) == {}
+        assert (take_changes(env), list_intents()) == ({}, set())
     env.set(ignore_paths="/disk/e", auto_update_index="false", handle_hook_after_writing="true")
     put(env, "/disk/d/new")
-    assert take_marks(env) == {"/disk": {("/d", False)}}
-
-
-def test_a_storage_that_is_not_indexed_is_not_marked(env: TreeEnv) -> None:
+    move(env, "x")
+    assert take_changes(env) == {"/disk": {"+ /d/new", "- /d/x"}}
     env.mount_disk("/other", disable_index=True)
     put(env, "/other/new")
     env.mount("/virtual", "Virtual")
     env.run(changes.mkdir(env.access("/virtual/new/folder", Right.WRITE)))
-    assert take_marks(env) == {}
+    assert (take_changes(env), list_intents()) == ({}, set())
 
 
-def test_a_change_through_an_alias_marks_what_it_leads_to_and_all_that_lead_there(env: TreeEnv) -> None:
+def test_alias_shows_the_change_wherever_it_was_made(env: TreeEnv) -> None:
     env.mount("/alias", "Alias", options={"paths": "/disk/d", "put_conflict_policy": "all"})
     env.mount("/two", "Alias", options={"paths": "a:/alias\nb:/disk/e"})
-    for path in ("/disk/d/x/new", "/alias/x/new"):
+    for name, path in (("new", "/disk/d/x/new"), ("new2", "/alias/x/new2")):
         put(env, path)
-        assert take_marks(env) == {"/disk": {("/d/x", False)}, "/alias": {("/x", False)}, "/two": {("/a/x", False)}}
+        assert take_changes(env) == {
+            "/disk": {f"+ /d/x/{name}"},
+            "/alias": {f"+ /x/{name}"},
+            "/two": {f"+ /a/x/{name}"},
+        }
     put(env, "/disk/e/new")
-    assert take_marks(env) == {"/disk": {("/e", False)}, "/two": {("/b", False)}}
+    assert take_changes(env) == {"/disk": {"+ /e/new"}, "/two": {"+ /b/new"}}
+    env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
+    assert take_changes(env) == {"/disk": {"move /d/x /d/y"}, "/alias": {"move /x /y"}, "/two": {"move /a/x /a/y"}}
 
 
-def test_a_folder_above_what_an_alias_shows_changes_all_of_it(env: TreeEnv) -> None:
+def test_folder_above_what_an_alias_shows_is_to_be_read_there(env: TreeEnv) -> None:
     env.mount("/alias", "Alias", options={"paths": "x:/disk/d/x\ne:/disk/e"})
     env.run(changes.rename(env.access("/disk/d", Right.RENAME), "c", False))
-    assert take_marks(env) == {
-        "/disk": {("/", False), ("/d", True), ("/c", True)},
-        "/alias": {("/x", True)},
-    }
+    assert take_changes(env) == {"/disk": {"move /d /c"}, "/alias": {"? /x deep", "+ /x/", "- /x"}}
 
 
 @pytest.mark.parametrize("path", ["/crypt/x/new", "/disk/d/x/new.bin"])
-def test_a_change_of_what_is_encrypted_shows_where_it_is_and_decrypted(env: TreeEnv, path: str) -> None:
+def test_what_is_encrypted_is_to_be_read_at_the_other_place(env: TreeEnv, path: str) -> None:
     env.mount("/crypt", "Crypt", options=CRYPT)
     put(env, path)
-    assert take_marks(env) == {"/disk": {("/d/x", False)}, "/crypt": {("/x", False)}}
+    is_plain = path.startswith("/crypt")
+    assert take_changes(env) == {
+        "/disk": {"? /d/x"} if is_plain else {"+ /d/x/new.bin"},
+        "/crypt": {"+ /x/new"} if is_plain else {"? /x"},
+    }
 
 
-def test_many_changes_of_one_folder_cost_one_write_in_two_seconds(env: TreeEnv, writes: list[Marks]) -> None:
+def test_changes_at_once_share_intent_and_writes(env: TreeEnv, writes: list[list[IndexChange]]) -> None:
+    folder = env.access("/disk/d", Right.WRITE)
+
     async def put_many() -> None:
-        access = [env_access.child(f"n{number}") for number in range(40)]
-        await asyncio.gather(
-            *(uploads.write(one, stream(b"x"), Upload(1, 1.7e9), hashes={}) for one in access),
-        )
+        bodies = (folder.child(f"n{number}") for number in range(40))
+        await asyncio.gather(*(uploads.write(one, stream(b"x"), Upload(1, 1.7e9), hashes={}) for one in bodies))
 
-    env_access = env.access("/disk/d", Right.WRITE)
     env.run(put_many())
-    put(env, "/disk/d/again")
-    assert writes == [{("/d", False)}]
+    assert len(writes) < 40
+    assert sum(row.kind is ChangeKind.INTENT for rows in writes for row in rows) == 1
+    assert take_changes(env) == {"/disk": {f"+ /d/n{number}" for number in range(40)}}
 
 
-def test_many_changes_at_once_share_their_writes(env: TreeEnv, writes: list[Marks]) -> None:
-    place = locate(env, "/disk/d")
-
-    async def change(number: int) -> None:
-        async with journal.add(place.child(str(number)).child("f")):
-            await asyncio.sleep(0)
-
-    async def change_many() -> None:
-        await asyncio.gather(*(change(number) for number in range(50)))
-
-    env.run(change_many())
-    assert len(writes) <= 2 and set.union(*writes) == {(f"/d/{number}", False) for number in range(50)}
-
-
-def test_what_a_task_changes_below_a_new_folder_needs_no_mark_of_its_own(env: TreeEnv, writes: list[Marks]) -> None:
+def test_task_needs_no_intent_below_a_folder_that_it_makes(env: TreeEnv) -> None:
     new = locate(env, "/disk/d/a")
 
     async def change() -> None:
@@ -199,45 +212,41 @@ def test_what_a_task_changes_below_a_new_folder_needs_no_mark_of_its_own(env: Tr
                 pass
 
     env.run(change())
-    assert writes == [{("/d", False), ("/d/a", True)}]
-    put(env, "/disk/d/a/b/f")
-    assert writes[1:] == [{("/d/a/b", False)}]
+    assert list_intents() == {("/d", False), ("/d/a", True)}
 
 
-def test_a_long_change_is_marked_all_the_time_and_at_its_end(
-    env: TreeEnv, writes: list[Marks], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "COALESCE_SECONDS", 0.02)
-    monkeypatch.setattr(journal, "TICK_SECONDS", 0.01)
+def test_intent_is_renewed_while_a_change_goes_on(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_log, "INTENT_RENEWAL_SECONDS", 0.02)
+    monkeypatch.setattr(change_log, "INTENT_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(change_log, "TICK_SECONDS", 0.01)
     place = locate(env, "/disk/d/f")
 
-    async def change() -> int:
+    async def change() -> None:
         async with journal.add(place):
-            await asyncio.to_thread(wait_until, lambda: len(writes) >= 3)
-            await asyncio.sleep(0.03)  # so that the last mark is old
-            seen = len(writes)
-        await asyncio.sleep(0)
-        return seen
+            (first,) = [row.number for row in index_changes.read()]
+            renewed = lambda: [row.number for row in index_changes.read()] not in ([first], [])  # noqa: E731
+            await asyncio.to_thread(wait_until, renewed)
+            assert list_intents() == {("/d", False)}
+        await asyncio.to_thread(wait_until, lambda: not list_intents())
 
-    seen = env.run(change())
-    assert len(writes) >= max(seen, 3) and all(one == {("/d", False)} for one in writes)
+    env.run(change())
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether marks cannot be written."""
-    state, real = [True], index_marks.put_many
+    """True while the log cannot be written."""
+    state, real = [True], index_changes.write
 
-    def write(places: Any) -> None:
+    def write(rows: Any, delete: Any = ()) -> None:
         if state[0]:
             raise RecordsUnavailable
-        real(places)
+        real(rows, delete)
 
-    monkeypatch.setattr(index_marks, "put_many", write)
+    monkeypatch.setattr(index_changes, "write", write)
     return state
 
 
-def test_nothing_is_changed_that_cannot_be_marked(env: TreeEnv, broken: list[bool]) -> None:
+def test_nothing_is_changed_without_an_intent(env: TreeEnv, broken: list[bool]) -> None:
     with pytest.raises(RecordsUnavailable):
         put(env, "/disk/d/new")
     with pytest.raises(RecordsUnavailable):
@@ -248,26 +257,39 @@ def test_nothing_is_changed_that_cannot_be_marked(env: TreeEnv, broken: list[boo
     put(env, "/disk/d/new")
 
 
-def test_a_change_that_is_done_stays_so_and_its_mark_is_written_later(
+def test_finished_change_is_logged_later_if_it_must(
     env: TreeEnv, broken: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "TICK_SECONDS", 0.01)
-    place = locate(env, "/disk/d/f")
+    monkeypatch.setattr(change_log, "TICK_SECONDS", 0.01)
+    place = locate(env, "/disk/d/g")
 
     async def change() -> None:
         broken[0] = False
         async with journal.add(place):
-            await asyncio.to_thread(index_marks.delete_of, place.mount.storage.id)
-            monkeypatch.setattr(journal, "COALESCE_SECONDS", 0.0)
             broken[0] = True
         broken[0] = False
-        await asyncio.to_thread(wait_until, lambda: index_marks.list_all(1) != [])
+        await asyncio.to_thread(wait_until, lambda: len(index_changes.read()) > 1)
 
     env.run(change())
-    assert take_marks(env) == {"/disk": {("/d", False)}}
+    assert take_changes(env) == {"/disk": {"+ /d/g"}}
 
 
-def test_a_body_that_is_sent_slowly_is_marked_at_its_end(env: TreeEnv, writes: list[Marks]) -> None:
+def test_slow_write_has_its_folder_read(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_changes, "VISIBLE_SECONDS", -1.0)
+    monkeypatch.setattr(change_log, "TICK_SECONDS", 0.01)
+    place = locate(env, "/disk/d/g")
+
+    async def change() -> None:
+        async with journal.add(place):
+            pass
+        kinds = lambda: [row.kind for row in index_changes.read()]  # noqa: E731
+        await asyncio.to_thread(wait_until, lambda: ChangeKind.READ in kinds())
+
+    env.run(change())
+    assert take_changes(env) == {"/disk": {"+ /d/g", "? /d"}}
+
+
+def test_slow_body_begins_its_change_at_its_end(env: TreeEnv, writes: list[list[IndexChange]]) -> None:
     seen: list[int] = []
 
     async def body() -> Any:
@@ -275,28 +297,4 @@ def test_a_body_that_is_sent_slowly_is_marked_at_its_end(env: TreeEnv, writes: l
         seen.append(len(writes))
 
     env.run(uploads.write(env.access("/disk/d/new", Right.WRITE), body(), Upload(1, 1.7e9), hashes={}))
-    assert seen == [0] and writes == [{("/d", False)}]
-
-
-def test_a_change_of_very_many_folders_drops_and_marks_them_all(env: TreeEnv) -> None:
-    place = locate(env, "/disk/d")
-
-    async def change() -> None:
-        async with journal.change_folders(*(Touched(place.child(str(number))) for number in range(60))):
-            pass
-
-    env.run(change())
-    assert take_marks(env)["/disk"] == {(f"/d/{number}", False) for number in range(60)}
-
-
-def test_what_is_known_is_bounded(env: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "MOST_KNOWN", 3)
-    place = locate(env, "/disk/d")
-
-    async def change() -> None:
-        for number in range(6):
-            async with journal.add(place.with_path(TreePath(f"/{number}/f"))):
-                pass
-
-    env.run(change())
-    assert len(take_marks(env)["/disk"]) == 6
+    assert seen == [0] and len(writes) == 2

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from mangrove.core.config import config
-from mangrove.core.descriptors import open_patiently
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Exists,
@@ -54,8 +53,6 @@ _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOSPC: (StorageFull, "no space left on the storage"),
     errno.EDQUOT: (StorageFull, "the quota of the storage is used up"),
     errno.ENAMETOOLONG: (StorageProblem, "file name too long"),
-    errno.EMFILE: (Unreachable, "too many files are open, try again later"),
-    errno.ENFILE: (Unreachable, "too many files are open, try again later"),
 }
 
 
@@ -122,9 +119,9 @@ class Root:
 
     def _open_beneath(self, path: TreePath, flags: int) -> int | None:
         """A handle of what `path` leads to; None where the kernel does not say that it is below the root."""
-        root = open_patiently(os.open, self.real, _PATH | os.O_DIRECTORY)
+        root = os.open(self.real, _PATH | os.O_DIRECTORY)
         try:
-            return open_patiently(kernel.open_beneath, root, path[1:] or ".", flags)
+            return kernel.open_beneath(root, path[1:] or ".", flags)
         except OSError as error:
             if error.errno in _NOT_SAID:
                 return None
@@ -134,10 +131,10 @@ class Root:
 
     def _walk(self, segments: Segments) -> int:
         """A handle of a folder that `resolve` found."""
-        handle = open_patiently(os.open, self.real, _FOLDER | os.O_NOFOLLOW)
+        handle = os.open(self.real, _FOLDER | os.O_NOFOLLOW)
         for segment in segments:
             try:
-                below = open_patiently(os.open, segment, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                below = os.open(segment, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
             finally:
                 os.close(handle)
             handle = below

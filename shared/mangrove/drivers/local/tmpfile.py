@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-from mangrove.core.descriptors import open_patiently
 from mangrove.drivers.local.noreplace import rename_noreplace
 from mangrove.drivers.part_names import make_part_name
 
@@ -26,7 +25,7 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
     """A handle of a new file in `folder`, for reading too; None where the file system needs a name."""
     if _TMPFILE:
         try:
-            return open_patiently(os.open, ".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+            return os.open(".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
         except OSError as error:
             if error.errno not in _NO_TMPFILE:
                 raise
@@ -35,8 +34,7 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
 
 def create_named(folder: int, part: str, mode: int = NEW_FILE) -> int:
     """A handle of a new file `part` in `folder`, which another process can continue."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open_patiently(os.open, part, flags, mode, dir_fd=folder)
+    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
 def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = True) -> None:

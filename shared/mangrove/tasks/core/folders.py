@@ -79,10 +79,12 @@ async def remove_folders(
     while left:
         start = (left - 1) - (left - 1) % manifest.CHUNK
         rows = (await folders.read_rows(start))[: left - start]
-        async with journal.change_folders(*_find_changes(source, rows, is_listed)):
+        async with journal.change_folders(*_find_changes(source, rows, is_listed)) as change:
             for name in reversed(rows):
                 if may_remove(name):
                     await _remove_empty(source.driver, (source / name).path)
+                    if source.mount is not None:
+                        change.put(Located(source.driver, (source / name).path, source.mount))
                 pass_checkpoint("move.tidied")
                 left -= 1
                 cursor.folders_left = left

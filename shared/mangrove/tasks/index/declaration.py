@@ -10,9 +10,9 @@ from mangrove.tasks.core.specs import Cursor, Schema, Spec
 
 @dataclass(kw_only=True)
 class IndexSpec(Spec):
-    """Index the storage `storage_id`: all of it, or (`is_update`) only the folders that are marked, and `paths` (inside
-    the storage) with `levels` of folders below them (-1: all). `is_drop`: forget the index instead. `is_gentle`: nobody
-    waits for it."""
+    """Index the storage `storage_id`: all of it, or (`is_update`) only what changed, and `paths` (inside the storage)
+    with `levels` of folders below them (-1: all). `is_drop`: forget the index instead. `is_gentle`: nobody waits for
+    it."""
 
     storage_id: int
     is_update: bool = False
@@ -35,7 +35,8 @@ class IndexPart:
 class IndexCursor(Cursor):
     """How far the walk came in its list of folders (`position` of `folder_count`), what it found (`count` names, in
     `files` and `folder_files` of the index's store), and what it began with: the first `root_count` folders,
-    `mark_count` marks, the time `began` (seconds since the epoch). `seen`: names, with those that are not stored yet.
+    `read_count` changes that ask for folders to be read, the time `began` (seconds since the epoch). `seen`: names,
+    with those that are not stored yet. `merged`: changes with higher numbers stay as they are.
 
     `is_wanted`: the storage was to have an index when the run began. `is_whole`: all of the storage is read;
     `failed_count` folders could not be, the first of which `errors` name. `walked`: there is nothing left to read.
@@ -51,7 +52,8 @@ class IndexCursor(Cursor):
     is_wanted: bool = True
     is_whole: bool = True
     root_count: int = 0
-    mark_count: int = 0
+    read_count: int = 0
+    merged: str = ""
     folder_count: int = 0
     position: int = 0
     failed_count: int = 0
@@ -78,7 +80,7 @@ MACHINE = Machine(
     (
         Step("Plan", "worker:plan"),
         Step("Walk", "worker:walk", seconds="worker:STEP_SECONDS", describe="parts:describe_parts"),
-        Step("Part", "part:read_part"),
+        Step("Part", "part:handle"),
         Step("Settle", "settle:clean"),
     ),
 )

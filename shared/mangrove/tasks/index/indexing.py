@@ -19,7 +19,8 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
 from mangrove.core.telemetry import log_exception
-from mangrove.records.files import index_marks
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind, IndexChange
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import Conflict, RecordMissing
 from mangrove.records.tasks import batches as task_batches
@@ -35,14 +36,14 @@ from mangrove.tasks.index.declaration import IndexSpec
 from mangrove.tasks.index.lists import ALL
 from mangrove.tasks.index.progress import KIND, SERVICE, Progress, load_cursor, make_task_id, read_tasks
 from mangrove.tree import mounts
+from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 
 RUNNING, NOT_RUNNING = "index is running", "index is not running"
 MOST_PATHS = 100  # of one update that is asked for
-MOST_MARKS = 10_000  # that are looked at together
-WAITING_MARKS = 500  # of one storage: worth a run
-WAITING_SECONDS = 300.0  # that a mark waits for a run at most
+WAITING_CHANGES = 500  # of one storage: worth a run
+WAITING_SECONDS = 300.0  # that a change waits for a run at most
 CLEAR_SECONDS = 15.0  # that a run takes at most to see that it was stopped
-SOON_SECONDS = 10.0  # from a run to the next one that searches ask for: a mark has to be some seconds old
+SOON_SECONDS = 10.0  # from a run to the next one that searches ask for: a change has to be some seconds old
 AGAIN_SECONDS = 900.0  # from a run that failed to the next one that nobody asked for
 
 
@@ -66,7 +67,7 @@ async def build_all() -> None:
 
 async def update(paths: Sequence[str], max_depth: int = 0) -> None:
     """Read folders of the tree again with what is below them, `max_depth` levels in all (0 and less: all of them), and
-    lay them over the index; without paths, what is marked. BadRequest while a run is under way."""
+    lay them over the index; without paths, what changed. BadRequest while a run is under way."""
     await _require_index()
     if len(paths) > MOST_PATHS:
         raise BadRequest(f"{len(paths)} paths in one update, at most {MOST_PATHS} are read")
@@ -182,7 +183,8 @@ def _identify(storage: Storage) -> tuple[str, ...]:
 def _follow_storages(ids: Collection[int]) -> None:
     for id in ids:
         if not _open(IndexSpec(storage_id=id, is_gentle=True)):
-            index_marks.put(id, [("/", True)])  # the run under way began before; this is for the next one
+            read = IndexChange(id, ChangeKind.READ, "/", True)
+            index_changes.add(read)  # the run under way began before; this is for the next one
 
 
 def follow_setting() -> None:
@@ -211,13 +213,13 @@ def _repair(storage_ids: Collection[int]) -> None:
 
 
 async def request_update(storage_ids: Collection[int]) -> None:
-    """A search met more marks of these storages than it can read by itself: a run folds them in."""
+    """A search met many changes of these storages, or some that it cannot know: a run merges them."""
     if storage_ids:
-        await _try(asyncio.to_thread(_update_marked, storage_ids, SOON_SECONDS))
+        await _try(asyncio.to_thread(_update_changed, storage_ids, SOON_SECONDS))
 
 
-def _update_marked(storage_ids: Iterable[int], soon: float = 0.0) -> None:
-    """Open a run for the marks of each storage that has an index, unless the last one failed a moment ago, or ended
+def _update_changed(storage_ids: Iterable[int], soon: float = 0.0) -> None:
+    """Open a run for the changes of each storage that has an index, unless the last one failed a moment ago, or ended
     `soon` seconds ago."""
     ids = [make_task_id(id) for id in storage_ids]
     for some in task_batches.split(ids):
@@ -235,7 +237,7 @@ async def _try(work: Awaitable[None]) -> None:
 
 
 async def refresh() -> None:
-    """Open the runs that are due: of storages without an index, of many or old marks, of what is no more."""
+    """Open the runs that are due: of storages without an index, of many or old changes, of what is no more."""
     wanted = {storage.id for storage in await _find_storages()}
     await asyncio.to_thread(_refresh, wanted)
 
@@ -260,7 +262,7 @@ def _refresh(wanted: Set[int]) -> None:
         if is_due:
             _open(IndexSpec(storage_id=id, is_gentle=True))
     if wanted:
-        _update_marked(_find_marked(wanted))
+        _update_changed(_find_changed(wanted))
 
 
 def _lacks_index(task: Task) -> bool:
@@ -275,12 +277,17 @@ def _has_just_ended(task: Task, soon: float = 0.0) -> bool:
     return seconds < (AGAIN_SECONDS if task.view.state == State.FAILED else soon)
 
 
-def _find_marked(wanted: Collection[int]) -> set[int]:
-    """The storages whose marks are worth a run."""
-    marks = index_marks.list_all(MOST_MARKS)
-    count = Counter(mark.storage_id for mark in marks)
-    old = {mark.storage_id for mark in marks if time.time() - mark.noted > WAITING_SECONDS}
-    return {id for id in wanted if id in old or count[id] >= WAITING_MARKS}
+def _find_changed(wanted: Collection[int]) -> set[int]:
+    """The storages whose changes are worth a run."""
+    now = time.time()
+    waited, count, old = now - WAITING_SECONDS, Counter[int](), set[int]()
+    limits = {ChangeKind.READ: now - 2 * VISIBLE_SECONDS, ChangeKind.INTENT: now - 2 * INTENT_EXPIRY_SECONDS}
+    for change in index_changes.read():
+        if change.kind is not ChangeKind.INDEX:
+            count[change.storage_id] += change.kind is not ChangeKind.INTENT
+            if index_changes.read_seconds(change.number) < limits.get(change.kind, waited):
+                old.add(change.storage_id)
+    return {id for id in wanted if id in old or count[id] >= WAITING_CHANGES}
 
 
 def _parse_storage_id(task_id: str) -> int:

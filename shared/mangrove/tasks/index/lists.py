@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import Any, NamedTuple, TypeAlias
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.problems import StorageProblem
-from mangrove.records.files.index_marks import Mark
 from mangrove.search.scope import is_indexed
 from mangrove.search.segments import Segments, SegmentStore
 from mangrove.tasks.core.manifest import Manifest as Rows
@@ -44,9 +42,17 @@ def open_failed(run: IndexRun, count: int, lists: str = "") -> Rows[str]:
     return Rows(run.task.id, f"{lists or run.cursor.lists}failed", count, str)
 
 
-def open_marks(run: IndexRun, count: int) -> Rows[Mark]:
-    """The marks that the run is to delete, as they were when it began."""
-    return Rows(run.task.id, "marks", count, lambda row: Mark(*row))
+class RequestedRead(NamedTuple):
+    """A change that asks for a folder to be read, by its number."""
+
+    number: str
+    path: str
+    deep: bool
+
+
+def open_reads(run: IndexRun, count: int) -> Rows[RequestedRead]:
+    """The changes that ask for folders to be read, as they were when the run began."""
+    return Rows(run.task.id, "reads", count, RequestedRead._make)
 
 
 async def read_all(rows: Rows[Any]) -> list[Any]:
@@ -66,7 +72,7 @@ async def is_wanted(storage_id: int) -> bool:
 async def write_all(rows: Rows[Any], content: Sequence[Any]) -> int:
     """Write a list from its beginning; how many rows it has."""
     for row in content:
-        await rows.append(astuple(row) if isinstance(row, Mark) else row)
+        await rows.append(row)
     await rows.flush()
     return rows.count
 
@@ -74,7 +80,7 @@ async def write_all(rows: Rows[Any], content: Sequence[Any]) -> int:
 async def open_base(run: IndexRun) -> Segments:
     """The index that an update is laid over; StorageProblem when it is gone."""
     segments = await get_store().open(run.spec.storage_id)
-    if segments is None:
+    if segments is None or segments.manifest.partial:
         run.cursor.indexed = None
         raise StorageProblem("the index to be updated is gone; it is built anew")
     return segments

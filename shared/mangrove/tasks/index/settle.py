@@ -1,4 +1,4 @@
-"""The end of an index run: what was read is laid over the index, swapped as a whole, and its marks go."""
+"""The end of an index run: changes and what was read are laid over the index, which is swapped as a whole."""
 
 from __future__ import annotations
 
@@ -11,16 +11,27 @@ from secrets import token_hex
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.records.files import index_marks
-from mangrove.records.files.index_marks import Mark
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.search import writing
 from mangrove.search.database import DamagedSegment
-from mangrove.search.segments import Manifest
-from mangrove.search.writing import Fresh
+from mangrove.search.segments import Manifest, Segments
+from mangrove.search.writing import Folded, Fresh
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.index import progress as index_progress
-from mangrove.tasks.index.lists import IndexRun, get_store, is_wanted, open_base, open_failed, open_marks, read_all
+from mangrove.tasks.index.lists import (
+    IndexRun,
+    RequestedRead,
+    get_store,
+    is_wanted,
+    open_base,
+    open_failed,
+    open_reads,
+    read_all,
+)
+
+MAX_CHANGES = 20_000  # of one storage that a failed run leaves
 
 
 async def clean(run: IndexRun, state: State) -> None:
@@ -31,23 +42,31 @@ async def clean(run: IndexRun, state: State) -> None:
         run.task = replace(run.task, removed=True)  # with its record
     if run.task.removed or (run.spec.is_drop and state is State.SUCCEEDED):
         await get_store().drop(storage_id)
-        await asyncio.to_thread(index_marks.delete_of, storage_id)
+        await asyncio.to_thread(index_changes.delete_of, storage_id)
         cursor.indexed, cursor.finished = None, ""
     elif cursor.walked and state is not State.CANCELED:
         manifest = await _commit(run)
         cursor.indexed, cursor.finished = manifest.count, manifest.finished
-        await _delete_marks(run)
+        await _delete_changes(run)
         pass_checkpoint("index.unmarked")
     else:
         await get_store().discard(storage_id)
+        await asyncio.to_thread(_bound_changes, storage_id)
     await staging.clear(run.task.id)
     await asyncio.to_thread(index_progress.save, run, State.FAILED if run.view.error else state)
+
+
+def _bound_changes(storage_id: int) -> None:
+    """Where runs do not succeed, keep of too many changes only that the storage is to be read as a whole."""
+    if len(index_changes.read_of(storage_id)) > MAX_CHANGES:
+        index_changes.delete_of(storage_id)
+        index_changes.add(IndexChange(storage_id, ChangeKind.READ, "/", True))
 
 
 async def _commit(run: IndexRun) -> Manifest:
     """Make what was read the index, once: a worker that died after the swap did that."""
     present = await get_store().read_manifest(run.spec.storage_id)
-    if present is not None and present.began == run.cursor.began:
+    if present is not None and present.began == run.cursor.began and not present.partial:
         await get_store().discard(run.spec.storage_id)
         return present
     try:
@@ -63,37 +82,70 @@ async def _commit(run: IndexRun) -> Manifest:
 async def _swap(run: IndexRun) -> Manifest:
     storage_id, cursor, store = run.spec.storage_id, run.cursor, get_store()
     kept = await read_all(open_failed(run, cursor.failed_count)) if cursor.is_whole else None
-    base = await store.open(storage_id) if kept is None or kept else None
-    if kept is None and base is None:
-        await open_base(run)
-    folders, names = await _fetch(run, cursor.folder_files), await _fetch(run, cursor.files)
-    folder_count = cursor.folder_count + cursor.shift - cursor.failed_count
-    fresh = Fresh(folders, names, cursor.count, folder_count, cursor.shifts)
-    work = store.make_work_folder(storage_id)
-    name = f"{cursor.generation}-{token_hex(3)}"
-    folded = await writing.fold_changes(base, work, name, fresh, kept)
+    base = await open_base(run) if kept is None else await store.open(storage_id) if kept else None
+    folded = await _merge(run, base, kept)
     for file in folded.fresh:
         await store.store(storage_id, file)
     pass_checkpoint("index.folded")
     manifest = Manifest(
         names=folded.names, folders=folded.folders, count=folded.count, folder_count=folded.folder_count,
-        began=cursor.began, finished=datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        began=cursor.began, finished=datetime.now(UTC).isoformat().replace("+00:00", "Z"), merged=cursor.merged,
     )  # fmt: skip
     await store.commit(storage_id, manifest)
     pass_checkpoint("index.swapped")
     return manifest
 
 
+async def _merge(run: IndexRun, base: Segments | None, kept: Sequence[str] | None) -> Folded:
+    """What is to become the index: what there was with the changes since, and over it what was read."""
+    cursor, work = run.cursor, get_store().make_work_folder(run.spec.storage_id)
+    name = f"{cursor.generation}-{token_hex(3)}"
+    merged: Folded | None = None
+    if base is not None:
+        known, last = await asyncio.to_thread(index_changes.read_of, run.spec.storage_id), base.manifest.merged
+        changes = [change for change in known if last < change.number <= cursor.merged]
+        if changes:
+            merged = await writing.merge_changes(base, work, f"{name}-merged", changes)
+            base = writing.open_folded(base, merged, work)
+    if merged is not None and not cursor.files:
+        return merged
+    folders, names = await _fetch(run, cursor.folder_files), await _fetch(run, cursor.files)
+    folder_count = cursor.folder_count + cursor.shift - cursor.failed_count
+    fresh = Fresh(folders, names, cursor.count, folder_count, cursor.shifts)
+    folded = await writing.fold_changes(base, work, name, fresh, kept)
+    older = merged.fresh if merged is not None else ()
+    return replace(folded, fresh=(*folded.fresh, *(path for path in older if path.name in folded.files)))
+
+
 async def _fetch(run: IndexRun, names: Sequence[str]) -> list[Path]:
     return [await get_store().fetch(run.spec.storage_id, name) for name in names]
 
 
-async def _delete_marks(run: IndexRun) -> None:
-    """Delete the marks of what was read, as they were when the run began."""
-    failed = {TreePath(path) for path in await read_all(open_failed(run, run.cursor.failed_count))}
-    left: list[Mark] = []
-    for mark in await read_all(open_marks(run, run.cursor.mark_count)):
-        path = TreePath(mark.path)
-        if not any(one == path or (mark.deep and one.within(path)) for one in failed):
-            left.append(mark)
-    await asyncio.to_thread(index_marks.delete, left)
+async def _delete_changes(run: IndexRun) -> None:
+    """Delete the changes that the index has by now; what could not be read, or changed meanwhile, is to be read."""
+    cursor, storage_id = run.cursor, run.spec.storage_id
+    failed = {TreePath(path) for path in await read_all(open_failed(run, cursor.failed_count))}
+    reads = await read_all(open_reads(run, cursor.read_count))
+    again = [(read.path, read.deep) for read in reads if any(_has_failed(read, path) for path in failed)]
+    numbers = {read.number for read in reads}
+    changes = await asyncio.to_thread(index_changes.read_of, storage_id)
+    last_index = max((change.number for change in changes if change.kind is ChangeKind.INDEX), default="")
+    merged = []
+    for change in changes:
+        if change.kind is ChangeKind.INDEX:
+            is_merged = change.number < last_index
+        elif change.kind is ChangeKind.INTENT:
+            is_merged = change.number in numbers
+        else:
+            is_merged = change.number <= cursor.merged
+        if is_merged:
+            merged.append(change.number)
+        elif cursor.folder_count and change.kind in (ChangeKind.MOVE, ChangeKind.COPY):
+            # it may have been read before, after, or in part
+            again += [(change.path, True), (change.target, True)]
+    rows = [IndexChange(storage_id, ChangeKind.READ, path, deep) for path, deep in dict.fromkeys(again)]
+    await asyncio.to_thread(index_changes.write, index_changes.number_changes(rows), merged)
+
+
+def _has_failed(read: RequestedRead, path: TreePath) -> bool:
+    return path == read.path or (read.deep and path.within(TreePath(read.path)))

@@ -19,11 +19,11 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotAFolder, NotFound, NotMounted, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.drivers.base import Driver
 from mangrove.drivers.folder_batches import FolderBatch
-from mangrove.records.files import index_marks
-from mangrove.records.files.index_marks import Mark
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind
 from mangrove.search import writing
 from mangrove.search.scope import IndexScope, find_child
-from mangrove.search.segments import Segments
+from mangrove.search.segments import Manifest, Segments
 from mangrove.search.writing import FolderWriter, SegmentWriter
 from mangrove.tasks.index import parts as index_parts
 from mangrove.tasks.index.declaration import IndexCursor, IndexSpec
@@ -31,17 +31,19 @@ from mangrove.tasks.index.lists import (
     ALL,
     Folder,
     IndexRun,
+    RequestedRead,
     get_store,
     is_wanted,
     open_base,
     open_failed,
     open_folders,
-    open_marks,
+    open_reads,
     write_all,
 )
 from mangrove.tasks.index.reading import FolderReader
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
+from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -51,7 +53,8 @@ BATCH = 64  # folders between two looks at the time
 SAVE_SECONDS = 2.0  # between two looks of clients at how far it came
 BUSY = 0.3  # of the time the event loop works when it works for others, too
 LONGEST_PAUSE = 1.0
-MOST_MARKS = 10_000  # that one run takes
+MAX_READS = 10_000  # folders that changes ask for; for more the whole storage is read
+MERGED_SECONDS = 2 * VISIBLE_SECONDS  # the age of a change that a run merges: no earlier one may come after it
 KEPT_ERRORS = 3  # folders named in the task's error
 
 
@@ -67,21 +70,34 @@ async def plan(run: IndexRun) -> bool:
     cursor.is_wanted = await is_wanted(run.spec.storage_id)
     if run.spec.is_drop or not cursor.is_wanted:
         return False
-    is_there = await get_store().read_manifest(run.spec.storage_id) is not None
-    cursor.is_whole = not (run.spec.is_update and is_there)
-    marks = await asyncio.to_thread(index_marks.list_of, run.spec.storage_id, MOST_MARKS)
-    marks = [mark for mark in marks if mark.noted + index_marks.SLACK_SECONDS <= cursor.began]
-    cursor.mark_count = await write_all(open_marks(run, 0), marks)
-    roots = [Folder("/", ALL)] if cursor.is_whole else _choose_roots(run.spec, marks)
+    manifest = await get_store().read_manifest(run.spec.storage_id)
+    cursor.is_whole = not (run.spec.is_update and manifest is not None and not manifest.partial)
+    cursor.merged = index_changes.make_number(cursor.began - MERGED_SECONDS)
+    reads = await asyncio.to_thread(_find_reads, run.spec.storage_id, cursor)
+    cursor.read_count = await write_all(open_reads(run, 0), reads)
+    is_too_much = len(reads) > MAX_READS
+    roots = [Folder("/", ALL)] if cursor.is_whole or is_too_much else _choose_roots(run.spec, reads)
     cursor.root_count = cursor.folder_count = await write_all(open_folders(run, 0), roots)
+    cursor.walked = not roots  # only changes are merged
     pass_checkpoint("index.planned")
     return False
 
 
-def _choose_roots(spec: IndexSpec, marks: Sequence[Mark]) -> list[Folder]:
+def _find_reads(storage_id: int, cursor: IndexCursor) -> list[RequestedRead]:
+    """The changes that ask for folders to be read, and the intents of processes that died."""
+    expired = index_changes.make_number(cursor.began - INTENT_EXPIRY_SECONDS)
+    limits = {ChangeKind.READ: cursor.merged, ChangeKind.INTENT: expired}
+    return [
+        RequestedRead(change.number, change.path, change.deep)
+        for change in index_changes.read_of(storage_id)
+        if change.number <= limits.get(change.kind, "")
+    ]
+
+
+def _choose_roots(spec: IndexSpec, reads: Sequence[RequestedRead]) -> list[Folder]:
     """Each folder once; those below one that is read with all below it are left out."""
     asked: dict[str, int] = {}
-    wanted = [(path, spec.levels) for path in spec.paths] + [(mark.path, ALL if mark.deep else 0) for mark in marks]
+    wanted = [(path, spec.levels) for path in spec.paths] + [(read.path, ALL if read.deep else 0) for read in reads]
     for path, levels in wanted:
         old = asked.get(path, 0)
         asked[path] = ALL if ALL in (old, levels) else max(old, levels)
@@ -110,9 +126,24 @@ async def walk(run: IndexRun) -> bool:
     await read_step(run, mount, driver, base)
     if cursor.position >= cursor.folder_count:
         return _end_walk(run)
+    await _publish(run)
     if index_parts.is_to_be_divided(run, cursor.folder_count - cursor.position):
         index_parts.divide(run)
     return True
+
+
+async def _publish(run: IndexRun) -> None:
+    """Let searches find what was read so far, where there is no index yet."""
+    cursor, store = run.cursor, get_store()
+    if not cursor.is_whole or any(cursor.shifts):
+        return
+    manifest = await store.read_manifest(run.spec.storage_id)
+    if manifest is None or manifest.partial:
+        partial = Manifest(
+            names=cursor.files, folders=cursor.folder_files, count=cursor.count, folder_count=cursor.position,
+            began=cursor.began, finished="", partial=True,
+        )  # fmt: skip
+        await store.commit(run.spec.storage_id, partial)
 
 
 async def read_step(run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:

@@ -57,28 +57,54 @@ def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[Manifes
 
 def note_batch(work: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
     """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
-    that are made note themselves."""
+    that are made note themselves. `copy_batch` notes the files."""
     target = work.route.target.located
     paths: Collection[str] = [row.path for row in batch if not row.is_dir]
     if not work.route.is_renaming:
         paths = {path.rpartition("/")[0]: path for path in paths}.values()  # one of each folder
     parents = {work.route.find_target(path).path.parent for path in paths}
-    touched = [Touched(target.with_path(parent)) for parent in parents]
+    doubtful = [target.with_path(parent) for parent in parents]
+    touched = [Touched(located) for located in doubtful]
     if work.is_move:
-        touched += _find_source_changes(work, batch)
-    return journal.change_folders(*touched)
+        folders = _find_source_folders(work, batch)
+        doubtful += folders
+        is_folder = work.run.cursor.only_entry is None
+        touched += map(Touched, folders) if work.route.listed else find_source_changes(work.route.source, is_folder)
+    change = journal.change_folders(*touched)
+    change.doubtful = doubtful
+    return change
 
 
-def _find_source_changes(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[Touched]:
-    """Where a batch of a move changes its source: of a list of names, in the folders that its files are in."""
+def _find_source_folders(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[Located]:
+    """The folders that the files of a batch are in, unless that is staging."""
     source = work.route.source
-    if not work.route.listed or source.mount is None:
-        return find_source_changes(source, work.run.cursor.only_entry is None)
+    if source.mount is None:
+        return []
     parents = {(source / row.path).path.parent for row in batch if not row.is_dir}
-    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
+    return [Located(source.driver, parent, source.mount) for parent in parents]
 
 
-async def copy_batch(work: TransferStep, batch: list[ManifestEntry]) -> int:
+def _note_results(
+    work: TransferStep, change: Change, batch: Sequence[ManifestEntry], results: Sequence[Problem | None], done: int
+) -> None:
+    """Note what became of the files of a batch; `results` are those of the first `done`."""
+    source = work.route.source
+    for index, row in enumerate(batch):
+        if row.is_dir:
+            continue
+        target = work.route.find_target(row.path).path
+        stored = work.route.target.located.with_path(target)
+        is_copied = index < done and results[index] is None
+        if is_copied and row.size is not None and not work.mode.keep_existing:
+            change.put(stored, Entry(target.name, row.size, row.modified, False))
+        else:
+            change.put(stored)  # whatever is there
+        if work.is_move and source.mount is not None:
+            taken = Located(source.driver, (source / row.path).path, source.mount)
+            change.remove(taken) if is_copied else change.put(taken)
+
+
+async def copy_batch(work: TransferStep, batch: list[ManifestEntry], change: Change) -> int:
     """One batch, the first of it at least; how many of its items are done when the step is over. An item that fails is
     named and the others go on. Unreachable ends the step: it is worth a retry.
 
@@ -110,6 +136,7 @@ async def copy_batch(work: TransferStep, batch: list[ManifestEntry]) -> int:
     done = next((index for index, is_there in zip(left, copied, strict=True) if not is_there), len(batch))
     for index in left:
         results[index] = problems.get(index)
+    _note_results(work, change, batch, results, done)
     for row, problem in zip(batch[:done], results, strict=False):
         if problem is None:
             cursor.bytes_done += 0 if row.is_dir else row.size or 0
@@ -147,7 +174,7 @@ async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list
             return None
         copied += part
     for index, problem in zip(chosen, copied, strict=True):
-        results[index] = unknown if isinstance(problem, Unreachable) else problem
+        results[index] = problem
     if found:
         done = [index for index in chosen if results[index] is None]
         limit = asyncio.Semaphore(AT_ONCE)

@@ -70,7 +70,7 @@ async def _move_at_once(route: TransferRoute, row: ListedEntry, is_rename: bool)
     there, here = Located(target.driver, target.path, target.mount), Located(source.driver, source.path, source.mount)
     try:
         async with (
-            journal.change(here, there, are_folders=row.is_dir),
+            journal.move(here, there, is_folder=row.is_dir, replaces=route.overwrite),
             hold_name(there, here, overwrite=route.overwrite),
         ):
             await verb(source.path, target.path, overwrite=route.overwrite)

@@ -204,8 +204,8 @@ async def copy_on(work: TransferStep) -> bool:
     while rows := await entries.read_rows(cursor.position):
         for batch in split_batches(rows, get_batch_size(work)):
             try:
-                async with note_batch(work, batch):
-                    done = await copy_batch(work, batch)
+                async with note_batch(work, batch) as change:
+                    done = await copy_batch(work, batch, change)
             except StepEnded:
                 return True
             pass_checkpoint("move.batch")

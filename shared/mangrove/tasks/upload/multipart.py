@@ -43,6 +43,7 @@ from mangrove.tree import access as tree_access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import journal, uploads
+from mangrove.tree.operations.journal import Touched
 
 MOST_CHUNKS = 10_000
 MIB = 1 << 20
@@ -318,7 +319,9 @@ async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> Si
     if (upload.size or 0) > LARGEST_PUT:
         raise TooLarge(f"one request stores at most {LARGEST_PUT} bytes")
     replaceable = overwrite and access.parent.may_replace(access)
-    async with journal.add(located):
+    change = journal.change_folders(Touched(located.parent))
+    change.read(located.parent)  # what is stored later is found when the folder is read
+    async with change:
         try:
             return await driver.sign_upload(located.path, replace(upload, overwrite=replaceable))
         except Exists:

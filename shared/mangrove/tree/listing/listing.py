@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import NamedTuple
@@ -44,13 +44,6 @@ MOST_PAGED = 32  # folders of which single pages are kept
 LARGEST_SORTED = 100_000  # entries of a folder that is read as a whole though its storage lists in pages
 
 
-class ListingObserver:
-    """Is told of folders as they are read. On one machine `search.corrections` takes this slot of the runtime."""
-
-    def note(self, located: Located, folder: CachedFolder) -> None:
-        """A folder was read, in which nothing changed meanwhile; this returns at once."""
-
-
 class _KnownEntry(NamedTuple):
     """`read_at`: of the monotonic clock; `changes`: what `read_total` said before it was read."""
 
@@ -70,7 +63,12 @@ class Listings:
         self._reads: SharedReads[CachedFolder] = SharedReads()
         self._first_reads: SharedReads[CachedFolder | PagedFolder] = SharedReads()
         self._entries: dict[Key, _KnownEntry] = {}
+        self._observers: list[Callable[[Located, CachedFolder], None]] = []
         self.weight = 0
+
+    def add_observer(self, observe: Callable[[Located, CachedFolder], None]) -> None:
+        """Tell of each folder that is read, and in which nothing changed meanwhile; the call returns at once."""
+        self._observers.append(observe)
 
     async def get(self, located: Located, *, refresh: bool = False, most: int | None = None) -> CachedFolder:
         """The folder, from the cache while it is fresh; the driver's StorageProblem when it cannot be read.
@@ -186,7 +184,8 @@ class Listings:
             self._folders[key] = folder
             folder.is_cached = True
             self.update_weight(folder)
-        runtime.get(ListingObserver).note(located, folder)
+        for observe in self._observers:
+            observe(located, folder)
 
     def update_weight(self, folder: CachedFolder) -> None:
         """Account for what `folder` weighs now and drop the oldest while all weigh too much."""

@@ -167,7 +167,7 @@ async def _rename_items(located: Located, items: Sequence[Item], budget: Budget 
         source, target = located.with_path(item.path), located.with_path(item.target)
         try:
             async with (
-                journal.change(source, target, are_folders=item.is_dir),
+                journal.move(source, target, is_folder=item.is_dir, replaces=item.overwrite),
                 hold_name(target, source, overwrite=item.overwrite),
             ):
                 await driver.rename(source.path, target.path, overwrite=item.overwrite)
@@ -283,8 +283,8 @@ async def remove_entry(folder: PathAccess, parent: Located, name: str) -> None:
     if folder.child(name).is_hidden():
         return
     try:
-        is_folder = journal.has_marks() and await _is_folder(located)
-        async with journal.change(located, are_folders=is_folder):
+        is_folder = journal.is_logged() and await _is_folder(located)
+        async with journal.remove(located, is_folder=is_folder):
             await driver.remove(located.path)
     except NotFound:
         pass  # already gone

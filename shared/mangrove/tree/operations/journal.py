@@ -1,41 +1,31 @@
-"""What this service changes: listings forget it, and marks in the records say where the search index may be wrong.
+"""What this service changes: listings forget it, and the log of the search index tells of it.
 
-Every change of a storage is made within a `Change`: `async with journal.change(located): await driver.rename(…)`. The
-folders that it touches are marked before it begins: RecordsUnavailable, and nothing is changed, where that cannot be.
-While it goes on its marks are noted anew, and once more when it is over, if the last time is COALESCE_SECONDS ago; what
-cannot be written then is tried until it can, and never turns a finished change into a failure. So, whenever a process
-dies, every folder it changed carries a mark that is younger than a walk that may delete it allows (SLACK_SECONDS).
+Every change of a storage is made within a `Change`: `async with journal.move(source, target, …): await driver.move(…)`.
+Before it an intent says in which folders something may change: RecordsUnavailable, and nothing is changed, where that
+cannot be written. After it the log says what is there now. An intent serves all changes of this process in its folder.
+One that is not renewed any more tells of a process that died: compaction reads the folder then.
 
-What a task changes below a folder of which this process wrote a deep mark notes that one anew; what a request changes
-has a mark of its own all the same, since a search may find the folder too large to be read again as a whole.
+What cannot be written at the end of a change is written later, and never turns a finished change into a failure.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
 from typing import NamedTuple
 
-from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Problem
-from mangrove.core.telemetry import log_event
-from mangrove.records.files import index_marks
-from mangrove.records.files.index_marks import Place
+from mangrove.core.problems import Exists, NotFound, NotSupported
+from mangrove.drivers.base import Entry
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located, Mount, Mounts
-from mangrove.tree.places import find_all_places
-
-COALESCE_SECONDS = 2.0  # for which a mark counts for all changes in its folder
-TICK_SECONDS = 1.0  # between two looks at the marks of changes that go on; with COALESCE_SECONDS less than the slack
-DEEP_SECONDS = 60.0  # for which a deep mark stands for all that is changed below it
-END_SECONDS = 1.0  # that a finished change waits for its second mark
-MOST_KNOWN = 4096  # marks that are remembered
-NEVER = float("-inf")
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations.change_log import Journal
+from mangrove.tree.operations.effects import Effect, describe_effect, find_logged, is_indexed_change, look_ahead
+from mangrove.tree.operations.effects import is_logged as is_logged
+from mangrove.tree.places import Place
 
 
 class Touched(NamedTuple):
@@ -43,128 +33,6 @@ class Touched(NamedTuple):
 
     located: Located
     deep: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """Places that are marked by one write. Its result: why that failed, None when it did not."""
-
-    places: set[Place] = field(default_factory=set)
-    task: asyncio.Task[Problem | None] | None = None
-
-
-class Journal:
-    """What this process marked last, and what it is changing."""
-
-    def __init__(self) -> None:
-        self._noted: dict[Place, float] = {}  # seconds of the monotonic clock, the oldest first
-        self._open: Counter[Place] = Counter()
-        self._owed: set[Place] = set()
-        self._lock = asyncio.Lock()
-        self._running: _Batch | None = None
-        self._next: _Batch | None = None
-        self._ticker: asyncio.Task[None] | None = None
-
-    def cover(self, places: Iterable[Place]) -> set[Place]:
-        """The places, or the deep marks of this process that they lie below."""
-        return {self.find_cover(place) or place for place in places}
-
-    def find_cover(self, place: Place) -> Place | None:
-        """The deep mark of this process that a place lies below."""
-        now = time.monotonic()
-        for folder in TreePath(place.path).ancestors():
-            deep = Place(place.storage_id, str(folder), True)
-            if now - self._noted.get(deep, NEVER) < DEEP_SECONDS or deep in self._open:
-                return deep
-        return None
-
-    def is_noted(self, place: Place) -> bool:
-        """Whether this process marked a place so short a time ago that who reads it now reads it again later."""
-        return time.monotonic() - self._noted.get(place, NEVER) < index_marks.SLACK_SECONDS
-
-    async def note(self, places: Collection[Place]) -> None:
-        """Mark places; the Problem of the records when that is not possible."""
-        problem = await self._mark(places)
-        if problem is not None:
-            raise problem
-
-    async def begin(self, places: Collection[Place]) -> None:
-        """Mark what is going to change; the Problem of the records when that is not possible."""
-        await self.note(places)
-        self._open.update(places)
-        self._tick_on()
-
-    async def end(self, places: Collection[Place]) -> None:
-        """Mark what has changed where the last mark is too old by now; never fails."""
-        for place in places:
-            self._open[place] -= 1
-            if not self._open[place]:
-                del self._open[place]
-        if stale := self._find_stale(places):
-            await asyncio.wait([asyncio.ensure_future(self._note_end(stale))], timeout=END_SECONDS)
-
-    async def _note_end(self, places: Collection[Place]) -> None:
-        problem = await self._mark(places)
-        if problem is not None:
-            log_event("changes could not be marked for the search index, tried again", reason=problem.message)
-            self._owed.update(places)
-            self._tick_on()
-
-    def _find_stale(self, places: Iterable[Place]) -> set[Place]:
-        limit = time.monotonic() - COALESCE_SECONDS
-        return {place for place in places if self._noted.get(place, NEVER) <= limit}
-
-    async def _mark(self, places: Iterable[Place]) -> Problem | None:
-        """Write the marks that are too old, together with those that others ask for meanwhile."""
-        wanted = self._find_stale(places)
-        waiting: list[_Batch] = []
-        if self._running is not None and wanted & self._running.places:
-            waiting.append(self._running)
-            wanted -= self._running.places
-        if wanted:
-            waiting.append(self._add_to_next(wanted))
-        problems = [await asyncio.shield(batch.task) for batch in waiting if batch.task is not None]
-        return next(filter(None, problems), None)
-
-    def _add_to_next(self, wanted: set[Place]) -> _Batch:
-        batch = self._next
-        if batch is None:
-            batch = self._next = _Batch()
-            batch.task = asyncio.create_task(self._write(batch))
-        batch.places |= wanted
-        return batch
-
-    async def _write(self, batch: _Batch) -> Problem | None:
-        async with self._lock:
-            self._next, self._running = None, batch
-            noted = time.monotonic()
-            try:
-                await asyncio.to_thread(index_marks.put_many, batch.places)
-            except Problem as problem:
-                return problem
-            finally:
-                self._running = None
-            self._remember(batch.places, noted)
-        return None
-
-    def _remember(self, places: Iterable[Place], noted: float) -> None:
-        for place in places:
-            self._noted.pop(place, None)
-            self._noted[place] = noted
-        while len(self._noted) > MOST_KNOWN:
-            del self._noted[next(iter(self._noted))]
-
-    def _tick_on(self) -> None:
-        if self._ticker is None or self._ticker.done() or self._ticker.get_loop() is not asyncio.get_running_loop():
-            self._ticker = asyncio.create_task(self._tick())
-
-    async def _tick(self) -> None:
-        """Note the marks of what goes on anew, and those that could not be written at its end."""
-        while self._open or self._owed:
-            await asyncio.sleep(TICK_SECONDS)
-            owed = set(self._owed)
-            if await self._mark(owed.union(self._open)) is None:
-                self._owed -= owed
 
 
 class Change:
@@ -176,81 +44,134 @@ class Change:
         self._touched = touched
         self._in_bulk = in_bulk
         self._places: set[Place] = set()
+        self._has_begun = False
+        self.effects: list[Effect] = []
+        self.doubtful: Sequence[Located] = ()  # folders to be read if a task's change fails; none: all that it touches
+
+    def put(self, located: Located, entry: Entry | None = None) -> None:
+        """Note an entry that is there when the change is over, or what is there then if it is None."""
+        self.effects.append(Effect(located, entry))
+
+    def remove(self, located: Located) -> None:
+        """Note an entry that is gone when the change is over."""
+        self.effects.append(Effect(located, is_gone=True))
+
+    def read(self, located: Located, *, deep: bool = False) -> None:
+        """Note a folder of which it is not known what it holds when the change is over."""
+        self.effects.append(Effect(located, is_unknown=True, is_deep=deep))
+
+    def set_entry(self, entry: Entry) -> None:
+        """Note what the only entry of the change is by now."""
+        (effect,) = self.effects
+        effect.entry = entry
 
     async def begin(self) -> None:
-        """Mark what it touches; the Problem of the records, and nothing is to be changed, when that is not possible."""
-        places = await _find_marked(self._touched)
-        if places and self._in_bulk:
-            places = runtime.get(Journal).cover(places)
+        """Write what it touches; the Problem of the records, and nothing is to be changed, where that is impossible."""
+        places = await find_logged(self._touched)
         if places:
+            self.effects = [new for effect in self.effects for new in await look_ahead(effect)]
+            if self._in_bulk:
+                places = runtime.get(Journal).cover(places)
             await runtime.get(Journal).begin(places)
-        self._places = places
+        self._places, self._has_begun = places, True
 
-    async def end(self) -> None:
-        """Drop the listings, and mark what has changed, if it ever began."""
+    async def end(self, problem: BaseException | None = None) -> None:
+        """Drop the listings, and write what has changed, if it ever began."""
         self._forget()
-        if self._places:
-            await runtime.get(Journal).end(self._places)
+        if not self._has_begun or not self._places:
+            return
+        try:
+            changes = await self._describe(problem)
+        except BaseException:
+            changes = [IndexChange(one.storage_id, ChangeKind.READ, one.path, one.deep) for one in self._places]
+            await runtime.get(Journal).end(self._places, changes, waits=False)
+            raise
+        await runtime.get(Journal).end(self._places, changes, waits=not self._in_bulk)
 
-    async def __aenter__(self) -> None:
+    async def _describe(self, problem: BaseException | None) -> list[IndexChange]:
+        rows = [row for effect in self._choose_effects(problem) for row in await describe_effect(effect)]
+        return [row for row in rows if is_indexed_change(row)]
+
+    def _choose_effects(self, problem: BaseException | None) -> list[Effect]:
+        """What is to be told of; after a failure nothing that has not been looked at."""
+        if problem is None:
+            return self.effects
+        reads = [Effect(located, is_unknown=True, is_deep=deep) for located, deep in self._touched]
+        if self._in_bulk:
+            doubtful = [Effect(located, is_unknown=True) for located in self.doubtful]
+            return self.effects + (doubtful or reads)
+        if isinstance(problem, Exists | NotSupported):
+            return []  # refused before anything was done
+        if isinstance(problem, NotFound) and all(effect.is_gone for effect in self.effects):
+            return self.effects
+        if any(deep for _, deep in self._touched):
+            return reads
+        return [Effect(effect.located) for effect in self.effects]
+
+    async def __aenter__(self) -> Change:
         await self.begin()
+        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.end()
-
-
-async def _find_marked(touched: Collection[Touched]) -> set[Place]:
-    """The places to be marked: of all storages that show what is touched, and whose names are in the index."""
-    if not has_marks():
-        return set()
-    found: set[Place] = set()
-    for located, deep in touched:
-        found |= await find_all_places(located.mount.storage.id, located.path, deep)
-    table = runtime.get(Mounts).table
-    ignored = snapshot.current().settings.ignore_paths
-    return {place for place in found if _is_indexed(table.by_id.get(place.storage_id), place.path, ignored)}
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.end(problem)
 
 
-def has_marks() -> bool:
-    """Whether changes are marked."""
-    return snapshot.is_loaded() and snapshot.current().settings.marks_changes
+async def note(*changes: IndexChange) -> None:
+    """Write what others have changed."""
+    logged = [change for change in changes if is_logged() and is_indexed_change(change)]
+    if logged:
+        await runtime.get(Journal).add(logged)
 
 
-def is_covered(located: Located) -> bool:
-    """Whether a deep mark stands for all that a task changes at and below a folder."""
-    place = Place(located.mount.storage.id, str(located.path))
-    return runtime.get(Journal).find_cover(place) is not None
+def add(located: Located, entry: Entry | None = None) -> Change:
+    """A new, replaced or removed file, or empty folder, whose folder is there."""
+    change = Change(lambda: _forget_upwards(located), [Touched(located.parent)])
+    change.put(located, entry)
+    return change
 
 
-def _is_indexed(mount: Mount | None, path: str, ignored: Collection[TreePath]) -> bool:
-    if mount is None or mount.storage.disable_index:
-        return False
-    if mount.driver is not None and not mount.driver.config.is_indexed:
-        return False
-    return not ignored or not any((mount.path / path).within(folder) for folder in ignored)
-
-
-async def note(*touched: Touched) -> None:
-    """Mark what others have changed."""
-    places = await _find_marked(touched)
-    if places:
-        await runtime.get(Journal).note(places)
-
-
-def add(located: Located) -> Change:
-    """A new or replaced file, or an empty folder, whose folder is there."""
-    return Change(lambda: _forget_upwards(located), [Touched(located.parent)])
-
-
-def make_folders(located: Located, first: Located | None, *, in_bulk: bool) -> Change:
-    """A folder that is made with those above it that are missing; `first`: the topmost of these, None for none."""
+def make_folders(located: Located, steps: Sequence[TreePath], *, in_bulk: bool) -> Change:
+    """A folder that is made with those above it that are missing; `steps`: all of these, the topmost last."""
+    first = located.with_path(steps[-1]) if steps else None
     touched = [Touched((first or located).parent), *([Touched(first, True)] if first is not None else ())]
-    return Change(lambda: _forget_upwards(located), touched, in_bulk)
+    change = Change(lambda: _forget_upwards(located), touched, in_bulk)
+    now = time.time()
+    for step in reversed(steps):
+        change.put(located.with_path(step), Entry(step.name, 0, now, True))
+    return change
 
 
-def change(*entries: Located, are_folders: bool = False) -> Change:
-    """Entries that appear, vanish or become others; `are_folders`: or folders that do so with all they hold."""
+def move(source: Located, target: Located, *, is_folder: bool, replaces: bool) -> Change:
+    """An entry that gets another path; `replaces`: what is there already."""
+    change = _change([source, target], is_folder)
+    if is_folder:
+        change.effects = [Effect(target, source=source, is_move=True, replaces=replaces)]
+    else:
+        change.remove(source)
+        change.put(target)
+    return change
 
+
+def copy(source: Located, target: Located, *, is_folder: bool, replaces: bool) -> Change:
+    """An entry that gets a copy at another path; `replaces`: what is there already."""
+    change = _change([target], is_folder)
+    if is_folder:
+        change.effects = [Effect(target, source=source, replaces=replaces)]
+    else:
+        change.put(target)
+    return change
+
+
+def remove(located: Located, *, is_folder: bool) -> Change:
+    """An entry that vanishes; `is_folder`: with all it holds."""
+    change = _change([located], is_folder)
+    change.remove(located)
+    return change
+
+
+def _change(entries: Sequence[Located], are_folders: bool) -> Change:
     def forget() -> None:
         for entry in entries:
             _forget(entry)
@@ -260,7 +181,8 @@ def change(*entries: Located, are_folders: bool = False) -> Change:
 
 
 def change_folders(*touched: Touched) -> Change:
-    """What a task changes in the folders themselves: of those that are `deep`, also in what is below."""
+    """What a task changes in the folders themselves: of those that are `deep`, also in what is below. The task notes
+    the entries; a folder without such a note counts as unknown where the change fails."""
 
     def forget() -> None:
         folders = {(one.mount.storage.id, path) for one, _ in touched for path in one.path.ancestors()}

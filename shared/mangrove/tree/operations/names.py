@@ -206,7 +206,7 @@ async def write(located: Located, body: AsyncIterator[bytes], upload: Upload) ->
     assert isinstance(driver, Writes)
     change = journal.add(located)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(change.end)
+        stack.push_async_exit(change.__aexit__)
         hold = None if await driver.can_refuse_existing() else await stack.enter_async_context(_open_hold())
 
         async def begin_at_end() -> AsyncIterator[bytes]:
@@ -218,7 +218,9 @@ async def write(located: Located, body: AsyncIterator[bytes], upload: Upload) ->
                 if not upload.overwrite:
                     await _check_free(located)
 
-        return await driver.write(located.path, begin_at_end(), upload)
+        entry = await driver.write(located.path, begin_at_end(), upload)
+        change.set_entry(entry)
+        return entry
 
 
 async def makedirs(located: Located, *, in_bulk: bool = False) -> None:
@@ -232,10 +234,10 @@ async def makedirs(located: Located, *, in_bulk: bool = False) -> None:
     if located.path == "/":
         return
     is_whole = await driver.can_refuse_existing()  # the storage makes all of them
-    has_marks = journal.has_marks() and not (in_bulk and journal.is_covered(located.parent))
-    steps = [located.path] if is_whole and not has_marks else await _find_missing(located)
-    is_new = has_marks and (len(steps) > 1 or not await _exists(located))
-    async with journal.make_folders(located, located.with_path(steps[-1]) if is_new else None, in_bulk=in_bulk):
+    is_logged = journal.is_logged()
+    steps = [located.path] if is_whole and not is_logged else await _find_missing(located)
+    is_new = is_logged and (len(steps) > 1 or not await _exists(located))
+    async with journal.make_folders(located, steps if is_new else (), in_bulk=in_bulk):
         if is_whole:
             await driver.makedirs(located.path)
             return

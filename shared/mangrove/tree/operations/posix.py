@@ -55,7 +55,7 @@ async def remove_folder(access: PathAccess) -> None:
     async for batch in driver.list(located.path):
         if batch:
             raise NotEmpty
-    async with journal.change(located, are_folders=True):
+    async with journal.remove(located, is_folder=True):
         if not isinstance(driver, RemovesEmpty):
             await driver.remove(located.path)
         elif not await driver.remove_empty(located.path):
@@ -87,5 +87,5 @@ async def set_modified(access: PathAccess, modified: float) -> None:
     located = await locate(access)
     if not isinstance(located.driver, SetsTimes):
         raise NotSupported
-    async with journal.change(located, are_folders=False):
+    async with journal.add(located):
         await located.driver.set_modified(located.path, modified)

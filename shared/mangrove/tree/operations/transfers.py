@@ -173,9 +173,9 @@ async def _execute(plan: Plan, verb: Verb, word: str, conflict: OnConflict, budg
             outcome.left += plan.items[position:]
             break
         source, target = plan.source.with_path(item.path), plan.source.with_path(item.target)
-        touched = (source, target) if word == "move" else (target,)
+        change = journal.move if word == "move" else journal.copy
         try:
-            async with journal.change(*touched, are_folders=item.is_dir):
+            async with change(source, target, is_folder=item.is_dir, replaces=item.overwrite):
                 await verb(source, target, item.overwrite)
             outcome.done += 1
         except NotSupported:

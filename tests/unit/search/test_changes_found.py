@@ -13,8 +13,9 @@ from mangrove.core.problems import Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
-from mangrove.records.files import index_marks
-from mangrove.search import overlay, words
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
+from mangrove.search import words
 from mangrove.search.database import Database
 from mangrove.search.find import find
 from mangrove.search.query import Filters
@@ -91,99 +92,11 @@ def test_many_changes_one_after_the_other_are_all_seen(env: SearchEnv) -> None:
     assert len(env.find("purple")) == 12
 
 
-def test_what_lies_over_the_index_goes_when_the_index_knows_it(env: SearchEnv) -> None:
-    put(env, "/disk/two/blue.txt")
-    assert env.find("blue") == ["/disk/two/blue.txt"]
-    count = "SELECT (SELECT count(*) FROM fresh_names WHERE storage <> 0) + (SELECT count(*) FROM masked)"
-    assert env.tree.run(runtime.get(Database).run(count)) != [(0,)]
-    env.index()
-    assert env.find("blue") == ["/disk/two/blue.txt"]
-    assert env.tree.run(runtime.get(Database).run(count)) == [(0,)]
-
-
 def test_a_database_that_was_lost_is_filled_again(env: SearchEnv) -> None:
     put(env, "/disk/two/blue.txt")
     assert env.find("blue") == ["/disk/two/blue.txt"]
     runtime.get(Database).replace()
     assert env.find("blue") == ["/disk/two/blue.txt"] and env.find("disk") == ["/disk"]
-
-
-def test_a_folder_that_nobody_changed_since_is_not_read_again(env: SearchEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[Any] = []
-    get = Listings.get
-
-    async def note(self: Listings, located: Any, **options: Any) -> Any:
-        reads.append(located.path)
-        return await get(self, located, **options)
-
-    put(env, "/disk/two/blue.txt")
-    monkeypatch.setattr(overlay, "SETTLED_SECONDS", -60.0)
-    monkeypatch.setattr(Listings, "get", note)
-    assert [len(env.find("blue")) for _ in range(3)] == [1, 1, 1]
-    assert reads.count("/two") == 1
-    put(env, "/disk/two/blue 2.txt")
-    monkeypatch.setattr(overlay, "SETTLED_SECONDS", 60.0)
-    assert len(env.find("blue")) == 2
-
-
-def test_what_does_not_fit_stays_and_is_told(env: SearchEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "MOST_FOLDERS", 1)
-    rename(env, "/disk/one", "three")
-    put(env, "/disk/two/blue.txt")
-    found = env.search("blue")
-    assert (found.total, found.behind) == (1, {1})
-    assert env.find("three") == ["/disk/three"] and env.find("one", scope=1) == []
-    assert env.search("blue").behind == {1}
-    env.index()
-    assert env.find("apple") == ["/disk/three/deep/red apple.txt"] and not env.search("blue").behind
-
-
-def test_a_new_file_below_a_folder_that_does_not_fit_is_found_at_once(
-    env: SearchEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(overlay, "MOST_FOLDERS", 1)
-    rename(env, "/disk/one", "three")
-    put(env, "/disk/three/deep/blue.txt")
-    assert env.find("blue") == ["/disk/three/deep/blue.txt"]
-
-
-def test_very_many_rows_stay_in_the_index(env: SearchEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "MOST_ROWS", 3)
-    put(env, "/disk/two/a.txt")
-    assert env.find("a.txt") == ["/disk/two/a.txt"]
-    for name in ("b.txt", "c.txt"):
-        put(env, f"/disk/two/{name}")
-    assert env.search("txt").behind == {1}
-
-
-def test_a_storage_that_does_not_answer_delays_a_search_no_longer_than_its_budget(
-    env: SearchEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def wait(*_: Any) -> Any:
-        await asyncio.sleep(60)
-        yield []
-
-    monkeypatch.setattr(overlay, "BUDGET_SECONDS", 0.05)
-    put(env, "/disk/two/blue.txt")
-    monkeypatch.setattr(Local, "list", wait)
-    runtime.get(Listings).clear()
-    found = env.search("green")
-    assert (found.total, found.behind) == (1, {1})
-
-
-def test_a_folder_that_cannot_be_read_stays_as_the_index_has_it(
-    env: SearchEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(env, "/disk/two/blue.txt")
-    monkeypatch.setattr(Local, "list", lambda *_: fail())
-    runtime.get(Listings).clear()
-    found = env.search("green")
-    assert (found.total, found.behind) == (1, {1})
-
-
-async def fail() -> Any:
-    raise Unreachable("no")
-    yield
 
 
 def test_searches_at_once_agree(env: SearchEnv) -> None:
@@ -197,8 +110,21 @@ def test_searches_at_once_agree(env: SearchEnv) -> None:
     assert env.tree.run(search_all("blue", "red", "blue", "green", "blue")) == [1, 2, 1, 1, 1]
 
 
-def test_other_programs_are_not_noticed_without_a_mark(env: SearchEnv, disk: Path) -> None:
+def test_no_folder_is_read_by_a_search(env: SearchEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(env, "/disk/two/blue.txt")
+    rename(env, "/disk/one", "three")
+    runtime.get(Listings).clear()
+    monkeypatch.setattr(Local, "list", lambda *_: fail())
+    assert env.find("blue") == ["/disk/two/blue.txt"] and env.find("three") == ["/disk/three"]
+
+
+async def fail() -> Any:
+    raise Unreachable("no")
+    yield
+
+
+def test_a_folder_to_be_read_makes_the_index_worth_an_update(env: SearchEnv, disk: Path) -> None:
     (disk / "two" / "blue.txt").touch()
-    assert env.find("blue") == []
-    index_marks.put(1, [("/two", False)])
-    assert env.find("blue") == ["/disk/two/blue.txt"]
+    assert (env.find("blue"), env.search("blue").behind) == ([], frozenset())
+    index_changes.add(IndexChange(1, ChangeKind.READ, "/two"))
+    assert (env.find("blue"), env.search("blue").behind) == ([], {1})

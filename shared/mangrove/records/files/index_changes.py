@@ -1,0 +1,187 @@
+"""Changes of storages that the search index does not have yet: a log that searches read and compaction empties.
+
+All of it lies in one partition, in the order of its numbers: one query reads what is new in every storage. A number
+begins with the time at which it was given. Its row is readable at most VISIBLE_SECONDS later.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.records.store.base import Record, TableMeta, get_connection, table_name, translate_errors
+
+MAX_REQUESTS_PER_CALL = 25  # the limit of DynamoDB
+MAX_NAMES_PER_CHANGE = 200  # of 255 characters each: less than the 400 KB that a record may have
+MAX_WRITE_ATTEMPTS = 6  # of what the engine put off
+VISIBLE_SECONDS = 5.0  # from the time in a number until its row can be read
+LOG = "changes"
+
+
+class IndexChangeRecord(Record):
+    """`content`: JSON, see `_dump`."""
+
+    class Meta(TableMeta):
+        table_name = table_name("index_changes")
+
+    log = UnicodeAttribute(hash_key=True)
+    number = UnicodeAttribute(range_key=True)
+    storage = NumberAttribute()
+    kind = UnicodeAttribute()
+    content = UnicodeAttribute()
+
+
+class ChangeKind(StrEnum):
+    """INTENT: something at `path` may be changed from now on. NAMES: the folder `path` has `entries`, and `removed` no
+    more. MOVE, COPY: what the folder `path` held is in `target`. READ: what `path` holds is not known, and is to be
+    read. INDEX: the storage has other segments."""
+
+    INTENT = "intent"
+    NAMES = "names"
+    MOVE = "move"
+    COPY = "copy"
+    READ = "read"
+    INDEX = "index"
+
+
+class IndexedName(NamedTuple):
+    """A name in a folder; the rest as in `drivers.base.Entry`."""
+
+    name: str
+    is_dir: bool
+    size: int | None
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """One row of the log. Paths are those inside the storage."""
+
+    storage_id: int
+    kind: ChangeKind
+    path: str = "/"
+    deep: bool = False  # of INTENT and READ: with all below
+    target: str = ""  # of MOVE and COPY
+    entries: tuple[IndexedName, ...] = ()  # in the folder; of MOVE and COPY the one entry at `target`
+    removed: tuple[str, ...] = ()
+    number: str = ""
+
+
+def make_number(seconds: float, suffix: str = "") -> str:
+    """The number of a change at a time (seconds since the epoch); without a suffix it is below all of that time."""
+    return f"{int(seconds * 1e6):017d}{suffix and '-'}{suffix}"
+
+
+def read_seconds(number: str) -> float:
+    """The time in a number, in seconds since the epoch."""
+    return int(number[:17]) / 1e6
+
+
+def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[IndexChange]:
+    """Give each of the changes a number, in their order; each is above `after`."""
+    start = max(time.time(), read_seconds(after) + 1e-6 if after else 0.0)
+    suffix = token_hex(3)
+    return [
+        IndexChange(
+            change.storage_id, change.kind, change.path, change.deep, change.target, change.entries, change.removed,
+            make_number(start, f"{suffix}{position:06d}"),
+        )
+        for position, change in enumerate(changes)
+    ]  # fmt: skip
+
+
+def write(changes: Sequence[IndexChange], delete: Collection[str] = ()) -> None:
+    """Store numbered changes, and delete those with other numbers; RecordsUnavailable."""
+    requests: list[dict[str, Any]] = [{"PutRequest": {"Item": _dump(change)}} for change in changes]
+    keys = ({"log": {"S": LOG}, "number": {"S": number}} for number in delete)
+    requests += [{"DeleteRequest": {"Key": key}} for key in keys]
+    for start in range(0, len(requests), MAX_REQUESTS_PER_CALL):
+        _write(requests[start : start + MAX_REQUESTS_PER_CALL])
+    if changes:
+        change_counters().bump(Topic.INDEX_CHANGES)
+
+
+def add(*changes: IndexChange) -> None:
+    """Number and store changes."""
+    write(number_changes(changes))
+
+
+def _write(requests: list[dict[str, Any]]) -> None:
+    table = IndexChangeRecord.Meta.table_name
+    for attempt in range(MAX_WRITE_ATTEMPTS):
+        if attempt:
+            time.sleep(0.02 * 2**attempt)
+        with translate_errors():
+            answer = get_connection(IndexChangeRecord).client.batch_write_item(RequestItems={table: requests})
+        requests = answer.get("UnprocessedItems", {}).get(table, [])
+        if not requests:
+            return
+    raise RecordsUnavailable
+
+
+def _dump(change: IndexChange) -> dict[str, dict[str, Any]]:
+    content = {
+        "path": change.path, "deep": change.deep, "target": change.target, "entries": change.entries,
+        "removed": change.removed,
+    }  # fmt: skip
+    return {
+        "log": {"S": LOG},
+        "number": {"S": change.number},
+        "storage": {"N": str(change.storage_id)},
+        "kind": {"S": change.kind.value},
+        "content": {"S": json.dumps(content, separators=(",", ":"))},  # which escapes what is not UTF-8
+    }
+
+
+def read(after: str = "", limit: int | None = None) -> list[IndexChange]:
+    """The changes with higher numbers, in order; no more than `limit`."""
+    changes: list[IndexChange] = []
+    arguments: dict[str, Any] = {
+        "TableName": IndexChangeRecord.Meta.table_name,
+        "ConsistentRead": True,
+        "KeyConditionExpression": "#log = :log AND #number > :number",
+        "ExpressionAttributeNames": {"#log": "log", "#number": "number"},
+        "ExpressionAttributeValues": {":log": {"S": LOG}, ":number": {"S": after or "0"}},
+    }
+    while limit is None or len(changes) < limit:
+        with translate_errors():
+            answer = get_connection(IndexChangeRecord).client.query(**arguments)
+        changes += map(_load, answer["Items"])
+        if "LastEvaluatedKey" not in answer:
+            break
+        arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+    return changes if limit is None else changes[:limit]
+
+
+def read_of(storage_id: int) -> list[IndexChange]:
+    """The changes of one storage, in order."""
+    return [change for change in read() if change.storage_id == storage_id]
+
+
+def _load(item: dict[str, dict[str, Any]]) -> IndexChange:
+    content = json.loads(item["content"]["S"])
+    return IndexChange(
+        int(item["storage"]["N"]),
+        ChangeKind(item["kind"]["S"]),
+        content["path"],
+        content["deep"],
+        content["target"],
+        tuple(IndexedName(*entry) for entry in content["entries"]),
+        tuple(content["removed"]),
+        item["number"]["S"],
+    )
+
+
+def delete_of(storage_id: int) -> None:
+    """Delete all changes of a storage but those that say which segments it has."""
+    changes = read_of(storage_id)
+    write([], [change.number for change in changes if change.kind is not ChangeKind.INDEX])

@@ -1,0 +1,325 @@
+"""The tables of the database of this process: small indexes whole, and of all others what changed since.
+
+Each search reads what is new in the log of changes (`records.files.index_changes`) and applies it. On one machine it
+asks the log only after another process, or this one, has written to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.platform import platform
+from mangrove.core.shared_memory import Topic, change_counters
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind, IndexChange
+from mangrove.search.database import Database, Statement
+from mangrove.search.delta import apply_changes, drop_base, join_path
+from mangrove.search.segments import Segments, SegmentStore
+from mangrove.search.statements import Place
+
+MAX_NAMES_IN_TABLES = 250_000  # of small indexes: about 25 MB
+MAX_NAMES_OF_SMALL_INDEX = 20_000
+MAX_NAMES_OF_DELTA = 200_000  # changed in one storage; what changes beyond is found after the next compaction
+MAX_CHECKS_PER_SEARCH = 16  # of storages whose segments are there already
+OPEN_CONCURRENCY = 32
+APPLY_SECONDS = 20.0
+RETIRE_SECONDS = 10.0  # after which no search uses a base any more
+UPDATE_CHANGES = 200  # of one storage: worth an update of its index
+VIRTUAL = 0  # the id that stands for what no storage has
+
+_LOAD_FOLDERS = """
+INSERT INTO folders SELECT base, nextval('numbers'), id, path FROM read_parquet(?, filename = true)
+JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) USING (filename)
+"""
+_LOAD_NAMES = """
+INSERT INTO names SELECT n.base, f.number, n.name, n.folded, n.is_dir, n.size, n.modified FROM (
+    FROM read_parquet(?, filename = true)
+    JOIN (SELECT unnest(?::VARCHAR[]) AS filename, unnest(?::UINTEGER[]) AS base) USING (filename)
+) AS n JOIN folders AS f ON f.base = n.base AND f.id = n.folder
+"""
+_FIND_STRIDE = "SELECT coalesce(max(id) + 1, 0) FROM read_parquet(?)"
+
+
+@dataclass(slots=True)
+class _State:
+    """What the tables have of a storage. `last`: the highest number of a change that was applied."""
+
+    base: int
+    segments: Segments | None
+    is_small: bool = True  # the tables have all of it
+    stride: int = 0
+    applied: dict[str, IndexChange] = field(default_factory=dict)
+    has_delta: bool = False
+    last: str = ""
+    name_count: int = 0  # changed
+    version: int = 0
+    checked: float = 0.0  # time of the monotonic clock
+
+    @property
+    def folder_files(self) -> list[str]:
+        """The files of the segments that the tables do not have."""
+        return [] if self.is_small or self.segments is None else [str(path) for path in self.segments.folders]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedStorage:
+    """A storage that takes part in a search: at and below `root` inside it, mounted at `mount`."""
+
+    id: int
+    mount: TreePath
+    root: TreePath
+    others: tuple[TreePath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedIndex:
+    """What a search reads. The ids of storages: of those in `behind` the index is worth an update, those in `missing`
+    have none, those in `partial` not all of it."""
+
+    places: Sequence[Place]
+    behind: frozenset[int]
+    missing: frozenset[int]
+    partial: frozenset[int]
+
+
+class IndexTables:
+    """What this process knows of the indexes, and of changes since."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, _State] = {}
+        self._changes: dict[int, dict[str, IndexChange]] = {}  # those that the segments do not have, by number
+        self._outdated: set[int] = set()
+        self._recent: set[str] = set()  # numbers that were read and may be read again
+        self._read_at = 0.0  # seconds since the epoch
+        self._written = -1  # what the counter of writes said then
+        self._database = -1
+        self._next_base = 1
+        self._small_count = 0
+        self._retired: list[tuple[float, int]] = []
+        self._virtual: tuple[object, int] = (None, VIRTUAL)
+        self._lock = asyncio.Lock()
+
+    async def open(self, storages: Sequence[SearchedStorage]) -> OpenedIndex:
+        """Bring the tables up to date for a search of these storages; DamagedSegment, RecordsUnavailable."""
+        ids = [storage.id for storage in storages]
+        async with self._lock:
+            self._notice_loss()
+            await self._read_changes()
+            await self._open_segments(ids)
+            await self._apply_new(ids)
+            await self._drop_retired()
+            places = [self._make_place(storage) for storage in storages]
+        states = {id: self._states[id] for id in ids}
+        return OpenedIndex(
+            places,
+            frozenset(id for id, state in states.items() if self._is_behind(id, state)),
+            frozenset(id for id, state in states.items() if state.segments is None),
+            frozenset(id for id, state in states.items() if state.segments and state.segments.manifest.partial),
+        )
+
+    def _make_place(self, storage: SearchedStorage) -> Place:
+        state = self._states[storage.id]
+        segments = None if state.is_small else state.segments
+        return Place(
+            storage.id, state.base, storage.mount, storage.root, segments, storage.others, state.stride, state.has_delta
+        )
+
+    def _is_behind(self, id: int, state: _State) -> bool:
+        changes = self._changes.get(id)
+        if not changes or state.segments is None:
+            return False
+        return len(changes) > UPDATE_CHANGES or any(change.kind is ChangeKind.READ for change in changes.values())
+
+    def _notice_loss(self) -> None:
+        """Begin anew where the database was replaced."""
+        generation = runtime.get(Database).generation
+        if generation != self._database:
+            self._database = generation
+            self._states.clear()
+            self._retired.clear()
+            self._small_count = 0
+            self._virtual = (None, VIRTUAL)
+
+    async def _read_changes(self) -> None:
+        """Read what is new in the log, and once more what may have come later than its number says."""
+        written = change_counters().read(Topic.INDEX_CHANGES)
+        if platform().reports_changes and written == self._written:
+            return
+        now = time.time()
+        after = index_changes.make_number(self._read_at - VISIBLE_SECONDS) if self._read_at else ""
+        changes = await asyncio.to_thread(index_changes.read, after)
+        self._recent = {number for number in self._recent if number > after}
+        for change in changes:
+            if change.number not in self._recent:
+                self._recent.add(change.number)
+                self._take(change)
+        self._read_at, self._written = now, written
+
+    def _take(self, change: IndexChange) -> None:
+        if change.kind is ChangeKind.INDEX:
+            self._outdated.add(change.storage_id)
+        elif change.kind is not ChangeKind.INTENT:
+            self._changes.setdefault(change.storage_id, {})[change.number] = change
+
+    async def _open_segments(self, ids: Sequence[int]) -> None:
+        """Open the segments of storages that are new, or whose segments may be others by now."""
+        needed = [id for id in ids if id not in self._states or id in self._outdated]
+        known = sorted(self._states.keys() & set(ids), key=lambda id: self._states[id].checked)
+        chosen = list(dict.fromkeys([*needed, *known[:MAX_CHECKS_PER_SEARCH]]))
+        limit, store = asyncio.Semaphore(OPEN_CONCURRENCY), runtime.get(SegmentStore)
+
+        async def open_one(id: int) -> Segments | None:
+            async with limit:
+                return await store.open(id)
+
+        opened = dict(zip(chosen, await asyncio.gather(*map(open_one, chosen)), strict=True))
+        now = time.monotonic()
+        changed = {}
+        for id, segments in opened.items():
+            state = self._states.get(id)
+            if state is None or state.segments is not segments:
+                changed[id] = segments
+            else:
+                state.checked = now
+        await self._load(changed)
+        self._outdated.difference_update(chosen)
+
+    async def _load(self, changed: Mapping[int, Segments | None]) -> None:
+        """Put other segments in the place of those that the tables were made of."""
+        small: dict[int, Segments] = {}
+        states: dict[int, _State] = {}
+        for id, segments in changed.items():
+            self._retire(id)
+            state = states[id] = _State(self._next_base, segments, checked=time.monotonic())
+            self._next_base += 1
+            if segments is None:
+                continue
+            count = segments.manifest.count
+            state.is_small = count <= MAX_NAMES_OF_SMALL_INDEX and self._small_count + count <= MAX_NAMES_IN_TABLES
+            if state.is_small:
+                self._small_count += count
+                small[state.base] = segments
+            else:
+                ((state.stride,),) = await runtime.get(Database).run(_FIND_STRIDE, [list(map(str, segments.folders))])
+            self._drop_merged(id, segments)
+        if small:
+            await self._change(_load_small(small))
+        self._states |= states
+
+    def _retire(self, id: int) -> None:
+        state = self._states.pop(id, None)
+        if state is not None:
+            self._retired.append((time.monotonic(), state.base))
+            if state.is_small and state.segments is not None:
+                self._small_count -= state.segments.manifest.count
+
+    def _drop_merged(self, id: int, segments: Segments) -> None:
+        """Forget the changes that the segments have."""
+        merged = segments.manifest.merged
+        changes = {number: one for number, one in self._changes.get(id, {}).items() if number > merged}
+        self._changes[id] = changes
+        if not changes:
+            del self._changes[id]
+
+    async def _apply_new(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            changes = self._changes.get(id)
+            state = self._states[id]
+            if changes and len(changes) > len(state.applied):
+                new = [changes[number] for number in sorted(changes.keys() - state.applied.keys())]
+                if any(_is_late(change, state) for change in new):
+                    await self._load({id: state.segments})
+                    state, new = self._states[id], [changes[number] for number in sorted(changes)]
+                await self._apply(id, state, new)
+
+    async def _apply(self, id: int, state: _State, changes: Sequence[IndexChange]) -> None:
+        applied = []
+        for change in changes:
+            state.name_count += len(change.entries) + len(change.removed)
+            state.applied[change.number] = change
+            if state.name_count <= MAX_NAMES_OF_DELTA:
+                applied.append(change)
+        statements = await asyncio.to_thread(apply_changes, state.base, state.folder_files, applied)
+        if statements:
+            try:
+                await self._change(statements)
+            except BaseException:
+                self._retire(id)  # so that it is loaded anew
+                raise
+            state.has_delta = True
+            state.version += 1
+        state.last = max(state.last, changes[-1].number)
+
+    async def _change(self, statements: Sequence[Statement]) -> None:
+        await runtime.get(Database).change(statements, seconds=APPLY_SECONDS)
+
+    async def _drop_retired(self) -> None:
+        limit = time.monotonic() - RETIRE_SECONDS
+        old = [base for retired, base in self._retired if retired < limit]
+        if old:
+            await self._change([statement for base in old for statement in drop_base(base)])
+            self._retired = [pair for pair in self._retired if pair[0] >= limit]
+
+    def get_versions(self, ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """What changes with what the tables have of these storages."""
+        return tuple((state.base, state.version) for id in ids if (state := self._states.get(id)) is not None)
+
+    def get_virtual(self, key: object) -> Place | None:
+        """The place of the names that no storage has, if they were set with that key."""
+        known, base = self._virtual
+        return Place(VIRTUAL, base, TreePath("/"), TreePath("/")) if known == key else None
+
+    async def set_virtual(self, key: object, changes: Collection[IndexChange]) -> Place:
+        """Take over the names that no storage has, which are those of `key`."""
+        async with self._lock:
+            base = self._next_base
+            self._next_base += 1
+            await self._change(apply_changes(base, (), changes))
+            if self._virtual[1] != VIRTUAL:
+                self._retired.append((time.monotonic(), self._virtual[1]))
+            self._virtual = key, base
+        return Place(VIRTUAL, base, TreePath("/"), TreePath("/"))
+
+
+def _load_small(segments: Mapping[int, Segments]) -> list[Statement]:
+    """The statements that load segments as a whole, by their bases."""
+    folders = [(str(path), base) for base, one in segments.items() for path in one.folders]
+    names = [(str(path), base) for base, one in segments.items() for path in one.names]
+    statements: list[Statement] = []
+    for text, files in ((_LOAD_FOLDERS, folders), (_LOAD_NAMES, names)):
+        if files:
+            paths = [path for path, _ in files]
+            statements.append((text, (paths, paths, [base for _, base in files])))
+    return statements
+
+
+def _is_late(change: IndexChange, state: _State) -> bool:
+    """True if a change was written before others that were applied already, and it matters which is the first."""
+    if change.number > state.last:
+        return False
+    later = [one for number, one in state.applied.items() if number > change.number]
+    return any(_do_overlap(change, one) for one in later)
+
+
+def _do_overlap(one: IndexChange, other: IndexChange) -> bool:
+    if ChangeKind.READ in (one.kind, other.kind):
+        return False
+    if not one.kind is other.kind is ChangeKind.NAMES:
+        return True
+    if one.path == other.path and _list_names(one) & _list_names(other):
+        return True
+    return _is_removed(one, other) or _is_removed(other, one)
+
+
+def _list_names(change: IndexChange) -> set[str]:
+    return {*change.removed, *(entry.name for entry in change.entries)}
+
+
+def _is_removed(change: IndexChange, by: IndexChange) -> bool:
+    """True if the folder of a change is at or below a name that another one removes."""
+    return any(f"{change.path}/".startswith(f"{join_path(by.path, name)}/") for name in by.removed)

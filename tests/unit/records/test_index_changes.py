@@ -1,0 +1,47 @@
+"""The log of changes: in the order of its numbers, whatever names are in it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mangrove.records.files import index_changes
+from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
+
+pytestmark = pytest.mark.usefixtures("records")
+
+
+def test_changes_are_read_in_order_after_a_number() -> None:
+    rows = index_changes.number_changes([IndexChange(1, ChangeKind.READ, f"/{number}") for number in range(60)])
+    index_changes.write(rows)
+    assert index_changes.read() == rows == sorted(rows, key=lambda row: row.number)
+    assert index_changes.read(rows[10].number) == rows[11:]
+    assert index_changes.read(limit=7) == rows[:7]
+    index_changes.write([], [row.number for row in rows[1:]])
+    assert index_changes.read() == rows[:1]
+
+
+def test_change_keeps_names_that_are_not_unicode() -> None:
+    names = tuple(IndexedName(name, False, None, 1.5) for name in ("文", "\udcff", "\x1a", "a\nb", "😀" * 60))
+    change = IndexChange(3, ChangeKind.MOVE, "/é", target="/b", entries=names, removed=("\ud800", "'"))
+    index_changes.add(change)
+    (row,) = index_changes.read()
+    assert (row.entries, row.removed, row.path, row.target, row.kind) == (
+        names, change.removed, "/é", "/b", ChangeKind.MOVE,
+    )  # fmt: skip
+
+
+def test_number_is_above_the_last_one_of_the_process() -> None:
+    late = index_changes.make_number(time.time() + 3600, "x")
+    (change,) = index_changes.number_changes([IndexChange(1, ChangeKind.READ)], late)
+    assert change.number > late
+    assert abs(index_changes.read_seconds(late) - time.time() - 3600) < 60
+
+
+def test_delete_of_a_storage_leaves_the_others_and_its_segments() -> None:
+    index_changes.add(*(IndexChange(id, kind) for id in (1, 2) for kind in (ChangeKind.READ, ChangeKind.INDEX)))
+    index_changes.delete_of(1)
+    assert [(row.storage_id, row.kind) for row in index_changes.read()] == [
+        (1, ChangeKind.INDEX), (2, ChangeKind.READ), (2, ChangeKind.INDEX),
+    ]  # fmt: skip
