@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from deployment.generate import Generator, api, events, page, settings, tasks
+from deployment.generate import Generator, api, events, limits, page, settings, tasks
 
 GENERATORS: tuple[Generator, ...] = (
     api.generate_document,
     api.generate_permissions,
     events.generate_samples,
+    limits.generate_reference,
     page.generate_enums,
     page.generate_labels,
     settings.generate_reference,

@@ -1,0 +1,223 @@
+"""The reference page of the bounds of all inputs, from the constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+
+from deployment.generate import Files
+
+HEAD = """# Limits
+
+Every input has a bound. A request above one is refused with a message that names it, and changes nothing.
+The settings that bound work and speed are in [settings](settings.md). This page is derived from the code.
+"""
+CONSTANT_PACKAGE = "mangrove."
+UNITS = {"bytes": (" bytes", " KiB", " MiB", " GiB"), "per second": (" bytes/s", " KiB/s", " MiB/s", " GiB/s")}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound of an input."""
+
+    protocol: str
+    input: str
+    constant: str  # `module:NAME`, below `mangrove`; `module:Class.field` for the default of a dataclass
+    unit: str  # bytes, per second, seconds, characters, or what is counted
+    scope: str  # what has so many or so much
+
+    def read(self) -> int | float:
+        """Return the value; AttributeError when there is no such constant."""
+        module, _, name = self.constant.partition(":")
+        owner = import_module(CONSTANT_PACKAGE + module)
+        *owners, field = name.split(".")
+        for part in owners:
+            owner = getattr(owner, part).__dataclass_fields__
+            return owner[field].default  # type: ignore[no-any-return]
+        return getattr(owner, field)  # type: ignore[no-any-return]
+
+
+def _make(protocol: str, *rows: tuple[str, str, str, str]) -> list[Limit]:
+    return [Limit(protocol, *row) for row in rows]
+
+
+CONNECTIONS = "standalone.connections"
+LIMITS = "core.limits"
+SFTP = "protocols.sftp"
+DAV = "protocols.webdav"
+LIST: Sequence[Limit] = [
+    *_make(
+        "HTTP connections",
+        ("connections", f"{CONNECTIONS}:ConnectionLimits.connections", "connections", "all processes"),
+        ("connections", f"{CONNECTIONS}:ConnectionLimits.per_source", "connections", "address, or IPv6 network"),
+        ("head of a request", f"{CONNECTIONS}:ConnectionLimits.head_bytes", "bytes", "request"),
+        ("time of a head", f"{CONNECTIONS}:ConnectionLimits.head_seconds", "seconds", "request"),
+        ("lowest speed of a body or an answer", f"{CONNECTIONS}:ConnectionLimits.slowest", "per second", "connection"),
+        ("time over which that is measured", f"{CONNECTIONS}:ConnectionLimits.window", "seconds", "connection"),
+        ("requests that wait (pipelining)", f"{CONNECTIONS}:MAX_WAITING_REQUESTS", "requests", "connection"),
+    ),
+    *_make(
+        "HTTP requests",
+        ("JSON body", "web.binding:LARGEST_JSON", "bytes", "request"),
+        ("JSON body before the sign-in is known", "web.binding:LARGEST_UNGATED_JSON", "bytes", "request"),
+        ("values of a JSON body", "web.binding:MOST_JSON_VALUES", "values", "request"),
+        ("large requests at once", f"{LIMITS}:LARGE_REQUEST_CONCURRENCY", "requests", "all processes"),
+        ("large requests at once", f"{LIMITS}:LARGE_REQUESTS_PER_CALLER", "requests", "caller"),
+        ("path", "core.paths:LONGEST_PATH", "bytes", "path"),
+        ("name", "core.paths:LONGEST_NAME", "bytes", "name"),
+        ("names", "tree.operations.changes:MOST_NAMES", "names", "request"),
+        ("pattern and its template", "tree.operations.changes:LONGEST_PATTERN", "characters", "request"),
+        ("rows of an answer", "web.gates:MAX_ROWS", "rows", "request"),
+        ("ranges", "web.ranges:MAX_RANGES", "ranges", "request"),
+        ("head of a part of a form", "web.incoming:LONGEST_PART_HEADERS", "bytes", "part"),
+    ),
+    *_make(
+        "Sign-in and accounts",
+        ("user name", "identity.names:MAX_LENGTH", "characters", "account"),
+        ("password", "identity.passwords:MAX_LENGTH", "characters", "sign-in"),
+        ("password hashes at once", f"{LIMITS}:SIGN_IN_CONCURRENCY", "sign-ins", "process"),
+        ("sign-ins that wait", f"{LIMITS}:MAX_WAITING_SIGN_INS", "sign-ins", "process"),
+        ("failures of a source at an account", "identity.lockout:MAX_FAILURES_PER_PAIR", "failures", "lock-out window"),
+        ("failures of a source", "identity.lockout:MAX_FAILURES_PER_SOURCE", "failures", "lock-out window"),
+        ("failures at an account", "identity.lockout:MAX_FAILURES_PER_SUBJECT", "failures", "lock-out window"),
+        (
+            "wrong folder passwords of a source",
+            "identity.lockout:MAX_FOLDER_FAILURES_PER_SOURCE", "failures", "lock-out window",
+        ),
+        ("public key", "identity.keys:MAX_LENGTH", "characters", "key"),
+        ("public keys", "identity.keys:MAX_KEYS", "keys", "user"),
+        ("application passwords", "identity.app_passwords:MAX_PASSWORDS", "passwords", "user"),
+        ("title of a key", "identity.keys:MAX_TITLE_LENGTH", "characters", "key"),
+        ("title of an application password", "identity.app_passwords:MAX_TITLE_LENGTH", "characters", "password"),
+    ),
+    *_make(
+        "Settings",
+        ("key", "configuration.settings:MAX_KEY_LETTERS", "characters", "setting"),
+        ("value", "configuration.settings:MAX_VALUE_LETTERS", "characters", "setting"),
+    ),
+    *_make(
+        "Uploads",
+        ("chunks in memory", f"{LIMITS}:CHUNK_BYTES", "bytes", "all processes"),
+        ("chunks in memory", f"{LIMITS}:CHUNK_BYTES_PER_USER", "bytes", "user"),
+        ("wait for that memory", f"{LIMITS}:CHUNK_WAIT_SECONDS", "seconds", "chunk"),
+        ("chunks", "tasks.upload.multipart:MOST_CHUNKS", "chunks", "upload"),
+        ("chunks signed together", "web.multipart:MOST_SIGNED", "chunks", "request"),
+        ("id of an upload", "web.multipart:LONGEST_ID", "characters", "request"),
+        ("bodies that a storage takes in one piece", f"{LIMITS}:WHOLE_BODY_BYTES", "bytes", "all processes"),
+    ),
+    *_make(
+        "Search",
+        ("searches at once", f"{LIMITS}:SEARCH_CONCURRENCY", "searches", "all processes"),
+        ("searches at once", f"{LIMITS}:SEARCHES_PER_CALLER", "searches", "caller"),
+        ("wait for a search", f"{LIMITS}:SEARCH_WAIT_SECONDS", "seconds", "search"),
+        ("keywords", "search.words:LONGEST_KEYWORDS", "characters", "search"),
+        ("words", "search.words:MOST_WORDS", "words", "search"),
+        ("wildcards", "search.words:MOST_WILDCARDS", "wildcards", "search"),
+        ("extensions", "search.words:MOST_EXTENSIONS", "extensions", "search"),
+        ("extension", "search.words:LONGEST_EXTENSION", "characters", "extension"),
+        ("rows of a page", "web.search_models:MOST_ROWS", "rows", "search"),
+    ),
+    *_make(
+        "Archives",
+        ("look-ups at once", f"{LIMITS}:ARCHIVE_LOOKUP_CONCURRENCY", "archives", "all processes"),
+        ("look-ups at once", f"{LIMITS}:ARCHIVE_LOOKUPS_PER_CALLER", "archives", "caller"),
+        ("files sent at once", f"{LIMITS}:ARCHIVE_MEMBER_CONCURRENCY", "files", "all processes"),
+        ("files sent at once", f"{LIMITS}:ARCHIVE_MEMBERS_PER_CALLER", "files", "caller"),
+        ("memory of a dictionary", "archives.base:MAX_MEMORY", "bytes", "archive"),
+        ("header of a 7z archive", "archives.seven_zip:MAX_HEADER_SIZE", "bytes", "archive"),
+        ("nested headers of a 7z archive", "archives.seven_zip:MAX_NESTED_HEADERS", "headers", "archive"),
+        ("header of a tar archive", "archives.tar_headers:MAX_HEADER_SIZE", "bytes", "entry"),
+        ("entries that are shown together", "tree.operations.archives:LARGEST_TREE", "entries", "answer"),
+    ),
+    *_make(
+        "Thumbnails",
+        ("thumbnails at once", f"{LIMITS}:THUMBNAIL_CONCURRENCY", "thumbnails", "all processes"),
+        ("thumbnails at once", f"{LIMITS}:THUMBNAILS_PER_CALLER", "thumbnails", "caller"),
+        ("wait for a thumbnail", f"{LIMITS}:THUMBNAIL_WAIT_SECONDS", "seconds", "request"),
+        ("pixels", "drivers.local.decoder:MOST_PIXELS", "pixels", "picture"),
+        ("SVG", "drivers.local.thumbnails:MOST_SVG", "bytes", "picture"),
+    ),
+    *_make(
+        "Offline downloads",
+        ("address", "tools.urls:MAX_LENGTH", "bytes", "download"),
+        ("torrent", "tools.torrents:MAX_SIZE", "bytes", "download"),
+        ("values of a torrent", "tools.torrents:MAX_VALUES", "values", "download"),
+        ("depth of a torrent", "tools.torrents:MAX_DEPTH", "levels", "download"),
+        ("servers that a torrent names", "tools.urls:MAX_SERVERS", "servers", "download"),
+        ("growth of a compressed answer", "tools.content_encoding:MAX_RATIO", "times", "download"),
+        ("redirects", "net.client:MAX_REDIRECTS", "redirects", "request"),
+        ("lowest speed of a server", "tools.http:MIN_RATE", "per second", "download"),
+    ),
+    *_make("Tasks", ("tasks", "tasks.submit:MOST_TASKS", "tasks", "request")),
+    *_make(
+        "WebDAV",
+        ("body", f"{DAV}.bodies:MAX_BODY_BYTES", "bytes", "request"),
+        ("elements of a body", f"{DAV}.bodies:MAX_ELEMENTS_PER_BODY", "elements", "request"),
+        ("depth of a body", f"{DAV}.bodies:MAX_DEPTH_OF_BODY", "levels", "request"),
+        ("names of a PROPFIND", f"{DAV}.bodies:MAX_NAMES_PER_PROPFIND", "names", "request"),
+        ("names of a PROPPATCH", f"{DAV}.bodies:MAX_NAMES_PER_PROPPATCH", "names", "request"),
+        ("namespaces", f"{DAV}.bodies:MAX_NAMESPACES_PER_BODY", "namespaces", "request"),
+        ("namespace", f"{DAV}.bodies:MAX_NAMESPACE_CHARACTERS", "characters", "namespace"),
+        ("name of an element", f"{DAV}.bodies:MAX_NAME_CHARACTERS", "characters", "name"),
+        ("owner of a lock", f"{DAV}.bodies:MAX_OWNER_CHARACTERS", "characters", "lock"),
+        ("time of a lock", f"{DAV}.headers:LONGEST_LOCK", "seconds", "lock"),
+        ("locks", "records.files.locks:MAX_LOCKS_PER_USER", "locks", "user"),
+        ("shared locks", "records.files.locks:MAX_LOCKS_PER_FILE", "locks", "file"),
+        ("properties", "records.files.properties:MAX_PROPERTIES_PER_ENTRY", "properties", "entry"),
+        ("properties", "records.files.properties:MAX_BYTES_PER_ENTRY", "bytes", "entry"),
+        ("properties", "records.files.properties:MAX_BYTES_PER_USER", "bytes", "user"),
+        ("conditions of `If`", f"{DAV}.conditions:MOST", "conditions", "request"),
+        ("header `If`", f"{DAV}.conditions:LONGEST", "characters", "request"),
+        ("values of an answer", f"{DAV}.properties:MAX_VALUE_CHARACTERS_PER_ENTRY", "characters", "entry"),
+    ),
+    *_make(
+        "SFTP",
+        ("connections without a sign-in", f"{SFTP}.server:MAX_STRANGERS", "connections", "service"),
+        (
+            "connections without a sign-in",
+            f"{SFTP}.server:MAX_STRANGERS_PER_SOURCE", "connections", "address, or IPv6 network",
+        ),
+        ("time of a sign-in", f"{SFTP}.server:LOGIN_SECONDS", "seconds", "connection"),
+        ("connections", f"{SFTP}.server:MAX_CONNECTIONS", "connections", "service"),
+        ("connections", f"{SFTP}.server:MAX_CONNECTIONS_PER_SOURCE", "connections", "address, or IPv6 network"),
+        ("channels", f"{SFTP}.server:MAX_CHANNELS_PER_CONNECTION", "channels", "connection"),
+        ("bytes that wait to be processed", f"{SFTP}.server:CHANNEL_WINDOW_BYTES", "bytes", "channel"),
+        ("bytes that arrive during one packet", f"{SFTP}.flow:MAX_UNPROCESSED_BYTES", "bytes", "connection"),
+        ("packets during a key exchange", f"{SFTP}.flow:MAX_DEFERRED_PACKETS", "packets", "connection"),
+        ("answers that are not taken", f"{SFTP}.flow:ANSWER_WINDOW_BYTES", "bytes", "connection, and channel"),
+        ("packet", f"{SFTP}.protocol:MAX_PACKET_BYTES", "bytes", "packet"),
+        ("answer to READ", f"{SFTP}.reading:READ_BYTES", "bytes", "packet"),
+        ("names of an answer", f"{SFTP}.files:MAX_NAMES_PER_ANSWER", "names", "packet"),
+        ("open files and folders", f"{SFTP}.handles:MAX_HANDLES_PER_CONNECTION", "handles", "connection"),
+        ("files open for writing", f"{SFTP}.handles:MAX_WRITE_HANDLES_PER_CONNECTION", "handles", "connection"),
+        ("open files and folders", f"{SFTP}.handles:MAX_HANDLES_PER_USER", "handles", "user"),
+        ("open files and folders", f"{SFTP}.handles:MAX_HANDLES", "handles", "service"),
+        ("gaps that were not sent", f"{SFTP}.writing:MAX_SPARSE_BYTES", "bytes", "file"),
+        ("temporary file", f"{SFTP}.writing:MAX_SPOOLED_BYTES_PER_FILE", "bytes", "file"),
+        ("temporary files", f"{SFTP}.handles:MAX_SPOOL_BYTES_PER_USER", "bytes", "user"),
+        ("temporary files", f"{SFTP}.handles:MAX_SPOOL_BYTES", "bytes", "service"),
+        ("free space beside temporary files", f"{SFTP}.handles:SPOOL_RESERVE_BYTES", "bytes", "disk"),
+        ("age of the rights of a handle", f"{SFTP}.handles:EVALUATION_INTERVAL_SECONDS", "seconds", "handle"),
+    ),
+]  # fmt: skip
+"""The bounds of all inputs."""
+
+
+def generate_reference() -> Files:
+    """Derive `docs/reference/limits.md`: a table for each protocol."""
+    groups = groupby(LIST, key=lambda limit: limit.protocol)
+    return {"docs/reference/limits.md": HEAD + "".join(_render(protocol, list(rows)) for protocol, rows in groups)}
+
+
+def _render(protocol: str, rows: Sequence[Limit]) -> str:
+    lines = [f"| {row.input} | {_format(row.read(), row.unit)} | {row.scope} | `{row.constant}` |\n" for row in rows]
+    return f"\n## {protocol}\n\n| input | bound | of one | constant |\n|---|---|---|---|\n{''.join(lines)}"
+
+
+def _format(value: float, unit: str) -> str:
+    if unit not in UNITS:
+        return f"{value:,g} {unit}" if isinstance(value, float) else f"{value:,} {unit}"
+    power = next((power for power in (3, 2, 1) if not value % (1 << 10 * power)), 0)
+    return f"{int(value) >> 10 * power:,}{UNITS[unit][power]}"
