@@ -45,7 +45,7 @@ async def login_hash(who: Anyone, body: models.LoginReq, client_address: ClientA
 @api.get("/api/auth/logout")
 def logout(who: Visitor, request: Request) -> Reply:
     """End the session of the token that is sent."""
-    tokens.revoke(request.headers.get("authorization", ""))
+    tokens.revoke(tokens.read_header(request.headers))
     return ok()
 
 
@@ -69,7 +69,7 @@ def verify(
     """Switch the second factor on, or replace it."""
     _refuse_guest(who)
     require_fields(code=body.code, secret=body.secret)
-    session = request.headers.get("authorization", "")
+    session = tokens.read_header(request.headers)
     accounts.set_second_factor(who.user.id, session, body.code, body.secret, present_code, client_address)
     return ok()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mangrove.configuration import snapshot
-from mangrove.core.problems import Missing, Problem
+from mangrove.core.problems import Missing, Problem, RecordNotFound
 from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.records.accounts import app_passwords as app_password_records
 from mangrove.records.accounts import sshkeys, users
@@ -54,7 +54,7 @@ def update(who: Admin, body: models.UserReq) -> Reply:
 @api.post("/api/admin/user/cancel_2fa")
 def cancel_2fa(who: Admin, request: Request, id: Id, present_code: PresentCode, client_address: ClientAddress) -> Reply:
     """Switch off the second factor of a user; of oneself with a present code of it."""
-    session = request.headers.get("authorization", "")
+    session = tokens.read_header(request.headers)
     own_session = session if id == who.user.id and tokens.is_session(session) else ""
     accounts.cancel_second_factor(id, own_session, present_code, client_address)
     return ok()
@@ -78,7 +78,7 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
         raise Problem("username is empty")
     snapshot.refresh()
     if users.find(username) is None:
-        raise Problem("failed find user: record not found")
+        raise RecordNotFound("failed find user: record not found")
     return ok()
 
 

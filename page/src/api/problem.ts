@@ -43,6 +43,7 @@ const KINDS: Partial<Record<Word, ProblemKind>> = {
   NotMounted: 'missing',
   NotReadable: 'folderPassword',
   PresentCodeRequired: 'secondFactor',
+  RecordNotFound: 'missing',
   RelativePath: 'forbidden',
   SearchUnavailable: 'missing',
   SecondFactorRequired: 'secondFactor',

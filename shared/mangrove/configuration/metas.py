@@ -7,18 +7,17 @@ from typing import Any
 
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import InvalidPattern, compile_pattern
-from mangrove.core.problems import BadRequest, Problem
+from mangrove.core.problems import BadRequest, RecordNotFound
 from mangrove.records import metas as records
 from mangrove.records.metas import Meta
-from mangrove.records.store.base import RecordMissing
 
 
 def get(id: int) -> Meta:
     """One rule; Problem in the words clients know."""
     try:
         return records.get(id)
-    except RecordMissing:
-        raise Problem("failed get old meta: record not found") from None
+    except RecordNotFound:
+        raise RecordNotFound("failed get old meta: record not found") from None
 
 
 def create(meta: Meta) -> Meta:

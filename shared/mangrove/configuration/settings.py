@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mangrove.configuration import snapshot
 from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag
 from mangrove.configuration.values import DECLARED, make_link_salt, make_token
-from mangrove.core.problems import BadRequest, Problem
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.records import settings as records
 
 MAX_KEY_LETTERS = 255
@@ -62,7 +62,7 @@ def delete(key: str) -> None:
     if key in DECLARED:
         raise Problem(f"setting [{key}] is not deprecated")
     if key not in snapshot.latest().settings:
-        raise Problem("failed to get settingItem: record not found")
+        raise RecordNotFound("failed to get settingItem: record not found")
     records.delete(key)
 
 

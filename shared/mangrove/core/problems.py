@@ -46,7 +46,7 @@ Problem                      500  the base: its message is fit for the user
 ├── RecordsUnavailable       500  the records could not be read or written; worth a retry
 │   └── RecordsThrottled     500  they take no more requests for a while
 ├── NoSlot                   500  as many tasks of a kind as are allowed are at work; worth a retry [tasks.slots]
-├── RecordMissing            500  there is no such record [records.base]
+├── RecordNotFound           500  there is no record of this id
 ├── RecordRefused            500  the engine never takes such a record: it is too large [records.base]
 ├── SealBroken               500  a secret in a record, or the key that opens it, cannot be read [records.crypto]
 ├── NewerSchema              500  the records are of a version that is not known here [records.store.upgrade]
@@ -209,6 +209,12 @@ class BrokenArchive(Problem):
 
 class ArchiveTooLarge(BrokenArchive):
     text = "the archive unpacks to more than is allowed"
+
+
+class RecordNotFound(Problem):
+    """No such record."""
+
+    text = "record not found"
 
 
 class RecordsUnavailable(Problem):

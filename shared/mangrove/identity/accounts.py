@@ -9,14 +9,21 @@ from secrets import token_urlsafe
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Denied, PresentCodeRequired, Problem, SecondFactorRequired, Unauthorized
+from mangrove.core.problems import (
+    BadRequest,
+    Denied,
+    PresentCodeRequired,
+    Problem,
+    RecordNotFound,
+    SecondFactorRequired,
+    Unauthorized,
+)
 from mangrove.core.telemetry import log_event, log_warning
 from mangrove.identity import app_passwords, lockout, names, otp, passwords, tokens
 from mangrove.identity.rights import ADMIN, GUEST, NORMAL
 from mangrove.records import settings
 from mangrove.records.accounts import users
 from mangrove.records.accounts.users import SHORT_PASSWORD, User
-from mangrove.records.store.base import RecordMissing
 
 MAX_PERMISSION = 0xFFFF
 MIN_LENGTH = "min_password_length"  # the setting
@@ -147,8 +154,8 @@ def get(id: int) -> User:
     """One user; Problem in the words clients know."""
     try:
         return users.get(id)
-    except RecordMissing:
-        raise Problem("failed get old user: record not found") from None
+    except RecordNotFound:
+        raise RecordNotFound("failed get old user: record not found") from None
 
 
 def create(fields: UserFields, password: str) -> User:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hmac import compare_digest
 
-from mangrove.core.problems import BadRequest, Missing
+from mangrove.core.problems import BadRequest, Missing, RecordNotFound
 from mangrove.records.accounts import app_passwords
 from mangrove.records.accounts.app_passwords import AppPassword
-from mangrove.records.store.base import NameTaken, RecordMissing
+from mangrove.records.store.base import NameTaken
 
 RANDOM_BYTES = 20
 PREFIX = "mgv-"  # so that a person, and whoever looks for secrets in files, knows what it is
@@ -63,7 +63,7 @@ def delete_own(user_id: int, id: int) -> None:
     """Remove one of the user's own; Missing for any other."""
     try:
         found = app_passwords.get(id)
-    except RecordMissing:
+    except RecordNotFound:
         found = None
     if found is None or found.user_id != user_id:
         raise Missing("failed to get application password")
@@ -74,5 +74,5 @@ def delete(id: int) -> None:
     """Remove any of them; one that is not there counts as removed."""
     try:
         app_passwords.delete(id)
-    except RecordMissing:
+    except RecordNotFound:
         pass  # already gone

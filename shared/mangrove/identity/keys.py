@@ -6,10 +6,10 @@ import base64
 import hashlib
 from datetime import UTC, datetime
 
-from mangrove.core.problems import BadRequest, Missing
+from mangrove.core.problems import BadRequest, Missing, RecordNotFound
 from mangrove.records.accounts import sshkeys
 from mangrove.records.accounts.sshkeys import SshKey
-from mangrove.records.store.base import NameTaken, RecordMissing
+from mangrove.records.store.base import NameTaken
 
 MAX_LENGTH = 16_384  # characters of a key
 MAX_TITLE_LENGTH = 255
@@ -52,7 +52,7 @@ def delete_own(user_id: int, id: int) -> None:
     """Remove one of the user's own keys; Missing for any other."""
     try:
         key = sshkeys.get(id)
-    except RecordMissing:
+    except RecordNotFound:
         raise Missing("failed to get public key") from None
     if key.user_id != user_id:
         raise Missing("failed to get public key")
@@ -63,5 +63,5 @@ def delete(id: int) -> None:
     """Remove any key; one that is not there counts as removed."""
     try:
         sshkeys.delete(id)
-    except RecordMissing:
+    except RecordNotFound:
         pass  # already gone

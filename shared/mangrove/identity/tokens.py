@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -77,6 +77,13 @@ class VerifiedTokens:
         for text, token in list(self._tokens.items()):
             if token.jti == jti:
                 self.remove(text)
+
+
+def read_header(headers: Mapping[str, str]) -> str:
+    """Return the token of a request, which is sent as it is or as `Bearer TOKEN`; "" when there is none."""
+    value: str = headers.get("authorization", "")
+    scheme, _, token = value.partition(" ")
+    return token.strip() or value if scheme.lower() == "bearer" else value
 
 
 def issue(user: User) -> str:

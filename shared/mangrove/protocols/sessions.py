@@ -15,14 +15,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 from mangrove.configuration import snapshot, users
-from mangrove.core.problems import Denied, Unauthorized
+from mangrove.core.problems import Denied, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
 from mangrove.identity.passwords import run_in_turn
 from mangrove.identity.rights import GUEST, Caller, Right
 from mangrove.records.accounts import app_passwords, sshkeys
 from mangrove.records.accounts.users import User
-from mangrove.records.store.base import RecordMissing
 
 ENDED = "the session has ended, sign in again"
 
@@ -41,7 +40,7 @@ class Credential:
         """Let its owner see when it was used last; blocks."""
         try:
             _CHANGE[self.kind](self.id, last_used=datetime.now(UTC))
-        except RecordMissing:
+        except RecordNotFound:
             pass  # removed meanwhile: the session ends
 
 

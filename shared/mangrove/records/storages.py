@@ -77,7 +77,7 @@ change, delete = _repository.change, _repository.delete
 
 @retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
-    """Set the addition if it is still `old`; Conflict when it was changed meanwhile, RecordMissing."""
+    """Set the addition if it is still `old`; Conflict when it was changed meanwhile, RecordNotFound."""
     record = _repository.get_record(id)
     if record.addition != old:
         raise Conflict
@@ -88,7 +88,7 @@ def replace_addition(id: int, old: str, new: str) -> Storage:
 
 @retry_on_conflict
 def set_status(id: int, status: str) -> Storage:
-    """Keep how the driver does; RecordMissing. A status is no configuration: no snapshot is loaded anew for it."""
+    """Keep how the driver does; RecordNotFound. A status is no configuration: no snapshot is loaded anew for it."""
     record = _repository.get_record(id)
     record.status = status
     with translate_errors():
@@ -97,14 +97,14 @@ def set_status(id: int, status: str) -> Storage:
 
 
 def read_driver_state(id: int) -> str:
-    """Return what the driver of a storage shares between processes, "" at first; RecordMissing."""
+    """Return what the driver of a storage shares between processes, "" at first; RecordNotFound."""
     state: str = _repository.get_record(id).driver_state
     return state
 
 
 @retry_on_conflict
 def replace_driver_state(id: int, old: str, new: str) -> bool:
-    """Set the driver's state if it is still `old`; True if it was, RecordMissing. It is no configuration either."""
+    """Set the driver's state if it is still `old`; True if it was, RecordNotFound. It is no configuration either."""
     record = _repository.get_record(id)
     if record.driver_state != old:
         return False

@@ -13,11 +13,10 @@ from typing import Any
 
 from mangrove.configuration import snapshot
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Missing, Problem
+from mangrove.core.problems import BadRequest, Missing, Problem, RecordNotFound
 from mangrove.drivers import registry
 from mangrove.records import storages
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import RecordMissing
 from mangrove.tree import mounts
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.operations import objects
@@ -50,8 +49,8 @@ def get(id: int) -> Storage:
     """One record."""
     try:
         return storages.get(id)
-    except RecordMissing:
-        raise Problem("record not found") from None
+    except RecordNotFound:
+        raise RecordNotFound from None
 
 
 def _validate(fields: dict[str, Any]) -> dict[str, Any]:
@@ -115,8 +114,8 @@ async def update(id: int, fields: dict[str, Any]) -> int:
 async def _get_record(id: int, complaint: str) -> Storage:
     try:
         return await asyncio.to_thread(storages.get, id)
-    except RecordMissing:
-        raise Problem(f"{complaint}: record not found") from None
+    except RecordNotFound:
+        raise RecordNotFound(f"{complaint}: record not found") from None
 
 
 async def _restart(id: int, disabled: bool, complaint: str) -> None:

@@ -17,7 +17,7 @@ from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotMounted, NotSupported, Problem, StorageUnavailable, Unreachable
+from mangrove.core.problems import NotMounted, NotSupported, Problem, RecordNotFound, StorageUnavailable, Unreachable
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
@@ -25,7 +25,6 @@ from mangrove.drivers.base import Capacity, Driver, DriverContext, Redirects, Sp
 from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import RecordMissing
 from mangrove.tree.mount_table import MOST_PLACES as MOST_PLACES
 from mangrove.tree.mount_table import MountTable as MountTable
 
@@ -295,7 +294,7 @@ async def _load(mount: Mount) -> None:
 async def _store_status(mount: Mount) -> None:
     try:
         mount.storage = await asyncio.to_thread(storages.set_status, mount.storage.id, mount.status)
-    except RecordMissing:
+    except RecordNotFound:
         pass  # removed meanwhile
 
 

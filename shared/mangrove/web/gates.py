@@ -54,7 +54,7 @@ class Gate:
 
 
 async def _authenticate(request: Request) -> User:
-    token = request.headers.get("authorization", "")
+    token = tokens.read_header(request.headers)
     now = await snapshot.fresh(partial(tokens.read_version, token) if token else None)
     if not token:
         return await _find_guest()

@@ -63,3 +63,18 @@ def test_no_driver_has_a_message(admin: Client, method: str) -> None:
 def test_another_method_on_a_file_is_405(service: Service, method: str, path: str) -> None:
     answer = service.anonymous().http.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "user/get"), ("POST", "user/cancel_2fa"), ("GET", "storage/get"), ("POST", "storage/disable"),
+        ("POST", "storage/delete"), ("GET", "meta/get"), ("POST", "meta/delete"), ("POST", "user/delete"),
+    ],
+)  # fmt: skip
+def test_unknown_record_id_is_named_by_its_word(admin: Client, method: str, path: str) -> None:
+    for prefix, word in (("", "RecordNotFound"), ("/openlist", None)):
+        url = f"{prefix}/api/admin/{path}"
+        answer = admin.http.request(method, url, params={"id": 987654321}).json()
+        assert (answer["code"], answer["data"], answer.get("problem")) == (500, None, word)
+        assert answer["message"].endswith("record not found")

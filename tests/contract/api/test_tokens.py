@@ -27,7 +27,7 @@ from tests.contract.api.accounts import (
     guest,
     stranger,
 )
-from tests.service import Client, Service
+from tests.service import ADMIN_PASSWORD, Client, Service
 
 
 # Tokens
@@ -125,9 +125,31 @@ def get_me_with(service: Service, header: bytes) -> dict[str, Any]:
     return nobody.envelope(nobody.http.get("/api/me", headers=[(b"authorization", header)]))
 
 
-def test_a_token_behind_a_scheme_is_refused(service: Service, admin: Client) -> None:
+def test_token_behind_bearer_is_accepted(service: Service, admin: Client) -> None:
     permanent = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
-    for scheme in ("Bearer", "bearer", "Token", "JWT"):
+    for scheme in ("Bearer", "bearer", "BEARER"):
+        for token in (admin.token, permanent):
+            assert get_me(service, f"{scheme} {token}")["data"]["username"] == "admin"
+        assert get_refusal(get_me(service, f"{scheme} x{admin.token}")) == INVALIDATED
+        assert get_refusal(get_me(service, scheme)) == INVALIDATED
+
+
+def test_logout_with_bearer_ends_the_session(service: Service, admin: Client) -> None:
+    token = sign_in_again(service)
+    with_bearer = Client(service.address, f"Bearer {token}")
+    assert with_bearer.get("/api/auth/logout")["code"] == 200
+    assert get_refusal(get_me(service, token)) == INVALIDATED == get_refusal(get_me(service, f"Bearer {token}"))
+
+
+def sign_in_again(service: Service) -> str:
+    signed_in = Client(service.address).ok("/api/auth/login", username="admin", password=ADMIN_PASSWORD)
+    token: str = signed_in["token"]
+    return token
+
+
+def test_token_behind_another_scheme_is_refused(service: Service, admin: Client) -> None:
+    permanent = admin.get("/api/admin/setting/get", key="token")["data"]["value"]
+    for scheme in ("Token", "JWT"):
         assert get_refusal(get_me(service, f"{scheme} {admin.token}")) == INVALIDATED
         assert get_refusal(get_me(service, f"{scheme} {permanent}")) == INVALIDATED
 

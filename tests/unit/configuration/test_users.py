@@ -153,7 +153,7 @@ def test_no_more_are_remembered_than_there_is_room_for(monkeypatch: pytest.Monke
 def test_a_name_that_points_to_another_user_is_nobodys(engine: str) -> None:
     """The names carry no MAC: whoever could write them must not become somebody else by that."""
     admin = create("admin", 2)
-    unique.claim_all([(unique.make_name(users.KIND, "eve"), admin.id)])
+    unique.Claim(unique.make_name(users.KIND, "eve"), owner=admin.id).save()
     assert ask("eve") is None and users.find("e" * 3000) is None
     client = boto3.client("dynamodb", endpoint_url=engine)
     forged = {"id": {"N": "1"}, "role": {"N": "2"}, "username": {"S": "eve"}, "version": {"N": "1"}}
@@ -198,7 +198,8 @@ def test_look_alikes_are_kept_apart_by_the_records_whoever_writes() -> None:
 def test_an_older_user_who_looks_like_another_keeps_the_others_claim() -> None:
     ann = create("ann")
     old = create("other")
-    unique.claim_all((name, ann.id) for name in users.make_looks("other"))
+    for name in users.make_looks("other"):
+        unique.Claim(name, owner=ann.id).save()
     users.change(old.id, username="third")
     with pytest.raises(Exception, match=users.LOOKS_TAKEN):
         create("Other")

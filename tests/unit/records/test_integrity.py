@@ -10,11 +10,11 @@ import boto3
 import pytest
 
 from mangrove.core import runtime
-from mangrove.core.problems import Problem
+from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.records import metas, settings, storages
 from mangrove.records.accounts import app_passwords, sshkeys, users
 from mangrove.records.store import integrity
-from mangrove.records.store.base import Protected, Record, RecordMissing
+from mangrove.records.store.base import Protected, Record
 from mangrove.records.store.integrity import Refusals
 from mangrove.records.store.upgrade import SchemaVersion
 from mangrove.records.tasks import model as tasks
@@ -108,9 +108,9 @@ def test_a_refused_record_is_missing_wherever_it_is_read_and_named_once(
     for _ in range(2):
         assert users.all() == [bob]
         assert users.get_many([ann.id, bob.id]) == {bob.id: bob}
-        with pytest.raises(RecordMissing):
+        with pytest.raises(RecordNotFound):
             users.get(ann.id)
-        with pytest.raises(RecordMissing):
+        with pytest.raises(RecordNotFound):
             users.change(ann.id, permission=1)
     assert integrity.has_refused("users")
     assert named == [{"table": "users", "key": str(ann.id)}]

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mangrove.core.problems import Problem
+from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration, metas
 from mangrove.records.accounts import sshkeys, users
-from mangrove.records.store.base import NameTaken, RecordMissing
+from mangrove.records.store.base import NameTaken
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -67,9 +67,9 @@ def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_do
     versions.append(configuration.get_version())
     with pytest.raises(NameTaken):
         users.create(username="a", password_hash="x")
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         users.change(user.id + 100, permission=1)
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         users.delete(user.id + 100)
     users.delete(user.id)
     versions.append(configuration.get_version())

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from mangrove.core.problems import RecordNotFound
 from mangrove.records import configuration, storages
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.store.base import Conflict
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -35,7 +36,7 @@ def test_a_status_is_kept_and_is_no_new_configuration() -> None:
     assert storages.set_status(storage.id, "work").status == "work"
     assert (storages.get(storage.id).status, storages.get(storage.id).addition) == ("work", "{}")
     assert configuration.get_version() == before
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         storages.set_status(storage.id + 1, "work")
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.core.problems import RecordNotFound
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as tasks
@@ -37,7 +38,7 @@ def test_a_new_task_is_read_as_it_was_made() -> None:
     assert (task.cursor, task.done, task.removed, task.cancel) == ({}, False, False, False)
     with pytest.raises(Conflict):
         tasks.create(NewTask("copy", 7, task.view, {}))
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         tasks.get("none")
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Problem
-from mangrove.records.store.base import RecordMissing
+from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
@@ -124,7 +123,7 @@ def is_gone(task: Task) -> bool:
     """Whether there is no record of a task any more."""
     try:
         records.get(task.id)
-    except RecordMissing:
+    except RecordNotFound:
         return True
     return False
 

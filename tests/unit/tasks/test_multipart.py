@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import BadRequest, Collision, Missing, RelativePath, StorageProblem, TooLarge
+from mangrove.core.problems import (
+    BadRequest,
+    Collision,
+    Missing,
+    RecordNotFound,
+    RelativePath,
+    StorageProblem,
+    TooLarge,
+)
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.records.accounts import users
-from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import uploads as records
 from mangrove.tasks.core import sweep
 from mangrove.tasks.upload import completion, multipart
@@ -81,7 +88,7 @@ def cut_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> pytest.Mon
 def exists(id: str) -> bool:
     try:
         records.get(id)
-    except RecordMissing:
+    except RecordNotFound:
         return False
     return True
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Missing, Problem
+from mangrove.core.problems import Missing, Problem, RecordNotFound
 from mangrove.identity.rights import Caller
-from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import queue
@@ -292,7 +291,7 @@ def test_a_chained_transfer_that_waits_is_started_by_who_resumes_it(started: lis
 def test_what_no_worker_has_begun_is_deleted_at_once(starter: RecordingDispatcher) -> None:
     task = open_task()
     queue.delete("copy", task.id, ANN)
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         tasks.get(task.id)
     assert (starter.expedited, starter.forgotten) == ([], [task])
 

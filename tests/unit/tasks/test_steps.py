@@ -9,8 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from mangrove.core.problems import Missing, Problem, StorageProblem, Unreachable, UnreadableTask
-from mangrove.records.store.base import RecordMissing
+from mangrove.core.problems import Missing, Problem, RecordNotFound, StorageProblem, Unreachable, UnreadableTask
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import leases, queue, steps
@@ -175,7 +174,7 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
     states: list[State] = []
     settle(task, "Cancelled", states)
     assert states == [State.CANCELED]
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         read(task)
 
 
@@ -186,7 +185,7 @@ def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Tas
             await asyncio.to_thread(queue.delete, "copy", task.id, OWNER)
 
     asyncio.run(steps.settle(task.id, {"Error": error} if error else {}, SCHEMA, clean))
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         read(task)
     for done in (False, True):
         assert list(queue.list_views("copy", done, OWNER)) == []

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.core.problems import RecordNotFound
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
@@ -218,7 +219,7 @@ def test_a_deleted_task_is_superseded_and_comes_to_no_new_life(task: Task) -> No
     with pytest.raises(Superseded):
         run_step(task, do_nothing)
     settle(task)
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         read(task)
     with pytest.raises(Conflict):
         tasks.mark_cancelled(task.id)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import RecordsUnavailable, StorageProblem
-from mangrove.records.store.base import RecordMissing, RecordRefused
+from mangrove.core.problems import RecordNotFound, RecordsUnavailable, StorageProblem
+from mangrove.records.store.base import RecordRefused
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
@@ -140,7 +140,7 @@ def test_a_task_that_is_removed_while_it_is_settled_is_cleaned_up_as_a_removed_o
     assert run_step(task, do_nothing) is False
     asyncio.run(steps.settle(task.id, {}, SCHEMA, clean))
     assert seen == [(State.SUCCEEDED, False), (State.CANCELED, True)]
-    with pytest.raises(RecordMissing):
+    with pytest.raises(RecordNotFound):
         read(task)
 
 

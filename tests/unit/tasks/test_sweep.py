@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from mangrove.core.platform import platform
+from mangrove.core.problems import RecordNotFound
 from mangrove.drivers.base import Upload
 from mangrove.records import configuration
 from mangrove.records.accounts import sessions
 from mangrove.records.store import counters
-from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskRecord
@@ -56,7 +56,7 @@ def make_done(task_env: TaskEnv, days: float, kind: str = "copy", state: State =
 def exists(task: Task) -> bool:
     try:
         records.get(task.id)
-    except RecordMissing:
+    except RecordNotFound:
         return False
     return True
 

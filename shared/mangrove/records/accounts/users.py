@@ -13,11 +13,10 @@ from typing import Any
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 
-from mangrove.core.problems import BadRequest, Problem
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound
 from mangrove.records.accounts.lookalikes import make_skeletons
 from mangrove.records.store import unique
 from mangrove.records.store.base import (
-    RecordMissing,
     TableMeta,
     Versioned,
     get_connection,
@@ -117,7 +116,7 @@ create, change, delete = _repository.create, _repository.change, _repository.del
 
 @retry_on_conflict
 def replace_hash(id: int, old: str, new: str) -> None:
-    """Store another hash of the same password; nothing where the password is another one by now. RecordMissing."""
+    """Store another hash of the same password; nothing where the password is another one by now. RecordNotFound."""
     record = _repository.get_record(id)
     if record.password_hash == old:
         record.password_hash = new
@@ -138,7 +137,7 @@ def find_by_id(id: int) -> User | None:
     """One user; None when there is none."""
     try:
         return get(id)
-    except RecordMissing:
+    except RecordNotFound:
         return None
 
 

@@ -48,12 +48,6 @@ DATA_DISK_FULL = "the data disk is full"
 ATTEMPTS = 5  # at a change that meets another one
 
 
-class RecordMissing(Problem):
-    """No such record."""
-
-    text = "record not found"
-
-
 class Conflict(Problem):
     """A condition on the record did not hold. `failed`: for each write of a transaction, whether its own did not."""
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.transactions import TransactWrite
 
-from mangrove.core.problems import Problem
+from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration
 from mangrove.records.store import counters
-from mangrove.records.store.base import (
-    Conflict,
-    NameTaken,
-    RecordMissing,
-    Versioned,
-    retry_on_conflict,
-    transaction,
-    translate_errors,
-)
+from mangrove.records.store.base import Conflict, NameTaken, Versioned, retry_on_conflict, transaction, translate_errors
 from mangrove.records.store.unique import claim, find_taken, make_name, release
 
 Value = TypeVar("Value")
@@ -50,15 +44,15 @@ class Repository(Generic[Value]):
             return [self.to_value(record) for record in sorted(self.model.scan(consistent_read=True), key=_get_id)]
 
     def get_record(self, id: int) -> Any:
-        """One record of the table; RecordMissing."""
+        """One record of the table; RecordNotFound."""
         with translate_errors():
             try:
                 return self.model.get(id, consistent_read=True)
             except DoesNotExist:
-                raise RecordMissing from None
+                raise RecordNotFound from None
 
     def get(self, id: int) -> Value:
-        """One record; RecordMissing."""
+        """One record; RecordNotFound."""
         return self.to_value(self.get_record(id))
 
     def get_many(self, ids: Collection[int]) -> dict[int, Value]:
@@ -77,7 +71,7 @@ class Repository(Generic[Value]):
 
     @retry_on_conflict
     def change(self, id: int, **fields: Any) -> Value:
-        """Set fields of a record; RecordMissing, NameTaken."""
+        """Set fields of a record; RecordNotFound, NameTaken."""
         record = self.get_record(id)
         before = self.make_names(record)
         for name, value in fields.items():
@@ -92,8 +86,28 @@ class Repository(Generic[Value]):
 
     def save(self, record: Any) -> None:
         """Write a record whose name is as it was; Conflict when it changed since it was read."""
-        with translate_errors():
+        with self._accept_own_write(record), translate_errors():
             record.save()
+
+    @contextmanager
+    def _accept_own_write(self, record: Any) -> Iterator[None]:
+        """Suppress a Conflict with what this very write stored: the engine acted, and its answer was lost."""
+        try:
+            yield
+        except Conflict:
+            version = (record.version or 0) + 1
+            if _read_fields(self._find(record)) != _read_fields(record) | {"version": version}:
+                raise
+            record.version = version
+            self.note_change()
+
+    def _find(self, record: Any) -> Any:
+        """Return a record as it is stored, None when there is none."""
+        with translate_errors():
+            return next(iter(self.model.batch_get([_get_id(record)], consistent_read=True)), None)
+
+    def note_change(self) -> None:
+        """Have this process read anew what follows the records; nothing does here."""
 
     def make_names(self, record: Any) -> list[str]:
         """The names that no other record may have: the one that is `unique`, and what a kind adds."""
@@ -113,7 +127,8 @@ class Repository(Generic[Value]):
             write.save(record)
 
         try:
-            self._transact(record, add)
+            with self._accept_own_write(record):
+                self._transact(record, add)
         except Conflict as conflict:
             # deletes come first in a transaction, and the record is written after its names
             others = any(conflict.failed[:-1]) and not conflict.failed[-1]
@@ -127,7 +142,7 @@ class Repository(Generic[Value]):
 
     @retry_on_conflict
     def delete(self, id: int) -> None:
-        """Remove a record and free its name; RecordMissing."""
+        """Remove a record and free its name; RecordNotFound."""
         record = self.get_record(id)
         names = self._find_own(record, self.make_names(record))
 
@@ -136,7 +151,12 @@ class Repository(Generic[Value]):
                 release(write, name)
             write.delete(record)
 
-        self._transact(record, remove)
+        try:
+            self._transact(record, remove)
+        except Conflict:
+            if self._find(record) is not None:
+                raise
+            self.note_change()
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
         """Make the writes that `add` adds, which concern a record and its name; Conflict."""
@@ -149,10 +169,19 @@ class ConfigurationRepository(Repository[Value]):
 
     def save(self, record: Any) -> None:
         """As Repository; raises the configuration's version."""
-        self._transact(record, lambda write: write.save(record))
+        with self._accept_own_write(record):
+            self._transact(record, lambda write: write.save(record))
+
+    def note_change(self) -> None:
+        """Have the next snapshot of this process follow."""
+        change_counters().bump(Topic.CONFIGURATION)
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
         configuration.write(self.model, self.name, [_get_id(record)], add)
+
+
+def _read_fields(record: Any) -> dict[str, Any]:
+    return {} if record is None else {name: getattr(record, name) for name in record.get_attributes()}
 
 
 def _get_id(record: Any) -> int:

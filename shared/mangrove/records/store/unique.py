@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Collection
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
@@ -13,7 +12,6 @@ from mangrove.core.problems import BadRequest
 from mangrove.records.store.base import Record, TableMeta, table_name, translate_errors
 
 MAX_KEY_BYTES = 2048
-MOST_AT_ONCE = 25  # writes of one batch: the limit of DynamoDB
 
 
 class Claim(Record):
@@ -57,12 +55,3 @@ def find_taken(names: Collection[str], owner: int) -> set[str]:
     """Those of the names that another record than `owner` has."""
     with translate_errors():
         return {claim.name for claim in Claim.batch_get(names, consistent_read=True) if claim.owner != owner}
-
-
-def claim_all(claims: Iterable[tuple[str, int]]) -> None:
-    """Give names to their owners, whoever has them."""
-    rest = iter(claims)
-    while some := dict(islice(rest, MOST_AT_ONCE)):  # one batch must not name a record twice
-        with translate_errors(), Claim.batch_write() as write:
-            for name, owner in some.items():
-                write.save(Claim(name, owner=owner))

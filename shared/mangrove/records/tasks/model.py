@@ -21,15 +21,8 @@ from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
-from mangrove.records.store.base import (
-    Conflict,
-    Record,
-    RecordMissing,
-    TableMeta,
-    get_connection,
-    table_name,
-    translate_errors,
-)
+from mangrove.core.problems import RecordNotFound
+from mangrove.records.store.base import Conflict, Record, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.integrity import Clear, Sealed
 from mangrove.records.tasks.keys import (
     OWNER_INDEX,
@@ -243,21 +236,21 @@ def make_new_task(new: NewTask, record: TaskRecord) -> Task:
 
 
 def get(id: str) -> Task:
-    """One task; RecordMissing."""
+    """One task; RecordNotFound."""
     with translate_errors():
         try:
             return make_task(TaskRecord.get(id, consistent_read=True))
         except DoesNotExist:
-            raise RecordMissing from None
+            raise RecordNotFound from None
 
 
 def get_unreadable(id: str) -> Task:
-    """A task whose spec or cursor cannot be read, without them; RecordMissing."""
+    """A task whose spec or cursor cannot be read, without them; RecordNotFound."""
     with translate_errors():
         answer = get_connection(TaskRecord).get_item(TaskRecord.Meta.table_name, id, consistent_read=True)
     item = answer.get("Item")
     if item is None:
-        raise RecordMissing
+        raise RecordNotFound
     return make_opened_task(item | {"spec": {BINARY: Clear("{}")}, "cursor": {STRING: "{}"}})
 
 

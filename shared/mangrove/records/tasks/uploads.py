@@ -16,7 +16,8 @@ import orjson
 from pynamodb.attributes import NumberAttribute, TTLAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.records.store.base import Record, RecordMissing, TableMeta, table_name, translate_errors
+from mangrove.core.problems import RecordNotFound
+from mangrove.records.store.base import Record, TableMeta, table_name, translate_errors
 
 PLACE_LENGTH, NONCE_LENGTH = 32, 24  # hexadecimal digits
 BATCH = 25  # rows that one call deletes
@@ -102,14 +103,14 @@ def save(session: UploadSession) -> UploadSession:
 
 
 def get(id: str) -> UploadSession:
-    """One session; RecordMissing."""
+    """One session; RecordNotFound."""
     if len(id) != PLACE_LENGTH + NONCE_LENGTH:
-        raise RecordMissing
+        raise RecordNotFound
     with translate_errors():
         try:
             return _make_session(UploadRecord.get(id[:PLACE_LENGTH], id[PLACE_LENGTH:], consistent_read=True))
         except DoesNotExist:
-            raise RecordMissing from None
+            raise RecordNotFound from None
 
 
 def find(place: str) -> list[UploadSession]:

@@ -16,8 +16,8 @@ from secrets import token_hex
 
 from mangrove.core import runtime
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.core.problems import Problem, RecordNotFound
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Lease, Task
 
@@ -125,7 +125,7 @@ async def find_task(id: str) -> Task:
     """The task as its record is now; Superseded when there is none."""
     try:
         return await asyncio.to_thread(records.get, id)
-    except RecordMissing:
+    except RecordNotFound:
         raise Superseded from None
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.problems import Missing, Problem
+from mangrove.core.problems import Missing, Problem, RecordNotFound
 from mangrove.identity.rights import Caller
 from mangrove.records.accounts.users import User
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -120,7 +120,7 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
     except Conflict:
         try:
             chained = records.get(id)
-        except RecordMissing:
+        except RecordNotFound:
             return  # opened before, and removed since
     pass_checkpoint("queue.chained")
     if not chained.done:
@@ -144,7 +144,7 @@ def find_chained(task: Task) -> Task | None:
     """The transfer of what this run of `task` has brought; None when it was not opened, or is removed since."""
     try:
         return records.get(get_chained_id(get_stage(task)))
-    except RecordMissing:
+    except RecordNotFound:
         return None
 
 
@@ -188,7 +188,7 @@ def get(kind: str, id: str, caller: Caller) -> Task:
         raise Missing(NOT_FOUND)
     try:
         task = records.get(id)
-    except RecordMissing:
+    except RecordNotFound:
         raise Missing(NOT_FOUND) from None
     if not _may_see(task, kind, caller):
         raise Missing(NOT_FOUND)

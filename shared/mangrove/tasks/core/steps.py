@@ -17,9 +17,9 @@ from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
-from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable, UnreadableTask
+from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
-from mangrove.records.store.base import Conflict, RecordMissing, RecordRefused
+from mangrove.records.store.base import Conflict, RecordRefused
 from mangrove.records.store.crypto import SealBroken
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
@@ -330,7 +330,7 @@ async def settle(
 def _is_undone(id: str) -> bool:
     try:
         return not records.get(id).done
-    except RecordMissing:
+    except RecordNotFound:
         return False
 
 
@@ -378,7 +378,7 @@ async def _finish_removed(run: Run[SpecT, CursorT], clean: Clean[SpecT, CursorT]
     ours = {run.task.lease.token, run.token}
     try:
         run.task = await asyncio.to_thread(records.get, run.task.id)
-    except RecordMissing:
+    except RecordNotFound:
         return
     if run.task.removed and run.task.lease.token in ours:
         await clean(run, State.CANCELED)

@@ -11,13 +11,12 @@ from datetime import datetime
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import NotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
 from mangrove.records.accounts import sessions
 from mangrove.records.files import locks
 from mangrove.records.store import counters
-from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -101,7 +100,7 @@ async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) ->
         try:
             await asyncio.to_thread(records.get, owner)
             return False
-        except RecordMissing:
+        except RecordNotFound:
             pass
     try:
         async for batch in storage.list(TreePath(f"/{stage}")):

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from mangrove.core.problems import Problem
+from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.store.base import Conflict
 from mangrove.records.store.crypto import SealBroken
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
@@ -47,6 +47,6 @@ def give_up(id: str, problem: Problem, now: str) -> bool:
             with suppress(SealBroken):  # of the answer to what was written
                 records.mark_done(task, failed)
             emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
-    except (RecordMissing, Conflict):
+    except (RecordNotFound, Conflict):
         pass  # gone, or opened anew meanwhile
     return False

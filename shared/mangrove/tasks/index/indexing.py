@@ -17,12 +17,12 @@ from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Problem, SearchUnavailable
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound, SearchUnavailable
 from mangrove.core.telemetry import log_exception
 from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind, IndexChange
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -109,7 +109,7 @@ def _open(spec: IndexSpec) -> bool:
             if not last.done:
                 return False
             task = records.renew(last, new)
-    except (Conflict, RecordMissing):  # another request was quicker
+    except (Conflict, RecordNotFound):  # another request was quicker
         return False
     pass_checkpoint("queue.opened")
     dispatch.start(task, f"-{int(task.created)}")

@@ -6,9 +6,8 @@ import asyncio
 from secrets import token_hex
 from typing import Any
 
-from mangrove.core.problems import StorageProblem
+from mangrove.core.problems import RecordNotFound, StorageProblem
 from mangrove.core.structure import unstructure
-from mangrove.records.store.base import RecordMissing
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import unreadable
@@ -33,7 +32,7 @@ class PartRun(Run[IndexSpec, IndexCursor]):
         """Cancelled when that was asked for, or when the part is taken over or given up."""
         try:
             self.task = await asyncio.to_thread(records.get, self.task.id)
-        except RecordMissing:
+        except RecordNotFound:
             raise Cancelled from None
         if self.task.done or self.task.cancel or self.task.removed:
             raise Cancelled
@@ -53,7 +52,7 @@ async def read_part(task_id: str, round: int, number: int, seconds: float) -> No
     try:
         run = PartRun(await asyncio.to_thread(records.get, task_id), seconds)
         await run.save()
-    except (RecordMissing, Cancelled):
+    except (RecordNotFound, Cancelled):
         return
     part = next((one for one in run.cursor.parts if one.number == number), None)
     old = await find_result(task_id, round, number)

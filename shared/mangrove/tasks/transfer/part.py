@@ -7,8 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from mangrove.core.problems import StorageProblem, Unreachable
-from mangrove.records.store.base import RecordMissing
+from mangrove.core.problems import RecordNotFound, StorageProblem, Unreachable
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core import manifest
@@ -51,7 +50,7 @@ class PartRun(Run[TransferSpec, TransferCursor]):
         then, and at the end of a step."""
         try:
             self.task = await asyncio.to_thread(records.get, self.task.id)
-        except RecordMissing:
+        except RecordNotFound:
             raise Cancelled from None
         if self.task.done or self.task.cancel or self.task.removed:
             raise Cancelled
@@ -80,7 +79,7 @@ async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:
     try:
         run = PartRun(await asyncio.to_thread(records.get, id), seconds)
         await run.look()
-    except (RecordMissing, Cancelled):
+    except (RecordNotFound, Cancelled):
         return False
     whole = run.cursor
     is_handed = (

@@ -18,11 +18,11 @@ from typing import Literal
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Denied, Missing, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.core.problems import Denied, Missing, NotFound, NotSupported, Problem, RecordNotFound, StorageProblem
 from mangrove.drivers.base import Driver, Entry, Parts, Upload
 from mangrove.drivers.direct import DirectUploads, StoredPart
 from mangrove.identity.rights import Caller
-from mangrove.records.store.base import Conflict, RecordMissing
+from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
 from mangrove.records.tasks.uploads import Receipt, UploadSession
@@ -144,7 +144,7 @@ class Session:
         """Read it anew; Missing."""
         try:
             self._read(await asyncio.to_thread(records.get, self.id))
-        except RecordMissing:
+        except RecordNotFound:
             raise Missing("multipart upload session not found") from None
 
     async def open_storage(self) -> tuple[Driver, TreePath]:
@@ -233,7 +233,7 @@ async def load(caller: Caller, id: str) -> Session:
     """A session of the caller; Missing, or Denied for somebody else's."""
     try:
         session = Session(await asyncio.to_thread(records.get, id))
-    except RecordMissing:
+    except RecordNotFound:
         raise Missing("multipart upload session not found") from None
     if session.owner != caller.user.id:
         raise Denied("multipart upload session belongs to another user")
@@ -291,5 +291,5 @@ def find_task(session: Session) -> task_records.Task | None:
         return None
     try:
         return task_records.get(session.facts.stage)
-    except RecordMissing:
+    except RecordNotFound:
         return None
