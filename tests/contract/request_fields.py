@@ -93,6 +93,8 @@ NOT_PATHS: dict[str, set[str]] = (
         "GET /@assets/{path}": {"path"},  # a name among the page's files, attacked in unit/standalone/test_page.py
         "HEAD /@assets/{path}": {"path"},
         "GET /api/admin/driver/info": {"driver"},
+        "POST /api/admin/lock/delete": {"token"},
+        "GET /api/admin/lock/list": PAGES,
         "POST /api/admin/meta/create": META,
         "GET /api/admin/meta/list": PAGES,
         "POST /api/admin/meta/update": META,

@@ -249,6 +249,15 @@ def webdav(admin: Person) -> None:
     assert [send("COPY", "/files/d", destination=f"{there}/files/e"), send("DELETE", "/files/d")] == [201, 423]
     assert [send("MOVE", "/files/e", destination=f"{there}/files/f"), send("DELETE", "/files/f")] == [201, 204]
     assert send("UNLOCK", "/files/d/a", lock_token=token) == 204
+    for name in ("a", "c"):
+        send("LOCK", f"/files/d/{name}", LOCK)
+    for row in admin.gets("metas/lock_list")["content"]:
+        admin.gets("metas/lock_delete", urlencode({"token": row["token"]}))
+    large = PATCH.replace("<D:prop>", f"<D:prop><large>{'v' * 60_000}</large>")
+    for number in range(70):  # more properties than are read together
+        assert [send("PUT", f"/files/d/{number}"), send("PROPPATCH", f"/files/d/{number}", large)] == [201, 207]
+    asked = '<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>'
+    assert send("PROPFIND", "/files/d", asked, depth="1") == 207
     carry_elsewhere(admin, send, there)
     assert send("DELETE", "/files/d") == 204
 

@@ -28,6 +28,7 @@ ORDER = [sample.name for sample in read_samples()]
 SUFFIX = "https://github.com/alist-org/alist"
 CODES = {  # envelope codes other than 200: tools that are not there, a made-up code, a driver without such a method
     "auth/2fa_verify": 400,
+    "metas/lock_delete": 404,
     "settings/set_aria2": 500,
     "settings/set_qbit": 500,
     "files/other": 500,

@@ -1,15 +1,17 @@
-"""Administration of per-path rules."""
+"""Administration of per-path rules and of the locks of WebDAV clients."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from mangrove.configuration import metas
+from mangrove.configuration import metas, users
+from mangrove.core.problems import Missing
 from mangrove.records import metas as records
+from mangrove.records.files import locks
 from mangrove.records.metas import Meta
-from mangrove.web import models
+from mangrove.web import dialects, models
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.binding import Id, require_fields
+from mangrove.web.binding import Id, RequiredText, require_fields
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Admin, Page
 
@@ -49,6 +51,23 @@ def update(who: Admin, body: models.MetaReq) -> Reply:
 def delete(who: Admin, id: Id) -> Reply:
     """Remove a rule."""
     metas.delete(id)
+    return ok()
+
+
+@api.get("/api/admin/lock/list", data_model=models.Rows[models.LockRow])
+def list_locks(who: Admin, page: Page) -> Reply:
+    """The locks that WebDAV clients hold, by path."""
+    found = locks.find_all()
+    rows = [dialects.format_lock(lock, users.get(lock.user_id)) for lock in page.slice(found)]
+    return ok({"content": rows, "total": len(found)})
+
+
+@api.post("/api/admin/lock/delete")
+def delete_lock(who: Admin, token: RequiredText = "") -> Reply:
+    """Remove a lock of anybody; its client is told at its next request that it has none."""
+    lock = next((lock for lock in locks.find_all() if lock.token == token), None)
+    if lock is None or not locks.release(lock):
+        raise Missing("lock not found")
     return ok()
 
 

@@ -157,6 +157,7 @@ export const en = {
       storages: 'Storages',
       users: 'Users',
       rules: 'Rules',
+      locks: 'Locks',
       settings: 'Settings',
       tools: 'Tools',
       index: 'Search index',

@@ -50,6 +50,20 @@ export const manage = {
     stop: 'Stop',
     update: 'Update',
   },
+  locks: {
+    confirm: (name: string) => `${name} may be working on it: what they have not saved may be lost to others' changes.`,
+    deep: 'with all below',
+    exclusive: 'exclusive',
+    explanation:
+      'A program that edits a file over WebDAV locks it, so that no other one changes it meanwhile. A lock ends by itself, with the account, and where its user may not write any more.',
+    noUser: 'an account that is gone',
+    none: 'There are no locks.',
+    remove: 'Remove',
+    removed: 'The lock is removed',
+    removeOne: (path: string) => `Remove the lock on ${path}`,
+    shared: 'shared',
+    until: (date: string) => `until ${date}`,
+  },
   settings: {
     changes: (count: number) => (count === 0 ? '' : count === 1 ? '1 change' : `${count} changes`),
     copy: 'Copy',

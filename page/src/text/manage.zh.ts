@@ -49,6 +49,20 @@ export const manage: typeof texts = {
     stop: '停止',
     update: '更新',
   },
+  locks: {
+    confirm: (name) => `${name} 可能正在编辑：其未保存的内容可能被他人的更改覆盖。`,
+    deep: '包括其下所有内容',
+    exclusive: '独占',
+    explanation:
+      '通过 WebDAV 编辑文件的程序会锁定文件，以免其他程序同时更改。锁会自动到期；账户停用或删除，或其用户不再有权写入时，锁也随之失效。',
+    noUser: '已不存在的账户',
+    none: '没有锁。',
+    remove: '移除',
+    removed: '锁已移除',
+    removeOne: (path) => `移除 ${path} 的锁`,
+    shared: '共享',
+    until: (date) => `有效至 ${date}`,
+  },
   settings: {
     changes: (count) => (count === 0 ? '' : `${count} 处更改`),
     copy: '复制',

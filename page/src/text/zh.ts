@@ -150,6 +150,7 @@ export const zh: Texts = {
       storages: '存储',
       users: '用户',
       rules: '规则',
+      locks: '锁',
       settings: '设置',
       tools: '工具',
       index: '搜索索引',

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
+from html import unescape
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -11,9 +14,11 @@ from starlette.requests import Request
 from mangrove.records.accounts.app_passwords import AppPassword
 from mangrove.records.accounts.sshkeys import SshKey
 from mangrove.records.accounts.users import User
+from mangrove.records.files.locks import Lock
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core.kinds import State
 
+_TAG = re.compile(r"<[^>]*>")
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered in the dialect of existing clients
 
 
@@ -49,6 +54,19 @@ def format_sshkey(key: SshKey, dialect: Dialect) -> dict[str, Any]:
 def format_app_password(one: AppPassword) -> dict[str, Any]:
     """An application password's record, without what it is."""
     return {"id": one.id, "title": one.title, "added_time": one.added, "last_used_time": one.last_used}
+
+
+def format_lock(lock: Lock, user: User | None) -> dict[str, Any]:
+    """Return a lock of WebDAV for an administrator."""
+    return {
+        "token": lock.token,
+        "path": lock.path,
+        "username": "" if user is None else user.username,
+        "owner": unescape(_TAG.sub("", lock.owner)),
+        "exclusive": lock.is_exclusive,
+        "deep": lock.is_deep,
+        "expires": datetime.fromtimestamp(lock.expires, UTC),
+    }
 
 
 def format_setting_delete(dialect: Dialect) -> dict[str, Any] | None:

@@ -9,6 +9,11 @@ from typing import Any
 
 TEXTS = {
     "Expiration": "How long the link is good, in nanoseconds; null where that is not known.",
+    "LockRow.expires": "When the lock ends unless it is refreshed.",
+    "LockRow.owner": "How the client names itself.",
+    "LockRow.path": "The file or folder as its user locked it.",
+    "LockRow.token": "What names the lock.",
+    "LockRow.username": "The user who holds the lock; empty where the account is gone.",
     "added_time": "When the key was added.",
     "addition": "The driver's own options, as JSON text; `driver/info` says which there are.",
     "additional": "The options of this driver alone.",
@@ -31,6 +36,7 @@ TEXTS = {
     "creator": "The user who opened the task.",
     "creator_role": "What that user is: 0 an ordinary user, 1 the guest, 2 an administrator.",
     "custom_cache_policies": "Lines `glob:minutes`; the first that fits a path takes the place of `cache_expiration`.",
+    "deep": "Whether the lock covers all below the folder.",
     "default": "The value of a new storage.",
     "default_root": "The root folder of a new storage.",
     "delete_policy": "When the downloaded file leaves the waiting room: `delete_on_upload_succeed`, "
@@ -46,6 +52,7 @@ TEXTS = {
     "encrypted": "Whether it needs a password.",
     "end_time": "When the task ended.",
     "error": "What went wrong; empty where nothing did.",
+    "exclusive": "Whether nobody else may hold a lock beside it.",
     "ext": "Extensions of which the files are wanted, with commas between them.",
     "extract_folder": "Where folders stand: `front`, `back`, or among the files.",
     "fingerprint": "The SHA-256 of the key; its middle is masked.",
@@ -177,6 +184,7 @@ TEXTS = {
     "/@assets/{path} path": "The name of a file of the page.",
     "/ae/{path} path": "The path of the archive in the tree.",
     "/api/admin/driver/info driver": "The name of a driver.",
+    "/api/admin/lock/delete token": "The token of the lock.",
     "/api/admin/setting/get key": "The name of one setting; `keys` counts only without it.",
     "/d/{path} type": "`thumb` for a small picture of the file.",
     "/p/{path} type": "`thumb` for a small picture of the file.",

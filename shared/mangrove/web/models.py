@@ -104,6 +104,16 @@ class AppPasswordRow(Model):
     last_used_time: datetime
 
 
+class LockRow(Model):
+    token: str
+    path: str
+    username: str
+    owner: str
+    exclusive: bool
+    deep: bool
+    expires: datetime
+
+
 class UserReq(Body):
     model_config = _require_in_schema("username")
 

@@ -157,6 +157,7 @@ def test_the_document_shows_no_answer_that_is_never_given(document: dict[str, An
 
 REQUIRED = {
     "/api/admin/driver/info": ("driver", "string"),
+    "/api/admin/lock/delete": ("token", "string"),
     "/api/admin/meta/delete": ("id", "integer"),
     "/api/admin/meta/get": ("id", "integer"),
     "/api/admin/setting/delete": ("key", "string"),
@@ -215,6 +216,7 @@ READING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/admin/user/get", {"id": 1}),
     ("GET", "/api/admin/user/sshkey/list", {"uid": 1}),
     ("GET", "/api/admin/user/app_password/list", {"uid": 1}),
+    ("GET", "/api/admin/lock/list", {}),
     ("GET", "/api/admin/meta/list", {}),
     ("POST", "/api/auth/2fa/generate", {}),
     ("GET", "/api/fs/list", {"path": "{folder}"}),

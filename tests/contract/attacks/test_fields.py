@@ -77,8 +77,8 @@ def test_no_odd_field_is_an_internal_error(who: Client, name: str) -> None:
 
 
 PAGED = [
-    "/api/admin/user/list", "/api/admin/storage/list", "/api/admin/meta/list", "/api/task/copy/done",
-    "/api/task/copy/undone", "/api/admin/task/copy/done", "/api/admin/task/copy/undone",
+    "/api/admin/user/list", "/api/admin/storage/list", "/api/admin/meta/list", "/api/admin/lock/list",
+    "/api/task/copy/done", "/api/task/copy/undone", "/api/admin/task/copy/done", "/api/admin/task/copy/undone",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ export const SECTIONS: readonly Section[] = [
   { name: 'storages', load: () => import('./storages/StoragesSection.svelte') },
   { name: 'users', load: () => import('./users/UsersSection.svelte') },
   { name: 'rules', load: () => import('./rules/RulesSection.svelte') },
+  { name: 'locks', load: () => import('./locks/LocksSection.svelte') },
   { name: 'settings', load: () => import('./settings/SettingsSection.svelte') },
   { name: 'tools', load: () => import('./tools/ToolsSection.svelte') },
   { name: 'index', load: () => import('./index/IndexSection.svelte') },
