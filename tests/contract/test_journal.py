@@ -24,9 +24,9 @@ NOTED_ABOVE = {
     "mangrove.tasks.core.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",
     "mangrove.tasks.core.endpoints.remove_unchanged": "tasks.transfer.copy_on",
     "mangrove.tasks.core.file_copy._copy_within": "tasks.transfer.copy_on",
-    "mangrove.tasks.core.file_copy._copy_directly": "tasks.transfer.copy_on",
-    "mangrove.tasks.core.file_copy._store_whole": "tasks.transfer.copy_on",
-    "mangrove.tasks.core.file_copy._finish_parts": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._copy_from": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy.copy": "tasks.transfer.copy_on",
+    "mangrove.tasks.core.file_copy._finish": "tasks.transfer.copy_on",
     "mangrove.tasks.transfer.small_files._store": "tasks.transfer.copy_on",
     "mangrove.tasks.core.folders._remove_empty": "tasks.core.folders.remove_folders",
 }

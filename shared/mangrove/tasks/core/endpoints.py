@@ -57,7 +57,7 @@ class Endpoint:
 
     async def check_unchanged(self, version: Entry) -> None:
         """Changed when the file is another one by now."""
-        if not _is_same(await self.driver.stat(self.path), version):
+        if not SourceVersion.of(version).matches(await self.driver.stat(self.path)):
             raise Changed
 
     async def sync(self) -> None:
@@ -79,7 +79,7 @@ class Endpoint:
             raise NotSupported
         async with self.hold_name():
             now = await self.find()
-            if now is not None and not _is_same(now, entry):
+            if now is not None and not SourceVersion.of(entry).matches(now):
                 raise Changed
             await self.driver.remove(self.path)
 
@@ -94,12 +94,6 @@ class Endpoint:
         async with aclosing(body):
             async for chunk in split_chunks(body, length):
                 yield chunk
-
-
-def _is_same(now: Entry, version: Entry) -> bool:
-    """Whether a file is what was shown before. One that was just stored may have no etag yet: Apache's is a weak one in
-    the second in which it changed."""
-    return not version.is_dir and SourceVersion.of(version).matches(now)
 
 
 class TargetListing:

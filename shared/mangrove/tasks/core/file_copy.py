@@ -7,8 +7,9 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import aclosing
-from typing import Any, NamedTuple, TypeVar
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
@@ -116,197 +117,252 @@ async def gather_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
     return [one.result() for one in running]
 
 
-def _plan_parts(source: Driver, target: Parts, size: int) -> tuple[int, int]:
-    """Bytes of a part of a file, and how many are stored side by side."""
-    part, lanes = target.plan_part_copies(source) if isinstance(target, CopiesFrom) else (0, 0)
-    if not part:
-        part, lanes = PART, IN_FLIGHT
-    return max(part // lanes, -(-size // MOST_PARTS)), lanes
+def is_due(saved: float) -> bool:
+    """True if progress is to be written, that was last written at `saved` (monotonic): after each part where a killed
+    worker may not leave more to be done again than what is under way."""
+    return time.monotonic() - saved >= platform().progress_interval_seconds
+
+
+@dataclass(slots=True)
+class FileCopy(Generic[SpecT, CopyCursorT]):
+    """A file that is to be copied."""
+
+    run: Run[SpecT, CopyCursorT]
+    source: Endpoint
+    target: Endpoint
+    version: Entry
+    """The source as it is now."""
+    upload: Upload
+    verify: bool
+    held: AsyncExitStack
+    """It ends after the last strategy."""
+    is_held: bool = False
+
+    async def hold_name(self) -> None:
+        """Keep others from the name of the target until the file is copied, also for the strategies that follow."""
+        if not self.is_held:
+            await self.held.enter_async_context(self.target.hold_name())
+            self.is_held = True
+
+    @property
+    def is_large(self) -> bool:
+        """True if the file goes in parts to a storage that takes them."""
+        return (self.version.size or 0) > WHOLE and isinstance(self.target.driver, Parts)
+
+
+class CopyStrategy(Protocol):
+    """A way to copy a file."""
+
+    async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+        """Copy the file; None if these storages cannot do it this way."""
+
+
+class ServerCopy:
+    """The storage copies by itself: within itself, or a small file from another storage that it knows."""
+
+    async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+        """Copy the file; None if it is too large to be done at once, or the storage cannot."""
+        if file.source.driver is file.target.driver and isinstance(file.source.driver, Copies):
+            stored = await self._copy_within(file, file.source.driver)
+            if stored is not None:
+                return stored
+        if file.is_large or file.version.size is None or not isinstance(file.target.driver, CopiesFrom):
+            return None
+        return await self._copy_from(file, file.target.driver, file.version.size)
+
+    async def _copy_within(self, file: FileCopy[SpecT, CopyCursorT], driver: Copies) -> Stored | None:
+        source, target, upload = file.source, file.target, file.upload
+        async with target.hold_name():
+            try:
+                await driver.copy(source.path, target.path, overwrite=upload.overwrite, durable=upload.durable)
+            except NotSupported:
+                return None
+            await source.check_unchanged(file.version)
+            return await look_at_copy(target, file.version)
+
+    async def _copy_from(self, file: FileCopy[SpecT, CopyCursorT], driver: CopiesFrom, size: int) -> Stored | None:
+        source, target, upload, version = file.source, file.target, file.upload, file.version
+        request = CopyRequest(
+            source.path, target.path, size, version.modified, upload.overwrite, version.etag, upload.durable
+        )
+        await file.hold_name()
+        await throttle.wait_for_copy(size)
+        results = await driver.copy_from(source.driver, [request])
+        if results is None:
+            return None
+        if results[0] is not None:
+            raise results[0]
+        pass_checkpoint("copy.whole")
+        return await look_at_copy(target, version)
+
+
+class PartCopy:
+    """A large file goes part by part; receipts tell which are there, so that the next worker begins at the next."""
+
+    async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored | None:
+        """Copy the file; None if the target does not take parts."""
+        driver = file.target.driver
+        if not file.is_large or not isinstance(driver, Parts):
+            return None
+        size = file.version.size or 0
+        length, lanes = self._plan(file.source.driver, driver, size)
+        begun = await self._begin(file, driver, length)
+        if begun is None:
+            return None
+        partial, receipts = begun
+        await self._store_missing(file, driver, partial, receipts, lanes)
+        await file.run.save()  # once the file is made of them, its parts are gone
+        pass_checkpoint("copy.parts")
+        await file.source.check_unchanged(file.version)
+        async with file.target.hold_name():
+            return await self._finish(file, driver, partial, receipts.list())
+
+    def _plan(self, source: Driver, target: Parts, size: int) -> tuple[int, int]:
+        """Return the bytes of a part, and how many are stored side by side."""
+        part, lanes = target.plan_part_copies(source) if isinstance(target, CopiesFrom) else (0, 0)
+        if not part:
+            part, lanes = PART, IN_FLIGHT
+        return max(part // lanes, -(-size // MOST_PARTS)), lanes
+
+    async def _begin(
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, length: int
+    ) -> tuple[PartialFile, PartReceipts] | None:
+        """Return the partial file and the receipts that there are; it is begun anew if some are lost."""
+        run = file.run
+        while (partial := await begin_partial(run, file.target, driver, file.upload, length, file.version)) is not None:
+            receipts = await find_receipts(run, partial)
+            if receipts is not None:
+                return partial, receipts
+            await drop_partial(run)
+        return None
+
+    async def _store_missing(
+        self,
+        file: FileCopy[SpecT, CopyCursorT],
+        driver: Parts,
+        partial: PartialFile,
+        receipts: PartReceipts,
+        lanes: int,
+    ) -> None:
+        """Store the parts without a receipt. Raise StepEnded if the time is over before all are there."""
+        run, size, before = file.run, file.version.size or 0, file.run.cursor.bytes_done
+        missing = deque(index for index in range(-(-size // partial.length)) if index not in receipts)
+        saving = asyncio.Lock()  # one write at a time: an older one must not arrive after a newer one
+        saved = time.monotonic()
+
+        async def store_next() -> None:
+            nonlocal saved
+            try:
+                while missing:
+                    index, began = missing.popleft(), time.monotonic()
+                    receipt = await self._store_part(file, driver, partial, index)
+                    pass_checkpoint("copy.part")
+                    async with saving:
+                        await receipts.add(index, receipt)
+                        if is_due(saved):
+                            run.show_progress(before + min(len(receipts) * partial.length, size))
+                            await receipts.save()
+                            await run.save()
+                            saved = time.monotonic()
+                    if not run.has_time_for(time.monotonic() - began):
+                        return
+            except BaseException:
+                missing.clear()
+                raise
+
+        try:
+            await gather_all(store_next() for _ in range(lanes))
+            if missing:
+                raise StepEnded
+        finally:
+            await receipts.save()
+
+    async def _store_part(
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, partial: PartialFile, index: int
+    ) -> str:
+        """Store one part. Return its receipt."""
+        source, path, version = file.source, file.target.path, file.version
+        offset = index * partial.length
+        length, number = min(partial.length, (version.size or 0) - offset), index + 1
+        await throttle.wait_for_copy(length)
+        if isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0]:
+            await source.check_unchanged(version)
+            receipt = await driver.copy_part_from(
+                source.driver, source.path, path, partial.token, number, offset, length
+            )
+            await source.check_unchanged(version)
+            return receipt
+        if isinstance(driver, StreamsParts):
+            body: Any = await source.driver.read(source.path, offset, length, version)
+            async with aclosing(body):
+                return await driver.stream_part(path, partial.token, number, offset, body)
+        content = await source.read_range(offset, length, version)
+        # a part that arrives after all are dropped would stay for ever
+        return await finish_despite_cancel(driver.write_part(path, partial.token, number, offset, content))
+
+    async def _finish(
+        self, file: FileCopy[SpecT, CopyCursorT], driver: Parts, partial: PartialFile, receipts: Sequence[str]
+    ) -> Stored:
+        """Make the file of its parts, unless a worker did that and died before it could say so."""
+        source, target, upload = file.source, file.target, file.upload
+        by_storage = isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0] > 0
+        compared = False
+        try:
+            entry = await driver.finish(target.path, partial.token, receipts, upload)
+        except (NotFound, Exists) as problem:
+            if not await have_same_bytes(source, target):
+                if isinstance(problem, Exists):
+                    raise
+                raise StorageProblem("the parts stored so far are gone") from None
+            if isinstance(problem, Exists):
+                await driver.abort(target.path, partial.token)
+            await _sync(target, upload.durable)
+            entry, compared = await target.driver.stat(target.path), True
+        pass_checkpoint("copy.finished")
+        stored = Stored(SourceVersion.of(entry), upload.size, by_storage, compared=compared)
+        partial.stored = stored.version
+        return stored
+
+
+class StreamCopy:
+    """The file goes through this service in one go."""
+
+    async def copy(self, file: FileCopy[SpecT, CopyCursorT]) -> Stored:
+        """Copy the file. Raise NotSupported if the target does not take files."""
+        source, target, version = file.source, file.target, file.version
+        if not isinstance(target.driver, Writes):
+            raise NotSupported
+        size, digest = 0, hashlib.md5(usedforsecurity=False)
+
+        async def pass_on(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+            nonlocal size
+            async for block in body:
+                size += len(block)
+                if file.verify:
+                    digest.update(block)
+                yield block
+            await source.check_unchanged(version)  # before the target is seen: what is torn must not replace anything
+
+        await file.hold_name()
+        body: Any = throttle.limit_server_download(await source.driver.read(source.path, 0, None, version))
+        async with aclosing(body):
+            entry = await target.driver.write(target.path, pass_on(throttle.limit_server_upload(body)), file.upload)
+        pass_checkpoint("copy.whole")
+        expected = size if version.size is None else version.size
+        return Stored(SourceVersion.of(entry), expected, md5=digest.hexdigest() if file.verify else "")
+
+
+STRATEGIES: tuple[CopyStrategy, ...] = (ServerCopy(), PartCopy(), StreamCopy())  # the cheapest first
 
 
 async def _store(
     run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, version: Entry, upload: Upload, verify: bool
 ) -> Stored:
-    """Store a file by the cheapest means that both storages have."""
-    stored = await _copy_within(source, target, version, upload)
-    if stored is not None:
-        return stored
-    if version.size is not None and version.size > WHOLE and isinstance(target.driver, Parts):
-        stored = await _store_parts(run, source, target, target.driver, upload, version)
-        if stored is not None:
-            return stored
-    async with target.hold_name():
-        return await _copy_directly(source, target, version, upload) or await _store_whole(
-            source, target, version, upload, verify
-        )
-
-
-async def _copy_within(source: Endpoint, target: Endpoint, version: Entry, upload: Upload) -> Stored | None:
-    """Let a storage that holds both ends copy; None where it cannot: too large to be done at once, or not its own."""
-    if source.driver is not target.driver or not isinstance(source.driver, Copies):
-        return None
-    async with target.hold_name():
-        try:
-            await source.driver.copy(source.path, target.path, overwrite=upload.overwrite, durable=upload.durable)
-        except NotSupported:
-            return None
-        await source.check_unchanged(version)
-        return await look_at_copy(target, version)
-
-
-async def _copy_directly(source: Endpoint, target: Endpoint, version: Entry, upload: Upload) -> Stored | None:
-    """Let the target copy a small file from another storage; None where it cannot."""
-    if version.size is None or not isinstance(target.driver, CopiesFrom):
-        return None
-    request = CopyRequest(
-        source.path, target.path, version.size, version.modified, upload.overwrite, version.etag, upload.durable
-    )
-    await throttle.wait_for_copy(version.size)
-    results = await target.driver.copy_from(source.driver, [request])
-    if results is None:
-        return None
-    if results[0] is not None:
-        raise results[0]
-    pass_checkpoint("copy.whole")
-    return await look_at_copy(target, version)
-
-
-async def _store_whole(source: Endpoint, target: Endpoint, version: Entry, upload: Upload, verify: bool) -> Stored:
-    """Store a file in one go."""
-    if not isinstance(target.driver, Writes):
-        raise NotSupported
-    size, digest = 0, hashlib.md5(usedforsecurity=False)
-
-    async def pass_on(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        nonlocal size
-        async for block in body:
-            size += len(block)
-            if verify:
-                digest.update(block)
-            yield block
-        await source.check_unchanged(version)  # before the target is seen: what is torn must not replace what is whole
-
-    body: Any = throttle.limit_server_download(await source.driver.read(source.path, 0, None, version))
-    async with aclosing(body):
-        entry = await target.driver.write(target.path, pass_on(throttle.limit_server_upload(body)), upload)
-    pass_checkpoint("copy.whole")
-    expected = size if version.size is None else version.size
-    return Stored(SourceVersion.of(entry), expected, md5=digest.hexdigest() if verify else "")
-
-
-async def _store_parts(
-    run: Run[SpecT, CopyCursorT], source: Endpoint, target: Endpoint, driver: Parts, upload: Upload, version: Entry
-) -> Stored | None:
-    """Store part by part; receipts tell which are there, so that the next worker begins at the next. None: this server
-    takes no parts."""
-    assert version.size is not None
-    size = version.size
-    length, lanes = _plan_parts(source.driver, driver, size)
-    begun = await _begin_parts(run, target, driver, upload, length, version)
-    if begun is None:
-        return None
-    partial, receipts = begun
-    before = run.cursor.bytes_done
-    missing = deque(index for index in range(-(-size // partial.length)) if index not in receipts)
-    saving = asyncio.Lock()  # one write at a time: an older one must not arrive after a newer one
-    saved = time.monotonic()
-
-    async def store_next() -> None:
-        nonlocal saved
-        try:
-            while missing:
-                index, began = missing.popleft(), time.monotonic()
-                receipt = await _store_part(source, target, driver, partial, index, version)
-                pass_checkpoint("copy.part")
-                async with saving:
-                    await receipts.add(index, receipt)
-                    if is_due(saved):
-                        run.show_progress(before + min(len(receipts) * partial.length, size))
-                        await receipts.save()
-                        await run.save()
-                        saved = time.monotonic()
-                if not run.has_time_for(time.monotonic() - began):
-                    return
-        except BaseException:
-            missing.clear()
-            raise
-
-    try:
-        await gather_all(store_next() for _ in range(lanes))
-        if missing:
-            raise StepEnded
-    finally:
-        await receipts.save()
-    await run.save()  # once the file is made of them, its parts are gone
-    pass_checkpoint("copy.parts")
-    await source.check_unchanged(version)
-    async with target.hold_name():
-        return await _finish_parts(source, target, driver, upload, partial, receipts.list())
-
-
-def is_due(saved: float) -> bool:
-    """True if progress is to be written that was last written at `saved` (monotonic)."""
-    return time.monotonic() - saved >= platform().progress_interval_seconds
-
-
-async def _begin_parts(
-    run: Run[SpecT, CopyCursorT], target: Endpoint, driver: Parts, upload: Upload, length: int, version: Entry
-) -> tuple[PartialFile, PartReceipts] | None:
-    """The partial file and the receipts that there are; begun anew where some are lost. None: as in `begin_partial`."""
-    while (partial := await begin_partial(run, target, driver, upload, length, version)) is not None:
-        receipts = await find_receipts(run, partial)
-        if receipts is not None:
-            return partial, receipts
-        await drop_partial(run)
-    return None
-
-
-async def _finish_parts(
-    source: Endpoint,
-    target: Endpoint,
-    driver: Parts,
-    upload: Upload,
-    partial: PartialFile,
-    receipts: Sequence[str],
-) -> Stored:
-    """Make the file of its parts, unless a worker did that and died before it could say so."""
-    by_storage = isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0] > 0
-    compared = False
-    try:
-        entry = await driver.finish(target.path, partial.token, receipts, upload)
-    except (NotFound, Exists) as problem:
-        if not await have_same_bytes(source, target):
-            if isinstance(problem, Exists):
-                raise
-            raise StorageProblem("the parts stored so far are gone") from None
-        if isinstance(problem, Exists):
-            await driver.abort(target.path, partial.token)
-        await _sync(target, upload.durable)
-        entry, compared = await target.driver.stat(target.path), True
-    pass_checkpoint("copy.finished")
-    stored = Stored(SourceVersion.of(entry), upload.size, by_storage, compared=compared)
-    partial.stored = stored.version
-    return stored
-
-
-async def _store_part(
-    source: Endpoint, target: Endpoint, driver: Parts, partial: PartialFile, index: int, version: Entry
-) -> str:
-    """Store one part; its receipt."""
-    offset = index * partial.length
-    length, number = min(partial.length, (version.size or 0) - offset), index + 1
-    await throttle.wait_for_copy(length)
-    if isinstance(driver, CopiesFrom) and driver.plan_part_copies(source.driver)[0]:
-        await source.check_unchanged(version)
-        receipt = await driver.copy_part_from(
-            source.driver, source.path, target.path, partial.token, number, offset, length
-        )
-        await source.check_unchanged(version)
-        return receipt
-    if isinstance(driver, StreamsParts):
-        body: Any = await source.driver.read(source.path, offset, length, version)
-        async with aclosing(body):
-            return await driver.stream_part(target.path, partial.token, number, offset, body)
-    content = await source.read_range(offset, length, version)
-    # a part that arrives after all are dropped would stay for ever
-    return await finish_despite_cancel(driver.write_part(target.path, partial.token, number, offset, content))
+    """Copy a file in the first way that both storages have."""
+    async with AsyncExitStack() as held:
+        file = FileCopy(run, source, target, version, upload, verify, held)
+        for strategy in STRATEGIES:
+            stored = await strategy.copy(file)
+            if stored is not None:
+                return stored
+    raise NotSupported

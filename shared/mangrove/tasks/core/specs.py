@@ -46,13 +46,16 @@ class SourceVersion(NamedTuple):
         """The version that a storage shows."""
         return cls(entry.size, entry.modified, entry.etag)
 
-    def matches(self, entry: Entry | None) -> bool:
-        """Whether it is still that file. A listing may know no etag where `stat` does; and where both do, the time more
-        finely: S3 servers tell that of a single file in whole seconds."""
+    def matches(self, entry: Entry | None, *, by_tag: bool = False) -> bool:
+        """True if it is still that file. A listing may not know the etag that `stat` knows. Where both know one, they
+        may know the time more or less finely: S3 servers tell that of a single file in whole seconds.
+
+        `by_tag`: a tag alone decides, since `write` tells the time of an object by the clock of this machine.
+        """
         if entry is None or entry.is_dir or entry.size != self.size:
             return False
         if self.etag and entry.etag:
-            return entry.etag == self.etag and int(entry.modified) == int(self.modified)
+            return entry.etag == self.etag and (by_tag or int(entry.modified) == int(self.modified))
         return entry.modified == self.modified
 
 

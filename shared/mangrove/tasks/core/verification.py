@@ -97,7 +97,7 @@ async def _compare_blocks(
 ) -> bool:
     """Whether both hold the same bytes, from where the step before came to; StepEnded where the next has to go on."""
     entry, size = await target.driver.stat(target.path), version.size or 0
-    if partial.stored is None or not _is_same(partial.stored, entry):
+    if partial.stored is None or not partial.stored.matches(entry, by_tag=True):
         return False
     while partial.compared < size:
         length = min(endpoints.COMPARE, size - partial.compared)
@@ -107,14 +107,6 @@ async def _compare_blocks(
         if partial.compared < size and not run.has_time():
             raise StepEnded
     return True
-
-
-def _is_same(stored: SourceVersion, now: Entry) -> bool:
-    """Whether it is what was stored. By its tag, where there is one: `write` tells the time of an object by the clock
-    of this machine."""
-    if now.is_dir or now.size != stored.size:
-        return False
-    return now.etag == stored.etag if now.etag and stored.etag else now.modified == stored.modified
 
 
 async def look_at_copy(target: Endpoint, version: Entry) -> Stored:
@@ -138,7 +130,7 @@ async def withdraw(target: Endpoint, stored: Stored) -> None:
     """Remove what was stored and is not to stay, unless it is another file by now."""
     now = await target.find()
     try:
-        if now is not None and stored.is_ours and _is_same(stored.version, now):
+        if now is not None and stored.is_ours and stored.version.matches(now, by_tag=True):
             await target.remove_unchanged(now)
     except Changed:
         pass  # another file came there just now
