@@ -38,3 +38,17 @@ def mount_small(folder: Path, size: str) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Let nothing more be made or removed by the path of a folder; files that are open can be written to. The test is
+    skipped where that needs a right that it does not have."""
+    bound = subprocess.run(["mount", "--bind", folder, folder], capture_output=True)
+    if bound.returncode:
+        pytest.skip("a read-only folder needs the right to mount one")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
+from tests.disks import read_only
 from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
 from tests.proc import is_gone
 from tests.service import Client, Service, command, start_service
@@ -141,3 +142,17 @@ def test_a_crash_loses_nothing_that_was_acknowledged_and_leaves_no_engine(tmp_pa
         assert stored == {name: name.encode() * 1000 for name in said.files}
     finally:
         service.kill()
+
+
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_termination_with_a_read_only_data_directory_ends_cleanly(tmp_path: Path, processes: str) -> None:
+    data = tmp_path / "data"
+    service = start_service(data, MANGROVE_PROCESSES=processes)
+    try:
+        with read_only(data):
+            assert end_with(service, signal.SIGTERM)[0] == 0
+        assert "\nTraceback" not in "\n" + (tmp_path / "data.log").read_text()
+    finally:
+        service.kill()
+    again = start_service(data)
+    assert end_with(again, signal.SIGTERM)[0] == 0

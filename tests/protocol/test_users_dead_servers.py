@@ -22,6 +22,8 @@ from tests.proc import list_descendants
 from tests.protocol import places
 from tests.protocol.places import Kind, Options, Served
 from tests.protocol.relays import Relay, relay
+from tests.servers import dav
+from tests.servers.relay import relay as relay_server
 from tests.service import Client, Service
 
 pytestmark = pytest.mark.long
@@ -163,3 +165,22 @@ def test_a_server_that_stands_still_slows_nobody_and_is_used_when_it_goes_on(
         assert admin.bytes(f"{mount}/before").content == b"before"
         fixtures.fill(admin, mount, "after")
         assert admin.names(mount) == ["after", "before"]
+
+
+def test_status_of_a_storage_follows_its_server(admin: Client) -> None:
+    """C6: the status was that of the creation, though the server had been dead for long."""
+
+    def get_status(path: str) -> str:
+        rows = admin.get("/api/admin/storage/list")["data"]["content"]
+        return str(next(row["status"] for row in rows if row["mount_path"] == path))
+
+    with dav.wsgidav() as server, relay_server(int(server.address.rpartition(":")[2])) as way:
+        options = server.make_options(server.make_folder()) | {"address": f"http://127.0.0.1:{way.port}"}
+        with fixtures.mount(admin, "WebDav", addition=options) as path:
+            admin.ok("/api/fs/list", path=path, refresh=True)
+            assert get_status(path) == "work"
+            way.stop()
+            assert admin.post("/api/fs/list", path=path, refresh=True)["code"] == 500
+            wait_until(lambda: "WebDAV server" in get_status(path), BACK_SECONDS)
+            way.start()
+            wait_until(lambda: get_status(path) == "work", BACK_SECONDS)  # although nobody uses it

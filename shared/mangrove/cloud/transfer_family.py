@@ -21,7 +21,8 @@ from mangrove.core.problems import Denied, Problem, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.identity.rights import GUEST, Caller, Right
-from mangrove.protocols.sessions import SFTP, Session, sign_in_with_password
+from mangrove.protocols.sessions import Session, sign_in_with_password
+from mangrove.protocols.sftp import SFTP
 from mangrove.records.accounts import sshkeys
 from mangrove.records.accounts.users import User
 from mangrove.tree import access as accesses
@@ -74,7 +75,7 @@ async def identify(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse(username: str, source: str, reason: str) -> dict[str, Any]:
-    log_event("sign-in refused", door=SFTP.name, user=username[:64], client=source, reason=reason)
+    log_event("sign-in refused", protocol=SFTP.name, user=username[:64], client=source, reason=reason)
     return dict(REFUSED)
 
 
@@ -107,7 +108,9 @@ async def find_shown(user: User) -> list[Shown]:
         if found is None:
             continue
         if len(make_policy([*shown, found])) > MOST_POLICY:
-            log_event("not shown", door=SFTP.name, user=user.username, path=access.path, reason="no room in the policy")
+            log_event(
+                "not shown", protocol=SFTP.name, user=user.username, path=access.path, reason="no room in the policy"
+            )
             continue
         shown.append(found)
     return shown

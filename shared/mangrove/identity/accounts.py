@@ -73,7 +73,7 @@ def authenticate(username: str, static_hash: str, otp_code: str, source: str, fi
     return _authenticate(find(username), username, static_hash, otp_code, source)
 
 
-def authenticate_at_door(
+def authenticate_protocol_login(
     username: str, password: str, otp_code: str, source: str, find: FindUser, find_digests: FindDigests
 ) -> tuple[User, int | None]:
     """Who signs in with an application password, and its id; or with the account's own as `authenticate`, and None.

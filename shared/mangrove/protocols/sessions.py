@@ -1,7 +1,7 @@
-"""Who is signed in at a door that keeps a connection open, and until when.
+"""Sessions of users who signed in by a protocol beside the API, and their end.
 
 A session is checked against the account as it is now at every verb, and `find_ended` finds those that have to end:
-the account is gone, disabled or has another password, it lost the right to use the door, or the key or application
+the account is gone, disabled or has another password, it lost the right to use the protocol, or the key or application
 password is removed.
 """
 
@@ -50,10 +50,10 @@ _CHANGE = {sshkeys.KIND: sshkeys.change, app_passwords.KIND: app_passwords.chang
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection that somebody signed in on. `door`: its protocol, for the log; `source`: the client's address;
-    `reading`, `writing`: the rights that the door asks for; `credential`: None for the account's password."""
+    """A connection of a user who signed in. `source`: the client's address; `reading`, `writing`: the rights that the
+    protocol asks for; `credential`: None for the account's password."""
 
-    door: str
+    protocol: str
     username: str
     user_id: int
     pwd_ts: int
@@ -75,7 +75,7 @@ class Session:
         return user
 
     async def make_caller(self, right: Right) -> Caller:
-        """The caller of a verb that needs `right`; Denied where the door is open for reading alone."""
+        """Return the caller of a verb that needs `right`; Denied for an account that may only read by the protocol."""
         caller = Caller(await self.find_user(), right, self.source)
         if right is not Right.READ and not caller.has(self.writing):
             raise Denied
@@ -84,7 +84,7 @@ class Session:
     def log_start(self) -> None:
         """One line that somebody signed in."""
         by = "password" if self.credential is None else str(self.credential)
-        log_event("signed in", door=self.door, user=self.username, client=self.source, by=by)
+        log_event("signed in", protocol=self.protocol, user=self.username, client=self.source, by=by)
 
     def log(self, verb: str, path: str, began: float, problem: str = "") -> None:
         """One line of the access log; `began`: seconds of the performance counter."""
@@ -93,20 +93,20 @@ class Session:
         log_event("request", method=verb, path=path, **self.describe(), **outcome, ms=milliseconds)
 
     def describe(self) -> dict[str, str]:
-        """Who asks, from where and by which door, for a line of the log."""
-        return {"door": self.door, "user": self.username, "client": self.source}
+        """Return the user, the client's address and the protocol, for a line of the log."""
+        return {"protocol": self.protocol, "user": self.username, "client": self.source}
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """How one protocol lets people in: its name, and the rights that it asks for."""
+class ProtocolAccess:
+    """The name of a protocol, and the rights that it asks for."""
 
     name: str
     reading: Right
     writing: Right
 
     def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
-        """A session of somebody who has proven who they are; Denied without the right to use the door."""
+        """Return the session of a user who has signed in; Denied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
         if not user.permission & self.reading:
@@ -116,7 +116,7 @@ class Door:
         )  # fmt: skip
 
     async def find_guest(self, username: str) -> User | None:
-        """The guest's account, if that is its name and the guest may use the door: no password is asked for."""
+        """Return the guest's account, if it has that name and may use the protocol; it needs no password."""
         user = await _find_user(username)
         is_welcome = user is not None and user.role == GUEST and not user.disabled and user.permission & self.reading
         return user if is_welcome else None
@@ -131,20 +131,19 @@ class Door:
         return None if found is None else (user, Credential(sshkeys.KIND, found))
 
 
-SFTP = Door("sftp", Right.FTP_READ, Right.FTP_MANAGE)
-
-
-async def sign_in_with_password(username: str, password: str, door: Door, source: str, code: str = "") -> Session:
+async def sign_in_with_password(
+    username: str, password: str, access: ProtocolAccess, source: str, code: str = ""
+) -> Session:
     """The session of whoever has that password: an application password, or the account's own and, where it wants one,
     the one-time code.
 
-    Unauthorized, SecondFactorRequired, TooMany while locked out; Denied without the right to use the door.
+    Unauthorized, SecondFactorRequired, TooMany while locked out; Denied without the right to use the protocol.
     """
     await snapshot.fresh()
     find_digests = partial(users.read_credentials, app_passwords.KIND)
-    check = partial(accounts.authenticate_at_door, username, password, code, source, users.find, find_digests)
+    check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_digests)
     user, id = await run_in_turn(source, check)
-    return door.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
+    return access.open_session(user, source, None if id is None else Credential(app_passwords.KIND, id))
 
 
 async def _find_user(username: str) -> User | None:

@@ -153,10 +153,12 @@ def _serve(directory: DataDirectory, options: argparse.Namespace) -> None:
             holder = ProcessInfo(os.getpid(), address, endpoint.url, endpoint.socket_path, not engine.is_elsewhere())
             directory.write_holder(holder)
             _print_start(address, directory.data, *_run_first_start(directory.data))
+            from mangrove.core import descriptors
             from mangrove.standalone.connections import ConnectionLimits
             from mangrove.standalone.processes import choose_count
 
             limits = ConnectionLimits(options.max_connections, options.max_connections_per_address)
+            descriptors.raise_limit_at_start()
             try:
                 count = options.processes or choose_count()
                 if count == 1:
@@ -231,13 +233,14 @@ def _run_server(
     """Answer requests until asked to end. `leader`: of several processes that share `listener`."""
     import uvicorn
 
+    from mangrove.core import descriptors
     from mangrove.standalone.accepting import Acceptor
-    from mangrove.standalone.connections import ClientConnections, raise_descriptor_limit
+    from mangrove.standalone.connections import ClientConnections
     from mangrove.standalone.gateway import Gateway
 
     if not sys.stderr.isatty():
         runtime.get(AccessLog).open(sys.stderr.fileno())
-    connections = ClientConnections(limits, raise_descriptor_limit())
+    connections = ClientConnections(limits, descriptors.raise_limit())
     make_protocol = connections.make_protocol()
 
     class Server(uvicorn.Server):

@@ -16,7 +16,6 @@ It relies on names of uvicorn that its documentation does not promise; the versi
 from __future__ import annotations
 
 import fcntl
-import resource
 import struct
 import termios
 import time
@@ -39,7 +38,6 @@ from mangrove.standalone.sendfile import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
 from mangrove.web.sending import EXTENSION
 
-MOST_DESCRIPTORS = 1 << 20  # where the system sets no limit
 CHUNK_OVERHEAD = 16  # bytes around each byte of a body: one that comes in chunks of a byte has 6
 MAX_WAITING_REQUESTS = 16  # of one connection, behind the one that is being answered
 PIECE_BYTES = 256  # that are parsed at a time: they hold fewer requests than may wait, as the shortest has 18 bytes
@@ -56,17 +54,6 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     slowest: int = 1024
     window: float = 60.0
-
-
-def raise_descriptor_limit() -> int:
-    """Let this process open as many files and connections as the system allows; how many these are."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):
-        return soft  # a system that has a lower limit than it says
-    return wanted
 
 
 class ClientConnections:

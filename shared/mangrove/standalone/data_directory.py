@@ -9,12 +9,15 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mangrove.core.telemetry import log_warning
 from mangrove.standalone import permissions
 
+ENDED_HOLDER_SECONDS = 30.0  # that a lock may be held after its process has ended
+LOCK_INTERVAL_SECONDS = 0.05  # between two tries to take it
 ROOM_BYTES = 1 << 20  # what a start needs: the tables, and the engine's log of writes
 
 
@@ -62,6 +65,15 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _has_ended(pid: int) -> bool:
+    """True if there is no such process, or only what its parent has not noticed yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists()
+    return state in ("Z", "X")
+
+
 class DataDirectory:
     """The data directory, held by one process at a time."""
 
@@ -83,7 +95,7 @@ class DataDirectory:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_owner()
             self._handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._wait_for_lock()
             permissions.close_to_others(str(self.data))
             self.write_holder(ProcessInfo(os.getpid()))
         except BlockingIOError:
@@ -93,6 +105,20 @@ class DataDirectory:
             raise StartupError(f"the data directory {self.data} is in use by process {pid}{address}") from None
         except OSError as error:
             raise explain(self.data, error) from None
+
+    def _wait_for_lock(self) -> None:
+        """Take the lock; BlockingIOError. One whose process has ended is about to be free: the last process of that
+        service may still wait for a disk."""
+        end = time.monotonic() + ENDED_HOLDER_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                holder = self.read_holder()
+                if holder is None or not _has_ended(holder.pid) or time.monotonic() > end:
+                    raise
+            time.sleep(LOCK_INTERVAL_SECONDS)
 
     def _check_owner(self) -> None:
         """StartupError for a directory of another account, and for one that others have their files in."""

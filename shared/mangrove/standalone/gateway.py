@@ -7,8 +7,9 @@ import gc
 import re
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.platform import platform
+from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Activity
-from mangrove.core.telemetry import log_exception
+from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.net.client import TlsContext
-from mangrove.standalone import docs, health, scheduler
-from mangrove.standalone.doors import Doors
+from mangrove.standalone import docs, health, protocol_servers, scheduler
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.memory import limit_arenas, trim_regularly
 from mangrove.standalone.runner import Runner
@@ -33,6 +34,8 @@ from mangrove.tree import mounts
 from mangrove.web.page import FrontEnd, Page
 
 THREADS = 32  # for blocking work of drivers and records
+FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 0.5, 30.0  # between two tries of work in the background
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 def import_app(code: str) -> Any:
@@ -92,10 +95,10 @@ class Gateway:
         if data is not None:
             health.add_disk_check()
             health.add_work_checks()
-        loading = self._run(_load_storages())
-        self._run(trim_regularly())
+        loading = self._run(_load_storages)
+        self._run(trim_regularly)
         if data is not None:
-            self._run(self._lead(data, loading))
+            self._run(partial(self._lead, data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -104,8 +107,8 @@ class Gateway:
         await mounts.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(_log_failure(work))
+    def _run(self, work: Work) -> asyncio.Task[None]:
+        task = asyncio.create_task(repeat_until_done(work))
         self._background.append(task)
         return task
 
@@ -114,18 +117,26 @@ class Gateway:
         await self._leader.wait(data)
         runner = Runner()
         self._leader.lead(runner)
-        work = {Activity.TASKS: self._run(runner.run()), Activity.SCHEDULE: self._run(scheduler.run())}
-        self._run(health.note_work(work))
-        self._run(_tend_index(loading))
-        self._run(Doors(data).run())
+        work = {Activity.TASKS: self._run(runner.run), Activity.SCHEDULE: self._run(scheduler.run)}
+        self._run(partial(health.note_work, work))
+        self._run(partial(_tend_index, loading))
+        self._run(partial(protocol_servers.run, data))
 
 
-async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
-    """Run work in the background; when it breaks, the log says so."""
-    try:
-        await work
-    except Exception:
-        log_exception("work in the background ended")
+async def repeat_until_done(work: Work) -> None:
+    """Run work in the background, again and again until it ends without an error: the records may not answer when the
+    service starts."""
+    delay = FIRST_REPEAT_SECONDS
+    while True:
+        try:
+            await work()
+            return
+        except Problem as problem:
+            log_warning("work in the background is tried again", reason=problem.message, seconds=delay)
+        except Exception:
+            log_exception("work in the background broke and is tried again", seconds=delay)
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_REPEAT_SECONDS)
 
 
 async def _load_storages() -> None:
@@ -136,6 +147,7 @@ async def _load_storages() -> None:
 
 
 async def _tend_index(loading: asyncio.Task[None]) -> None:
-    await loading
+    """Build the indexes that are missing or due, after the storages were loaded."""
+    await asyncio.shield(loading)
     await indexing.repair()
     await indexing.refresh()

@@ -80,7 +80,8 @@ class Namespace:
             self._helper.kill()
             self._helper.wait()
         self._listener.close()
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that became read-only keeps it; the next start removes it
+            self.path.unlink()
         while self._handles:
             os.close(self._handles.pop())
 

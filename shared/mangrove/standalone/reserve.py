@@ -42,7 +42,10 @@ class DiskReserve:
     def is_on_disk(self, device: int) -> bool:
         """True if files of this device lie on the data disk."""
         if self._device is None:
-            self._device = os.stat(self._data).st_dev
+            try:
+                self._device = os.stat(self._data).st_dev
+            except OSError:  # nothing was stored there yet
+                return False
         return device == self._device
 
     def is_full(self) -> bool:

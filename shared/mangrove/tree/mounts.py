@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from itertools import count
@@ -21,7 +22,8 @@ from mangrove.core.problems import NotMounted, NotSupported, Problem, RecordNotF
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_event, log_exception
 from mangrove.drivers import registry
-from mangrove.drivers.base import Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.drivers.base import ROOT, Capacity, Driver, DriverContext, Redirects, Space
+from mangrove.drivers.observed import observe
 from mangrove.drivers.shown_names import show_names
 from mangrove.records import storages
 from mangrove.records.storages import Storage
@@ -35,6 +37,8 @@ WORKING, DISABLED = "work", "disabled"
 START_SECONDS = 30.0  # a storage that takes longer to start counts as failed
 STOP_SECONDS = 5.0
 SPACE_SECONDS = 1.0
+STATUS_SECONDS = 5.0  # between two changes of a stored status, and until a lost storage is asked again
+MAX_STATUS_SECONDS = 300.0  # the same after many times
 BALANCE = ".balance"
 NO_DISK = "a Local storage needs a disk that stays, and there is none in the cloud: mount a bucket with S3 instead"
 
@@ -51,6 +55,8 @@ class Mount:
     has_failed: bool = False  # to start
     is_unreachable: bool = False  # the driver has to be started again before it is as it should be
     starting: asyncio.Task[None] | None = None
+    has_lost_storage: bool = False  # the last use did not reach the storage
+    checking: asyncio.Task[None] | None = None  # stores the status, and waits for a lost storage
 
     def __post_init__(self) -> None:
         self.path = TreePath(self.storage.mount_path.partition(BALANCE)[0])
@@ -79,7 +85,8 @@ class Mount:
         self.status, self.is_unreachable = await _start_driver(driver)
         self.has_failed = self.status != WORKING
         self.driver = driver
-        if was_unreachable and not self.is_unreachable:
+        self.has_lost_storage = False
+        if (was_unreachable and not self.is_unreachable) or self.status == WORKING != self.storage.status:
             await self._try_to_store_status()
 
     async def report_status(self, text: str) -> None:
@@ -87,6 +94,33 @@ class Mount:
         self.status = escape(text, quote=False) or WORKING
         if self.status != self.storage.status:
             await self._try_to_store_status()
+
+    def note_use(self, problem: Unreachable | None) -> None:
+        """Have the status follow a use of the driver: it failed to reach the storage, or (None) did reach it."""
+        if problem is None and not self.has_lost_storage:
+            return
+        if problem is not None and self.status != WORKING and not self.has_lost_storage:
+            return  # there is a reason already, of the start or of the driver itself
+        self.has_lost_storage = problem is not None
+        self.status = WORKING if problem is None else escape(problem.message, quote=False)
+        if self.checking is None or self.checking.done():
+            self.checking = asyncio.create_task(self._follow_storage())
+
+    async def _follow_storage(self) -> None:
+        """Store the status now and when it changes; ask a lost storage from time to time whether it is there again."""
+        pause = STATUS_SECONDS
+        while True:
+            if self.status != self.storage.status:
+                await self._try_to_store_status()
+            if not self.has_lost_storage and self.status == self.storage.status:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_STATUS_SECONDS)
+            if self.driver is None:
+                return
+            if self.has_lost_storage:
+                with suppress(Problem):
+                    await self.driver.stat(ROOT)
 
     async def _try_to_store_status(self) -> None:
         try:
@@ -97,10 +131,14 @@ class Mount:
     def _make_driver(self) -> Driver:
         check_home(self.storage.driver)
         kind, context = registry.load(self.storage.driver), _make_context(self)
-        return show_names(kind(kind.Options.parse(self.storage.addition), context), context.char_mapping)
+        driver = kind(kind.Options.parse(self.storage.addition), context)
+        observe(driver, self.note_use)
+        return show_names(driver, context.char_mapping)
 
     async def stop(self) -> None:
         """Stop the driver; the next use starts it anew."""
+        if self.checking is not None:
+            self.checking.cancel()
         if self.driver is not None:
             driver, self.driver = self.driver, None
             try:

@@ -26,7 +26,7 @@ from mangrove.web import cors
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
 
-NOTED = {"code": "envelope_code"} | {name: name for name in ("caller", "door", "user", "client")}
+NOTED = {"code": "envelope_code"} | {name: name for name in ("caller", "protocol", "user", "client")}
 """In the log → of a request's state."""
 POLLED = re.compile(  # what clients ask again and again, and what belongs to a page that somebody opened
     r"(/openlist)?(/ping|/health|/api/(admin/)?task/\w+/(undone|done|info)"

@@ -91,7 +91,7 @@ def test_of_a_thousand_that_only_stay_the_oldest_are_let_go_and_others_get_in(pl
         for _ in range(1000):
             idle.append(await asyncio.open_connection("127.0.0.1", place.port))
         await asyncio.wait_for(look(place, ivy), 60)
-        ended = [asyncio.wait_for(reader.read(), 60) for reader, _ in idle[: 1000 - server.MOST_STRANGERS]]
+        ended = [asyncio.wait_for(reader.read(), 60) for reader, _ in idle[: 1000 - server.MAX_STRANGERS_PER_SOURCE]]
         await asyncio.gather(*ended)
         for _, writer in idle:
             writer.close()

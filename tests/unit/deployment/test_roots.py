@@ -8,6 +8,7 @@ from pathlib import Path
 import certifi
 import pytest
 
+import mangrove
 from deployment.roots import NAMES, choose_roots, write_roots
 from mangrove.core import aws
 
@@ -31,6 +32,8 @@ def test_they_lie_where_the_package_looks_for_them(tmp_path: Path) -> None:
     (tmp_path / "certifi" / "cacert.pem").write_text(BUNDLE.read_text())
     write_roots(tmp_path)
     assert not list(tmp_path.rglob("*.pem"))[1:], "only beside the package"
-    (tmp_path / "mangrove").mkdir()
+    (tmp_path / "mangrove" / "core").mkdir(parents=True)
     write_roots(tmp_path)
-    assert (tmp_path / "mangrove" / aws.ROOTS.name).read_text() == choose_roots(BUNDLE.read_text())
+    assert (tmp_path / aws.ROOTS.relative_to(Path(mangrove.__file__).parents[1])).read_text() == choose_roots(
+        BUNDLE.read_text()
+    )

@@ -29,7 +29,7 @@ def find_digests(user_id: int) -> Mapping[int, str]:
 
 
 def enter(password: str, name: str = "ann", code: str = "") -> tuple[User, int | None]:
-    return accounts.authenticate_at_door(name, password, code, SOURCE, users.find, find_digests)
+    return accounts.authenticate_protocol_login(name, password, code, SOURCE, users.find, find_digests)
 
 
 def test_it_is_told_once_and_only_its_digest_is_kept() -> None:
@@ -97,7 +97,7 @@ def test_a_wrong_one_costs_the_same_calls_whether_there_is_such_a_user(monkeypat
 
     for name in ("ann", "nobody"):
         with pytest.raises(Unauthorized):
-            accounts.authenticate_at_door(name, WRONG, "", SOURCE, users.find, find)
+            accounts.authenticate_protocol_login(name, WRONG, "", SOURCE, users.find, find)
     assert asked == [ann.id, accounts.NOBODY] and len(hashed) == 2
 
 

@@ -16,7 +16,7 @@ from mangrove.identity import accounts, app_passwords, keys
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import Right
 from mangrove.protocols import sessions
-from mangrove.protocols.sessions import Door, Session, find_ended, sign_in_with_password
+from mangrove.protocols.sessions import ProtocolAccess, Session, find_ended, sign_in_with_password
 from mangrove.records.accounts import sshkeys, users
 from mangrove.records.accounts.users import User
 from mangrove.records.store.base import Connections, count_calls
@@ -24,7 +24,7 @@ from mangrove.records.store.crypto import Keyring
 from tests.unit.identity.test_keys import ED25519
 
 pytestmark = pytest.mark.usefixtures("records")
-DOOR = Door("test", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+DOOR = ProtocolAccess("test", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
 PASSWORD = "her own password"
 SOURCE = "1.2.3.4"
 

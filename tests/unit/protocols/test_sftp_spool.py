@@ -8,7 +8,12 @@ import pytest
 
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import BLOCK
+from mangrove.protocols.sftp.handles import ConnectionHandles, SftpBudget
 from mangrove.protocols.sftp.writing import Spool
+
+
+def make_handles() -> ConnectionHandles:
+    return ConnectionHandles(SftpBudget(None), 1)
 
 
 class FullDisk:
@@ -32,7 +37,7 @@ class FullDisk:
 
 def test_after_a_block_that_was_not_written_nothing_more_is_taken() -> None:
     async def work() -> None:
-        spool = Spool(None, FullDisk())
+        spool = Spool(make_handles(), FullDisk())
         with pytest.raises(StorageProblem, match="no space left"):
             for number in range(8):
                 await spool.write(number * BLOCK, bytes(BLOCK))
@@ -46,7 +51,7 @@ def test_after_a_block_that_was_not_written_nothing_more_is_taken() -> None:
 
 def test_a_block_under_way_is_read_back_and_ends_before_the_file_is_closed() -> None:
     async def work() -> None:
-        spool = Spool(None, None)
+        spool = Spool(make_handles(), None)
         for number in range(5):
             await spool.write(number * BLOCK, bytes([number]) * BLOCK)
         await spool.write(2 * BLOCK, b"over")

@@ -25,7 +25,6 @@ from mangrove.standalone.connections import (
     MAX_WAITING_REQUESTS,
     ClientConnections,
     ConnectionLimits,
-    raise_descriptor_limit,
 )
 from tests.sharing import share_memory
 
@@ -399,14 +398,3 @@ def test_clients_get_half_of_the_descriptors_and_idle_ones_give_way() -> None:
         assert len(server.server.server_state.connections) <= 6
         for one in idle:
             one.close()
-
-
-def test_the_limit_of_descriptors_is_raised_to_what_the_system_allows() -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
-        assert raise_descriptor_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -7,10 +7,12 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from mangrove.standalone import data_directory
 from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError
 
 
@@ -55,6 +57,35 @@ def test_a_second_lock_names_the_process_that_has_it(tmp_path: Path) -> None:
         lock(tmp_path)
     (tmp_path / "mangrove.lock").write_text("{")
     with pytest.raises(StartupError, match=r"in use by process \?$"):
+        lock(tmp_path)
+
+
+def hold_after_the_end(folder: Path, seconds: float) -> int:
+    """Let a process lock the directory and end, whose child holds the lock for so many seconds more; its pid."""
+    code = (
+        "import os, sys, time, pathlib; from mangrove.standalone.data_directory import DataDirectory as D; "
+        "D(pathlib.Path(sys.argv[1])).lock(); "
+        "time.sleep(float(sys.argv[2])) if not os.fork() else print(os.getpid(), flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), str(seconds)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        return int(process.stdout.readline())
+
+
+def test_lock_of_an_ended_process_is_waited_for(tmp_path: Path) -> None:
+    hold_after_the_end(tmp_path, 1.0)
+    began = time.monotonic()
+    directory = lock(tmp_path)
+    assert time.monotonic() - began > 0.2
+    assert directory.read_holder() == ProcessInfo(os.getpid())
+
+
+def test_lock_that_outlasts_its_process_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_directory, "ENDED_HOLDER_SECONDS", 0.2)
+    pid = hold_after_the_end(tmp_path, 3.0)
+    with pytest.raises(StartupError, match=f"in use by process {pid}$"):
         lock(tmp_path)
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import httpx
 import pytest
 
+from mangrove.core.problems import RecordsUnavailable
+from mangrove.standalone import gateway as standalone_gateway
 from mangrove.standalone.gateway import Gateway, import_app
+from mangrove.tasks.index import indexing
+from mangrove.tree import mounts
+from tests.platforms import use_standalone
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +66,46 @@ def test_a_function_is_the_module_app_of_its_folder() -> None:
     module = import_app("functions/api/site")
     assert module.__name__ == "functions.api.site.app"
     assert import_app("functions/api/site") is module
+
+
+class FailingTwice:
+    """Work that the records engine does not answer the first two times."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.is_done = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.calls += 1
+        if self.calls <= 2:
+            raise RecordsUnavailable
+        self.is_done.set()
+
+
+def test_work_of_the_start_is_repeated_until_the_records_answer(
+    gateway: Gateway, records: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_standalone(tmp_path)
+    monkeypatch.setattr(standalone_gateway, "FIRST_REPEAT_SECONDS", 0.01)
+
+    async def go() -> tuple[int, int]:
+        loading, repairing, ending = FailingTwice(), FailingTwice(), asyncio.Event()
+        monkeypatch.setattr(mounts, "load", loading)
+        monkeypatch.setattr(indexing, "repair", repairing)
+        messages = iter(["lifespan.startup"])
+
+        async def receive() -> dict[str, str]:
+            if (kind := next(messages, None)) is None:
+                await ending.wait()
+            return {"type": kind or "lifespan.shutdown"}
+
+        async def send(message: object) -> None:
+            pass
+
+        running = asyncio.ensure_future(gateway({"type": "lifespan"}, receive, send))
+        await asyncio.wait_for(asyncio.gather(loading.is_done.wait(), repairing.is_done.wait()), 20)
+        ending.set()
+        await running
+        return loading.calls, repairing.calls
+
+    assert asyncio.run(go()) == (3, 3)

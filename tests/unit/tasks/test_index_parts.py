@@ -13,8 +13,9 @@ from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.search.database import Database
 from mangrove.search.segments import SegmentStore
+from mangrove.tasks.core import sharing
+from mangrove.tasks.core.entry_points import make_handler
 from mangrove.tasks.index import indexing
-from mangrove.tasks.index import part as index_part
 from mangrove.tasks.index import parts as index_parts
 from mangrove.tasks.index import worker as index
 from mangrove.tasks.index.parts import PartResult
@@ -62,7 +63,7 @@ class Storage:
 @pytest.fixture
 def storage(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Storage:
     task_env.set(search_index="database", auto_update_index="true")
-    monkeypatch.setattr(index_parts, "is_shared", lambda: True)
+    monkeypatch.setattr(sharing, "is_shared", lambda: True)
     monkeypatch.setattr(index_parts, "LEAST_WAITING", 3)
     monkeypatch.setattr(index, "BATCH", 2)
     monkeypatch.setattr("mangrove.tasks.core.steps.Run.has_time", lambda run: False)
@@ -106,7 +107,7 @@ def test_a_part_that_is_lost_for_ever_ends_the_run(storage: Storage) -> None:
         if name == "Part":
             raise KeyError(name)
 
-    assert storage.build(fail).count("Share") == index_parts.TRIES
+    assert storage.build(fail).count("Share") == sharing.MAX_FRUITLESS_ROUNDS
     assert storage.error.endswith(f": {index_parts.LOST}")
     assert storage.env.do(read_index(storage.id)) is None and storage.env.list_staged() == []
 
@@ -114,12 +115,14 @@ def test_a_part_that_is_lost_for_ever_ends_the_run(storage: Storage) -> None:
 def test_a_part_is_read_once_whoever_runs_its_worker_again(storage: Storage) -> None:
     seen: list[PartResult | None] = []
 
+    handle = make_handler("index", "Part")
+
     def again(name: str, nth: int) -> None:
         if name == "Walk" and nth == 2:  # after the first parts
             seen.append(storage.find_result(0))
             for round in (0, 1, 2):
-                index_part.handle({"tid": storage.task.id, "round": round, "part": 0}, None)
-            index_part.handle({"tid": "unknown", "round": 1, "part": 0}, None)
+                handle({"tid": storage.task.id, "round": round, "part": 0}, None)
+            handle({"tid": "unknown", "round": 1, "part": 0}, None)
             seen.append(storage.find_result(0))
 
     storage.build(again)

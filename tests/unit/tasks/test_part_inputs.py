@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import Problem
-from mangrove.tasks.index import part as index_part
-from mangrove.tasks.transfer import part as transfer_part
+from mangrove.tasks.core.entry_points import make_handler
 
 
-@pytest.mark.parametrize("handle", [index_part.handle, transfer_part.handle])
+@pytest.mark.parametrize("handle", [make_handler("index", "Part"), make_handler("transfer", "Part")])
 @pytest.mark.parametrize("event", [{"tid": "x"}, {"tid": "x", "round": 0}, {"tid": "x", "round": "0", "part": 0}])
 def test_an_input_that_names_no_part_is_refused(handle: Callable[[Any, Any], Any], event: dict[str, Any]) -> None:
     with pytest.raises(Problem, match="the input names no part"):

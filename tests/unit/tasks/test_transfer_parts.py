@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskView
-from mangrove.tasks.core import manifest, queue
+from mangrove.tasks.core import manifest, queue, sharing
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import part as transfer_part
 from mangrove.tasks.transfer import parts as transfer_parts
@@ -26,7 +26,7 @@ FILES = {f"d/{first}/{number}": f"{first}{number}".encode() for first in "abc" f
 @pytest.fixture
 def source(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Disk:
     """A tree of 16 rows, of which workers copy four each; two of them at once."""
-    monkeypatch.setattr(transfer_parts, "is_shared", lambda: True)
+    monkeypatch.setattr(sharing, "is_shared", lambda: True)
     monkeypatch.setattr(transfer_parts, "LEAST_ROWS", 2)
     monkeypatch.setattr(transfer_parts, "MOST_PARTS", 2)
     monkeypatch.setattr(manifest, "CHUNK", 4)
@@ -91,7 +91,7 @@ def test_parts_of_which_nothing_comes_end_the_task_and_a_retry_begins_anew(task_
         if name == "Part":
             raise KeyError(name)
 
-    assert task_env.run(task, fail).count("Share") == transfer_parts.TRIES
+    assert task_env.run(task, fail).count("Share") == sharing.MAX_FRUITLESS_ROUNDS
     assert task_env.view(task) == (State.FAILED, transfer_parts.LOST)
     task_env.started.clear()
     queue.retry("copy", task.id, task_env.caller())
@@ -152,7 +152,7 @@ def test_what_workers_have_copied_is_shown_while_others_are_at_work(
         with one_by_one:
             if name == "Part" and not shown:
                 for part in (0, 1, 1):  # the first rows are folders
-                    task_env.do(transfer_part.copy_part(task.id, 0, part, 5.0))
+                    task_env.do(sharing.work_on(transfer_part.copy_part, task.id, 0, part, 5.0))
                     there = sum(len(FILES[name]) for name in target.files())
                     shown.append(task_env.read(task).view.progress)
                     assert shown[-1] == pytest.approx(there / sum(map(len, FILES.values())) * 100, abs=1e-3)
@@ -168,7 +168,7 @@ def test_a_long_slice_shows_how_far_it_came_every_two_seconds_and_nothing_where_
     task_env: TaskEnv, source: Disk
 ) -> None:
     async def tell(task: Task, done: int) -> float:
-        run = transfer_part.PartRun(task, 5.0)
+        run = transfer_part.TransferPartRun(task, 5.0)
         run.show_progress(done)
         await run.look()
         return task_env.read(task).view.progress
@@ -191,7 +191,7 @@ def test_a_worker_does_nothing_that_is_not_handed_out(task_env: TaskEnv, source:
     seen, one_by_one = list[bool](), threading.Lock()
 
     def work(task: Task, part: int, round: int = 0) -> bool:
-        return task_env.do(transfer_part.copy_part(task.id, round, part, 5.0))
+        return task_env.do(sharing.work_on(transfer_part.copy_part, task.id, round, part, 5.0))
 
     def look(name: str, nth: int) -> None:
         with one_by_one:

@@ -9,8 +9,10 @@ import pytest
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotSupported, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.problems import Forbidden, NotFound, NotSupported, StorageProblem, StorageUnavailable, Unreachable
 from mangrove.core.shared_memory import SharedMemory, Topic
+from mangrove.drivers.base import Entry
+from mangrove.drivers.observed import observe
 from mangrove.records import storages
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
@@ -161,6 +163,54 @@ def test_a_driver_that_checks_its_status_is_unavailable_until_it_works(tree: Tre
     for _ in range(2):
         with pytest.raises(StorageUnavailable):
             tree.run(tree.access("/links").locate())
+
+
+class Reachable(MemoryFolders):
+    """A storage that answers unless it has a problem; `calls`: what reached the driver."""
+
+    problem: StorageProblem | None = None
+    calls = 0
+
+    async def stat(self, path: TreePath) -> Entry:
+        self.calls += 1
+        if self.problem is not None:
+            raise self.problem
+        return Entry(path.name, 0, 1.0, True)
+
+
+def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C6: a storage whose server is dead had the status "work" for ever."""
+    monkeypatch.setattr(mounts, "STATUS_SECONDS", 0.05)
+    tree.mount_disk("/disk")
+    (mount,) = tree.run(mounts.ready()).mounts
+    stored: list[str] = []
+    set_status = storages.set_status
+    monkeypatch.setattr(storages, "set_status", lambda id, text: (stored.append(text), set_status(id, text))[1])
+
+    async def use() -> None:
+        driver = Reachable()
+        observe(driver, mount.note_use)
+        mount.driver, mount.status = driver, WORKING
+        await mount._try_to_store_status()
+        for problem, status in ((NotFound(), WORKING), (Forbidden(), WORKING), (Unreachable("<dead>"), "&lt;dead&gt;")):
+            driver.problem = problem
+            for _ in range(50):
+                with pytest.raises(type(problem)):
+                    await driver.stat(P("/x"))
+            assert mount.status == status
+        async with asyncio.timeout(10):
+            while "&lt;dead&gt;" not in stored:  # noqa: ASYNC110  # nothing says when
+                await asyncio.sleep(0.01)
+        driver.problem = None  # and nobody uses it
+        async with asyncio.timeout(10):
+            while mount.checking is not None and not mount.checking.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert (mount.status, mount.storage.status) == (WORKING, WORKING)
+        assert stored[-2:] == ["&lt;dead&gt;", WORKING]
+        assert driver.calls < 160
+
+    tree.run(use())
+    assert storages.get(mount.storage.id).status == WORKING
 
 
 def test_a_storage_that_did_not_answer_at_its_start_is_started_again_with_its_next_use(tree: TreeEnv) -> None:

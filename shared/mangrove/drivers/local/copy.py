@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mangrove.core.descriptors import count_free_for_bulk
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Changed, NotSupported, StorageProblem
@@ -22,7 +23,8 @@ from mangrove.drivers.part_names import make_part_name
 
 PART = 128 << 20  # bytes that one call copies: a killed worker leaves as much to be done again
 AT_ONCE = 64 << 20  # bytes; more is work for a task
-HELD = 512  # files that are copied before the first gets its name, so that they are flushed together
+MAX_BATCH = 512  # files that are copied before the first gets its name, so that they are flushed together
+DESCRIPTORS_PER_FILE = 6  # of a batch: the copy, the folders at both ends; as much again for another thread
 
 
 @contextmanager
@@ -76,12 +78,15 @@ class FileCopier:
             self._durability.sync_names([target])
 
     def copy_from(self, source: Root, files: Sequence[CopyRequest]) -> list[StorageProblem | None]:
-        """Copy small files from another root; the problem of each, or None. Of HELD files, each folder is opened once
-        at both ends."""
+        """Copy small files from another root; return the problem of each, or None.
+
+        Each folder is opened once for a batch, which has as many files as there are free descriptors for.
+        """
         results: list[StorageProblem | None] = []
-        for start in range(0, len(files), HELD):
+        while len(results) < len(files):
+            size = min(MAX_BATCH, max(1, count_free_for_bulk() // DESCRIPTORS_PER_FILE))
             with OpenFolders(source) as origin, OpenFolders(self._root) as target:
-                results += self._copy_batch(origin, target, files[start : start + HELD])
+                results += self._copy_batch(origin, target, files[len(results) : len(results) + size])
         return results
 
     def _copy_batch(

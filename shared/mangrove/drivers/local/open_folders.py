@@ -8,6 +8,7 @@ import stat
 from contextlib import ExitStack
 from typing import NamedTuple, Self
 
+from mangrove.core.descriptors import open_patiently
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, NotAFile
 from mangrove.drivers.local.rooted import FILE, Root, make_problem
@@ -49,7 +50,7 @@ class OpenFolders:
         """As `Root.open`, with the status of the file."""
         try:
             folder, name = self._enter(path)
-            handle = os.open(name or ".", FILE | os.O_NOFOLLOW, dir_fd=folder.handle)
+            handle = open_patiently(os.open, name or ".", FILE | os.O_NOFOLLOW, dir_fd=folder.handle)
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise make_problem(error) from error

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from mangrove.core.config import config
+from mangrove.core.descriptors import open_patiently
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Exists,
@@ -53,6 +54,8 @@ _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
     errno.ENOSPC: (StorageFull, "no space left on the storage"),
     errno.EDQUOT: (StorageFull, "the quota of the storage is used up"),
     errno.ENAMETOOLONG: (StorageProblem, "file name too long"),
+    errno.EMFILE: (Unreachable, "too many files are open, try again later"),
+    errno.ENFILE: (Unreachable, "too many files are open, try again later"),
 }
 
 
@@ -119,9 +122,9 @@ class Root:
 
     def _open_beneath(self, path: TreePath, flags: int) -> int | None:
         """A handle of what `path` leads to; None where the kernel does not say that it is below the root."""
-        root = os.open(self.real, _PATH | os.O_DIRECTORY)
+        root = open_patiently(os.open, self.real, _PATH | os.O_DIRECTORY)
         try:
-            return kernel.open_beneath(root, path[1:] or ".", flags)
+            return open_patiently(kernel.open_beneath, root, path[1:] or ".", flags)
         except OSError as error:
             if error.errno in _NOT_SAID:
                 return None
@@ -131,10 +134,10 @@ class Root:
 
     def _walk(self, segments: Segments) -> int:
         """A handle of a folder that `resolve` found."""
-        handle = os.open(self.real, _FOLDER | os.O_NOFOLLOW)
+        handle = open_patiently(os.open, self.real, _FOLDER | os.O_NOFOLLOW)
         for segment in segments:
             try:
-                below = os.open(segment, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                below = open_patiently(os.open, segment, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
             finally:
                 os.close(handle)
             handle = below

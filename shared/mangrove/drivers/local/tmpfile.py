@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from mangrove.core.descriptors import open_patiently
 from mangrove.drivers.local.noreplace import rename_noreplace
 from mangrove.drivers.part_names import make_part_name
 
@@ -25,7 +26,7 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
     """A handle of a new file in `folder`, for reading too; None where the file system needs a name."""
     if _TMPFILE:
         try:
-            return os.open(".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+            return open_patiently(os.open, ".", os.O_RDWR | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
         except OSError as error:
             if error.errno not in _NO_TMPFILE:
                 raise
@@ -34,7 +35,8 @@ def create_nameless(folder: int, mode: int = NEW_FILE) -> int | None:
 
 def create_named(folder: int, part: str, mode: int = NEW_FILE) -> int:
     """A handle of a new file `part` in `folder`, which another process can continue."""
-    return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open_patiently(os.open, part, flags, mode, dir_fd=folder)
 
 
 def commit(handle: int, folder: int, part: str, name: str, *, overwrite: bool = True) -> None:

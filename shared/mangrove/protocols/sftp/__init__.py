@@ -1,0 +1,6 @@
+"""SFTP in front of the tree."""
+
+from mangrove.identity.rights import Right
+from mangrove.protocols.sessions import ProtocolAccess
+
+SFTP = ProtocolAccess("sftp", Right.FTP_READ, Right.FTP_MANAGE)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import posixpath
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from functools import wraps
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import asyncssh
@@ -20,12 +19,13 @@ from asyncssh.constants import (
 )
 from asyncssh.sftp import SFTPAttrs, SFTPError, SFTPFailure, SFTPName, SFTPOpUnsupported, SFTPServer, SFTPVFSAttrs
 
-from mangrove.core.problems import BadRequest, Exists, NotAFile, NotFound, NotSupported, Problem, TooMany
+from mangrove.core.problems import BadRequest, Exists, NotAFile, NotFound, NotSupported, Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
 from mangrove.protocols.sftp.errors import explain
+from mangrove.protocols.sftp.handles import ConnectionHandles, HandleAccess, OpenedFolder
 from mangrove.protocols.sftp.reading import OpenedFile
 from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
 from mangrove.tree import access as accesses
@@ -34,11 +34,9 @@ from mangrove.tree.access import PathAccess, locate
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import posix, uploads
 
-MOST_OPEN = 64  # files of one session
-MOST_WRITTEN = 8  # of them that are open for writing: each may have a temporary file
 BLOCK_BYTES = 4096  # the unit in which `statvfs` counts
-LONGEST_NAME = 255
-NAMES_AT_ONCE = 128
+MAX_NAME_BYTES = 255
+MAX_NAMES_PER_ANSWER = 128
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -67,7 +65,7 @@ def _logged(
                 raise
             except Exception:  # what nothing expects: the client gets a status, the log the trace
                 problem = "internal error"
-                log_exception("request failed", door=self.session.door, method=verb.__name__)
+                log_exception("request failed", protocol=self.session.protocol, method=verb.__name__)
                 raise SFTPFailure("internal error") from None
             finally:
                 if name or problem:
@@ -106,15 +104,21 @@ def _describe(file: WrittenFile) -> SFTPAttrs:
     return _make_attrs(Entry("", file.size, modified, False))
 
 
-class TreeServer(SFTPServer):
-    """One client's view of the tree. `folder`: where temporary files go, None for the system's place."""
+def _require_written(file: object) -> WrittenFile:
+    if not isinstance(file, WrittenFile):
+        raise BadRequest("the file is open for reading only")
+    return file
 
-    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], session: Session, folder: Path | None) -> None:
+
+class TreeServer(SFTPServer):
+    """One client's view of the tree. `handles`: what is open on the connection."""
+
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], session: Session, handles: ConnectionHandles) -> None:
         super().__init__(channel)
         self.session = session
         self.is_ending = False  # what is open now is not closed by the client any more
-        self._folder = folder
-        self._open: set[OpenedFile | WrittenFile] = set()
+        self._handles = handles
+        self._open: set[OpenedFile | WrittenFile | OpenedFolder] = set()
 
     async def _at(self, path: bytes, right: Right = Right.READ) -> PathAccess:
         return await accesses.at(await self.session.make_caller(right), _decode(path))
@@ -148,17 +152,40 @@ class TreeServer(SFTPServer):
         assert isinstance(file_obj, WrittenFile)
         return _describe(file_obj)
 
-    async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
-        listing = entries.iterate(await self._open_folder(path))
+    def scandir(self, path: bytes) -> OpenedFolder:
+        """Return the names of a folder; `close_folder` has to follow."""
+        try:
+            self._handles.take()
+        except Problem as problem:
+            raise explain(problem) from None
+        folder = OpenedFolder(self._iterate_names(path))
+        self._open.add(folder)
+        return folder
+
+    async def close_folder(self, folder: OpenedFolder) -> None:
+        """Let go of a folder; also of one that is closed already."""
+        if folder in self._open:
+            self._open.discard(folder)
+            self._handles.release()
+            await folder.close()
+
+    async def _iterate_names(self, path: bytes) -> AsyncGenerator[SFTPName]:
+        access, opened = await self._open_folder(path)
+        listing = entries.iterate(opened)
         while names := await self._take_names(listing):
             for name in names:
                 yield name
+            await self._follow(access)
 
     @_logged("READDIR")
-    async def _open_folder(self, path: bytes) -> PathAccess:
+    async def _open_folder(self, path: bytes) -> tuple[HandleAccess, PathAccess]:
         access = await self._at(path)
         await entries.require_folder(access)
-        return access
+        return HandleAccess(access, None, Right.READ, partial(self._at, path)), access
+
+    @_logged("READDIR")
+    async def _follow(self, access: HandleAccess) -> None:
+        await access.follow()
 
     @_logged("")
     async def _take_names(self, listing: AsyncIterator[Entry]) -> list[SFTPName]:
@@ -168,7 +195,7 @@ class TreeServer(SFTPServer):
             name = SFTPName(entry.name.encode(errors="surrogateescape"), attrs=_make_attrs(entry))
             self.format_longname(name)
             found.append(name)
-            if len(found) == NAMES_AT_ONCE:
+            if len(found) == MAX_NAMES_PER_ANSWER:
                 break
         return found
 
@@ -180,9 +207,13 @@ class TreeServer(SFTPServer):
 
     @_logged("OPEN")
     async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:
-        if len(self._open) >= MOST_OPEN:
-            raise TooMany(f"a session may have {MOST_OPEN} files open")
-        file = await (self._open_to_write(path, pflags) if pflags & FXF_WRITE else self._open_to_read(path))
+        is_write = bool(pflags & FXF_WRITE)
+        self._handles.take(is_write=is_write)
+        try:
+            file = await (self._open_to_write(path, pflags) if is_write else self._open_to_read(path))
+        except BaseException:
+            self._handles.release(is_write=is_write)
+            raise
         self._open.add(file)
         return file
 
@@ -191,11 +222,10 @@ class TreeServer(SFTPServer):
         entry = await entries.stat(access)
         if entry.is_dir:
             raise NotAFile
-        return OpenedFile(await locate(access), entry)
+        located = await locate(access)
+        return OpenedFile(located, entry, HandleAccess(access, located, Right.READ, partial(self._at, path)))
 
     async def _open_to_write(self, path: bytes, flags: int) -> WrittenFile:
-        if sum(isinstance(file, WrittenFile) for file in self._open) >= MOST_WRITTEN:
-            raise TooMany(f"a session may have {MOST_WRITTEN} files open for writing")
         access = await self._at(path, Right.WRITE)
         access.parent.require(Right.WRITE)
         if access.parent.may_read():
@@ -208,38 +238,38 @@ class TreeServer(SFTPServer):
         if entry is not None and entry.is_dir:
             raise NotAFile
         is_exclusive = bool(flags & FXF_EXCL)
-        access, located = await uploads.prepare(access, not is_exclusive)
+        handle = HandleAccess(access, await locate(access), Right.WRITE, partial(self._at, path, Right.WRITE))
+        chosen, located = await uploads.prepare(access, not is_exclusive)
         old = None if entry is None or flags & FXF_TRUNC else Old(located, entry)
-        file = WrittenFile(access, old, not is_exclusive, await open_spool(located, self._folder))
+        file = WrittenFile(handle, chosen, old, not is_exclusive, await open_spool(located, self._handles))
         file.is_appending = bool(flags & FXF_APPEND)
         return file
 
     @_logged("CLOSE")
     async def close(self, file_obj: object) -> None:
         assert isinstance(file_obj, OpenedFile | WrittenFile)
-        self._open.discard(file_obj)
+        is_write = isinstance(file_obj, WrittenFile)
+        if file_obj in self._open:
+            self._open.discard(file_obj)
+            self._handles.release(is_write=is_write)
         if isinstance(file_obj, OpenedFile):
             await file_obj.close()
         elif self.is_ending:
             await file_obj.discard()
         else:
-            try:
-                await self.session.make_caller(Right.WRITE)
-            except Problem:
-                await file_obj.discard()
-                raise
             await file_obj.finish()
 
     @_logged("")
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         assert isinstance(file_obj, OpenedFile | WrittenFile)
+        await file_obj.access.follow()
         return await file_obj.read(offset, size)
 
     @_logged("")
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
-        if not isinstance(file_obj, WrittenFile):
-            raise BadRequest("the file is open for reading only")
-        await file_obj.write(file_obj.size if file_obj.is_appending else offset, data)
+        file = _require_written(file_obj)
+        await file.access.follow()
+        await file.write(file.size if file.is_appending else offset, data)
         return len(data)
 
     @_logged("SETSTAT")
@@ -267,12 +297,12 @@ class TreeServer(SFTPServer):
 
     @_logged("")
     async def fsetstat(self, file_obj: object, attrs: SFTPAttrs) -> None:
-        if not isinstance(file_obj, WrittenFile):
-            raise BadRequest("the file is open for reading only")
+        file = _require_written(file_obj)
+        await file.access.follow()
         if attrs.size is not None:
-            await file_obj.truncate(attrs.size)
+            await file.truncate(attrs.size)
         if attrs.mtime is not None:
-            file_obj.modified = attrs.mtime
+            file.modified = attrs.mtime
 
     @_logged("")
     async def fsync(self, file_obj: object) -> None:
@@ -326,7 +356,7 @@ class TreeServer(SFTPServer):
             raise NotSupported
         total, free = space.total // BLOCK_BYTES, space.free // BLOCK_BYTES
         return SFTPVFSAttrs(
-            bsize=BLOCK_BYTES, frsize=BLOCK_BYTES, blocks=total, bfree=free, bavail=free, namemax=LONGEST_NAME
+            bsize=BLOCK_BYTES, frsize=BLOCK_BYTES, blocks=total, bfree=free, bavail=free, namemax=MAX_NAME_BYTES
         )  # fmt: skip
 
     @_logged("")
@@ -357,5 +387,8 @@ class TreeServer(SFTPServer):
     async def discard_all(self) -> None:
         """Let go of everything that is open; nothing that was being written appears."""
         self.is_ending = True
-        for file in list(self._open):
-            await self.close(file)
+        for handle in list(self._open):
+            if isinstance(handle, OpenedFolder):
+                await self.close_folder(handle)
+            else:
+                await self.close(handle)

@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from asyncssh.constants import FXP_EXTENDED_REPLY
+from asyncssh.constants import FXP_CLOSE, FXP_EXTENDED_REPLY
 from asyncssh.packet import SSHPacket, String
-from asyncssh.sftp import SFTPServerHandler
+from asyncssh.sftp import SFTPBadMessage, SFTPLimits, SFTPServerHandler
 
 from mangrove.protocols.sftp.files import TreeServer
+from mangrove.protocols.sftp.flow import ConnectionFlow
+from mangrove.protocols.sftp.handles import MAX_HANDLES_PER_CONNECTION, OpenedFolder
+from mangrove.protocols.sftp.reading import READ_BYTES
+
+WRITE_BYTES = 256 << 10  # of one packet
+MAX_PACKET_BYTES = WRITE_BYTES + 1024
 
 CHECK_FILE_NAME = b"check-file-name"
 CHECK_FILE_HANDLES = (b"check-file-handle", b"check-file")  # the second is what paramiko says
@@ -61,10 +67,37 @@ class Handler(SFTPServerHandler):
         *((name, b"1") for name in CHECK_FILE_HANDLES),
     ]
 
+    def __init__(self, server: TreeServer, reader: Any, writer: Any, version: int, flow: ConnectionFlow) -> None:
+        super().__init__(server, reader, writer, version)
+        self._flow = flow
+
+    async def recv_packet(self) -> SSHPacket:
+        """Wait until the client has taken the answers, then return its next packet."""
+        assert self._reader is not None and self._writer is not None
+        await self._writer.drain()
+        await self._flow.wait_until_taken()
+        size = int.from_bytes(await self._reader.readexactly(4))
+        if size > MAX_PACKET_BYTES:
+            raise SFTPBadMessage(f"a packet may have at most {MAX_PACKET_BYTES} bytes")
+        return SSHPacket(await self._reader.readexactly(size))
+
+    async def _process_limits(self, packet: SSHPacket) -> SFTPLimits:
+        packet.check_end()
+        return SFTPLimits(MAX_PACKET_BYTES, READ_BYTES, WRITE_BYTES, MAX_HANDLES_PER_CONNECTION)
+
+    async def _process_close(self, packet: SSHPacket) -> None:
+        folders = dict(self._dir_handles)
+        await super()._process_close(packet)
+        for handle in folders.keys() - self._dir_handles.keys():
+            folder = folders[handle]
+            assert isinstance(folder, OpenedFolder)
+            await self._server.close_folder(folder)
+
     async def _cleanup(self, exc: Exception | None) -> None:
         if self._server is not None:
             await self._server.discard_all()
             self._file_handles.clear()
+            self._dir_handles.clear()
             self._server.channel.exit(0)  # else OpenSSH's scp counts the session as failed
         await super()._cleanup(exc)
 
@@ -84,6 +117,8 @@ class Handler(SFTPServerHandler):
 
     _packet_handlers: ClassVar[dict[Any, Any]] = {  # type: ignore[misc]  # as above
         **{kind: handle for kind, handle in SFTPServerHandler._packet_handlers.items() if kind not in UNAVAILABLE},
+        FXP_CLOSE: _process_close,
+        b"limits@openssh.com": _process_limits,
         CHECK_FILE_NAME: _process_check_file_name,
         **dict.fromkeys(CHECK_FILE_HANDLES, _process_check_file),
     }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 from mangrove.drivers.base import BLOCK, Checksums, Entry
+from mangrove.protocols.sftp.handles import HandleAccess
 from mangrove.tree.mounts import Located
 
+READ_BYTES = 256 << 10  # of one answer
 HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages have them in base64, which is shorter
 NEAR = 2 * BLOCK  # bytes that are rather read and dropped than skipped by another request to the storage
 
@@ -14,8 +16,9 @@ NEAR = 2 * BLOCK  # bytes that are rather read and dropped than skipped by anoth
 class OpenedFile:
     """The file as it was when it was opened: Changed where the storage can tell that it is another one by now."""
 
-    def __init__(self, located: Located, entry: Entry) -> None:
+    def __init__(self, located: Located, entry: Entry, access: HandleAccess) -> None:
         self.entry = entry
+        self.access = access
         self._located = located
         self._stream: AsyncIterator[bytes] | None = None
         self._buffer = b""
@@ -23,7 +26,8 @@ class OpenedFile:
         self._position = 0  # in the file, of those bytes
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Bytes from `offset`, fewer than `size` only at the end of the file; none behind it."""
+        """Return bytes from `offset`, fewer than `size` only at the end of the file or above READ_BYTES."""
+        size = min(size, READ_BYTES)
         if self.entry.size is not None and offset >= self.entry.size:
             return b""
         if self._stream is None or not self._position <= offset <= self._position + NEAR:

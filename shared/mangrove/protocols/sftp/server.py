@@ -6,7 +6,10 @@ Only the subsystem `sftp` is there: no shell, no command, no forwarding, no envi
 from __future__ import annotations
 
 import asyncio
-import time
+import os
+import resource
+import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,46 +25,65 @@ from mangrove.core.problems import Problem, SecondFactorRequired
 from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.protocols import sessions
-from mangrove.protocols.sessions import SFTP, Session, sign_in_with_password
+from mangrove.protocols.sessions import Session, sign_in_with_password
+from mangrove.protocols.sftp import SFTP
 from mangrove.protocols.sftp.files import TreeServer
+from mangrove.protocols.sftp.flow import ANSWER_WINDOW_BYTES, ConnectionFlow
+from mangrove.protocols.sftp.handles import MAX_HANDLES, ConnectionHandles, SftpBudget
 from mangrove.protocols.sftp.protocol import Handler
 
-MOST = 256  # connections that somebody is signed in on
-MOST_PER_SOURCE = 64
-MOST_STRANGERS = 64  # connections on which nobody is signed in yet; the oldest gives way
+MAX_CONNECTIONS = 256  # that somebody is signed in on
+MAX_CONNECTIONS_PER_SOURCE = 64
+MAX_STRANGERS = 64  # connections on which nobody is signed in yet
+MAX_STRANGERS_PER_SOURCE = 16
+MAX_CHANNELS_PER_CONNECTION = 4
+CHANNEL_WINDOW_BYTES = 2 << 20  # that a client may send before they are processed
+DESCRIPTOR_SHARE = 8  # an eighth of the descriptors for handles, and one for connections
 LOGIN_SECONDS = 30.0
+HOST_KEY_FOLDER = "ssh"  # of the data directory
+SPOOL_FOLDER = "staging"
+HOST_KEY_NAME = "ssh_host_ed25519_key"
 KEEPALIVE_SECONDS = 60.0  # between two questions to a silent client; three without an answer end the connection
 PASSWORD, CODE = "Password: ", "One-time code: "
-SshAcceptor = asyncssh.SSHAcceptor
 
 
 class SftpConnections:
-    """The connections of this process. `folder`: where temporary files go, None for the system's place."""
+    """The connections of this process. `folder`: the folder of temporary files, None for the system's place."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._strangers: dict[SSHServerConnection, float] = {}  # and since when, the oldest first
+    def __init__(self, folder: Path | None, descriptors: int | None = None) -> None:
+        share = (descriptors or resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // DESCRIPTOR_SHARE
+        self.budget = SftpBudget(folder, min(MAX_HANDLES, share))
+        self._max_connections = min(MAX_CONNECTIONS, share)
+        self._strangers: dict[SSHServerConnection, str] = {}  # and their sources, the oldest first
         self._sessions: dict[SSHServerConnection, Session] = {}
 
     def make_server(self) -> SftpServer:
-        """What asyncssh calls for each connection."""
+        """Return the server of a new connection, for asyncssh."""
         return SftpServer(self)
 
-    def admit(self, connection: SSHServerConnection) -> None:
-        """Take a new connection in; where too many have not signed in, the oldest of them is ended."""
-        self._strangers[connection] = time.monotonic()
-        if len(self._strangers) > MOST_STRANGERS:
-            oldest = next(iter(self._strangers))
-            self.remove(oldest)
-            oldest.abort()
+    def admit(self, connection: SSHServerConnection, source: str) -> None:
+        """Take a new connection in. Where too many have not signed in, one of them is ended: the oldest of the same
+        source, or of the source that has the most."""
+        self._strangers[connection] = source
+        counts = Counter(self._strangers.values())
+        if counts[source] > MAX_STRANGERS_PER_SOURCE:
+            self._drop_stranger(source)
+        elif len(self._strangers) > MAX_STRANGERS:
+            self._drop_stranger(counts.most_common(1)[0][0])
 
-    def is_room(self, source: str) -> bool:
-        """Whether one more may sign in from there."""
-        own = sum(find_source(session.source) == find_source(source) for session in self._sessions.values())
-        return len(self._sessions) < MOST and own < MOST_PER_SOURCE
+    def _drop_stranger(self, source: str) -> None:
+        oldest = next(connection for connection, other in self._strangers.items() if other == source)
+        log_event("connection refused", protocol=SFTP.name, client=source, reason="too many without a sign-in")
+        self.remove(oldest)
+        oldest.abort()
+
+    def has_room(self, source: str) -> bool:
+        """True if one more connection may sign in from there."""
+        count = sum(find_source(session.source) == source for session in self._sessions.values())
+        return len(self._sessions) < self._max_connections and count < MAX_CONNECTIONS_PER_SOURCE
 
     def add(self, connection: SSHServerConnection, session: Session) -> None:
-        """Somebody signed in."""
+        """Keep the connection of a user who signed in."""
         self._strangers.pop(connection, None)
         self._sessions[connection] = session
 
@@ -75,7 +97,7 @@ class SftpConnections:
         ended = await sessions.find_ended(list(self._sessions.values()))
         for connection, session in list(self._sessions.items()):
             if any(session is one for one in ended):
-                log_event("session ended", door=session.door, user=session.username, client=session.source)
+                log_event("session ended", protocol=session.protocol, user=session.username, client=session.source)
                 self.remove(connection)
                 connection.abort()
 
@@ -85,15 +107,37 @@ class SftpConnections:
             connection.abort()
 
 
+class _NoEnvironment(dict[bytes, bytes]):
+    """The environment of a channel: what a client sets is not kept."""
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        pass
+
+
 class _Session(SSHServerStreamSession[bytes]):
-    """The channel of a client that asked for `sftp`."""
+    """One channel of a connection."""
+
+    def __init__(self, server: SftpServer) -> None:
+        super().__init__(None, server.make_tree)
+        self._owner = server
+
+    def connection_made(self, chan: Any) -> None:
+        super().connection_made(chan)
+        chan._env = _NoEnvironment()
+        chan.set_write_buffer_limits(ANSWER_WINDOW_BYTES)
+        self._owner.channels.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.channels.discard(self)
+        super().connection_lost(exc)
 
     def session_started(self) -> None:
         assert self._chan is not None and self._conn is not None
         server = self._init_sftp_server()
         assert isinstance(server, TreeServer)
         reader, writer = SSHReader(self, self._chan), SSHWriter(self, self._chan)
-        self._conn.create_task(Handler(server, reader, writer, MIN_SFTP_VERSION).run(), reader.logger)
+        handler = Handler(server, reader, writer, MIN_SFTP_VERSION, self._owner.get_flow())
+        self._conn.create_task(handler.run(), reader.logger)
 
 
 class SftpServer(asyncssh.SSHServer):
@@ -105,11 +149,20 @@ class SftpServer(asyncssh.SSHServer):
         self._source = ""
         self._password = ""  # right, and to be followed by a one-time code
         self._session: Session | None = None
+        self._flow: ConnectionFlow | None = None
+        self._handles: ConnectionHandles | None = None
+        self.channels: set[_Session] = set()
 
     def connection_made(self, conn: SSHServerConnection) -> None:
         self._connection = conn
+        self._flow = ConnectionFlow(conn)
         self._source = conn.get_extra_info("peername")[0]
-        self._connections.admit(conn)
+        self._connections.admit(conn, find_source(self._source))
+
+    def get_flow(self) -> ConnectionFlow:
+        """Return the flow of the connection, which has begun."""
+        assert self._flow is not None
+        return self._flow
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._connection is not None:
@@ -120,9 +173,9 @@ class SftpServer(asyncssh.SSHServer):
         return guest is None or not self._take(SFTP.open_session(guest, self._source))
 
     def _take(self, session: Session) -> bool:
-        """Whether there is room for one who has proven who they are."""
-        if not self._connections.is_room(self._source):
-            log_event("connection refused", door=SFTP.name, client=self._source, reason="too many connections")
+        """Keep the session of a user who has signed in; False where there are too many connections."""
+        if not self._connections.has_room(find_source(self._source)):
+            log_event("connection refused", protocol=SFTP.name, client=self._source, reason="too many connections")
             return False
         self._session = session
         return True
@@ -130,6 +183,7 @@ class SftpServer(asyncssh.SSHServer):
     def auth_completed(self) -> None:
         assert self._connection is not None and self._session is not None
         self._connections.add(self._connection, self._session)
+        self._handles = ConnectionHandles(self._connections.budget, self._session.user_id)
         self._session.log_start()
         if self._session.credential is not None:
             work = asyncio.to_thread(self._session.credential.note_use)
@@ -184,15 +238,37 @@ class SftpServer(asyncssh.SSHServer):
 
     def _log_refusal(self, username: str, problem: Problem) -> None:
         log_event(
-            "sign-in refused", door=SFTP.name, user=username[:64], client=self._source, reason=type(problem).__name__
-        )
+            "sign-in refused",
+            protocol=SFTP.name,
+            user=username[:64],
+            client=self._source,
+            reason=type(problem).__name__,
+        )  # fmt: skip
 
-    def session_requested(self) -> _Session:
-        return _Session(None, self._make_tree)
+    def session_requested(self) -> _Session | bool:
+        if len(self.channels) >= MAX_CHANNELS_PER_CONNECTION:
+            return False
+        return _Session(self)
 
-    def _make_tree(self, channel: SSHChannel[bytes]) -> SFTPServer:
-        assert self._session is not None and isinstance(channel, SSHServerChannel)
-        return TreeServer(channel, self._session, self._connections.folder)
+    def make_tree(self, channel: SSHChannel[bytes]) -> SFTPServer:
+        """Return the tree as the client of a channel sees it."""
+        assert self._session is not None and self._handles is not None and isinstance(channel, SSHServerChannel)
+        return TreeServer(channel, self._session, self._handles)
+
+
+def read_host_key(folder: Path) -> SSHKey:
+    """Return the key by which clients know this service again, made at the first call, whole or not at all; blocks."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / HOST_KEY_NAME
+    if not path.exists():
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        handle, part = tempfile.mkstemp(dir=folder)  # open to its owner alone
+        with os.fdopen(handle, "wb") as file:
+            file.write(key.export_private_key())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    return asyncssh.read_private_key(path)
 
 
 async def listen(host: str, port: int, host_key: SSHKey, connections: SftpConnections) -> asyncssh.SSHAcceptor:
@@ -202,6 +278,7 @@ async def listen(host: str, port: int, host_key: SSHKey, connections: SftpConnec
         "server_factory": connections.make_server,
         "server_version": "Mangrove",
         "login_timeout": LOGIN_SECONDS,
+        "window": CHANNEL_WINDOW_BYTES,
         "keepalive_interval": KEEPALIVE_SECONDS,
         "agent_forwarding": False,
         "x11_forwarding": False,
@@ -215,3 +292,31 @@ async def listen(host: str, port: int, host_key: SSHKey, connections: SftpConnec
         "config": None,
     }  # fmt: skip
     return await asyncssh.listen(host, port, **options)
+
+
+class SftpListener:
+    """SFTP, served at an address."""
+
+    def __init__(self, acceptor: asyncssh.SSHAcceptor, connections: SftpConnections) -> None:
+        self._acceptor = acceptor
+        self._connections = connections
+
+    async def end_revoked(self) -> None:
+        """End the connections of users who may not use SFTP any more."""
+        await self._connections.end_revoked()
+
+    def close(self) -> None:
+        """Stop, and end all connections."""
+        self._acceptor.close()
+        self._connections.abort()
+
+
+async def serve(host: str, port: int, data: Path) -> SftpListener:
+    """Serve SFTP at an address. `data`: the data directory, with the host key and temporary files."""
+    key = await asyncio.to_thread(read_host_key, data / HOST_KEY_FOLDER)
+    spool = data / SPOOL_FOLDER
+    spool.mkdir(mode=0o700, exist_ok=True)
+    connections = SftpConnections(spool)
+    acceptor = await listen(host, port, key, connections)
+    log_event("SFTP is served", address=f"{host}:{port}", host_key=key.get_fingerprint())
+    return SftpListener(acceptor, connections)

@@ -1,9 +1,10 @@
 """A file open for writing: it appears whole when it is closed, or not at all.
 
 It is written and read in any order in a nameless file: of its storage where that has such (`WritesAhead`), else in a
-temporary one for up to SPOOLED bytes. What is larger then goes to the storage while it comes, and from then on has to
-come in order. What was there before is the file's content until it is written over, as POSIX has it; it is fetched only
-as far as it is needed.
+temporary one for up to MAX_SPOOLED_BYTES_PER_FILE, or fewer where there is no room for more. The file then goes to the
+storage while it comes, and from then on has to come in order.
+
+The old content of a file stays until it is written over, as POSIX has it; it is fetched as far as it is needed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
 from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Entry, Upload
+from mangrove.protocols.sftp.handles import SPOOL_STEP_BYTES, ConnectionHandles, HandleAccess
+from mangrove.protocols.sftp.reading import READ_BYTES
+from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Located
 from mangrove.tree.operations import uploads
 
-SPOOLED = 256 << 20  # bytes
+MAX_SPOOLED_BYTES_PER_FILE = 256 << 20  # of a temporary file
+MAX_SPARSE_BYTES = 512 << 20  # of one file that no client has sent: gaps, and sizes that are set
+FREE_SPACE_CHECK_BYTES = 1 << 20  # a larger gap must fit into what the storage has free
 LARGEST = (1 << 63) - 1  # of an offset
 
 
@@ -62,15 +68,28 @@ class Spool:
     """The bytes so far, gathered to blocks, of which one is written while the next one comes. `ahead`: the nameless
     file of the storage, None for a temporary one. Once a block was not written nothing else is."""
 
-    def __init__(self, folder: Path | None, ahead: Ahead | None) -> None:
+    def __init__(self, handles: ConnectionHandles, ahead: Ahead | None) -> None:
         self.ahead = ahead
-        self.limit = SPOOLED if ahead is None else LARGEST
-        self._file: Ahead = _TemporaryFile(folder) if ahead is None else ahead
+        self._handles = handles
+        self._reserved = 0  # bytes of the temporary file that are counted
+        self._file: Ahead = _TemporaryFile(handles.budget.folder) if ahead is None else ahead
         self._writing: asyncio.Task[None] | None = None
         self._failure: Problem | OSError | None = None
         self._pending = bytearray()
         self._offset = 0  # of the pending bytes
         self.size = 0
+
+    async def reserve(self, size: int) -> bool:
+        """Make sure that the file may have `size` bytes; False where it has to go to the storage instead."""
+        if self.ahead is not None or size <= self._reserved:
+            return True
+        if size > MAX_SPOOLED_BYTES_PER_FILE:
+            return False
+        growth = -(-size // SPOOL_STEP_BYTES) * SPOOL_STEP_BYTES - self._reserved
+        is_reserved = await self._handles.budget.take_spool(self._handles.user_id, growth)
+        if is_reserved:
+            self._reserved += growth
+        return is_reserved
 
     async def write(self, offset: int, content: bytes) -> None:
         """Keep bytes; a gap before them is zeros."""
@@ -121,16 +140,19 @@ class Spool:
         if writing is not None:
             await asyncio.gather(writing, return_exceptions=True)  # how it ended, nobody asks
         self._file.close()
+        reserved, self._reserved = self._reserved, 0
+        if reserved:
+            self._handles.budget.release_spool(self._handles.user_id, reserved)
 
 
-async def open_spool(located: Located, folder: Path | None) -> Spool:
-    """Where the bytes of a new file wait. `folder`: where temporary files go."""
+async def open_spool(located: Located, handles: ConnectionHandles) -> Spool:
+    """Return a place for the bytes of a new file."""
     driver = located.driver
     try:
         ahead = await driver.open_ahead(located.path) if isinstance(driver, WritesAhead) else None
     except NotSupported:
         ahead = None
-    return Spool(folder, ahead)
+    return Spool(handles, ahead)
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:
@@ -170,12 +192,16 @@ class _Sending:
 
 
 class WrittenFile:
-    """One file under way. `overwrite`: whether it may replace a file."""
+    """One file under way. `chosen`: where it will be; `overwrite`: True if it may replace a file."""
 
-    def __init__(self, access: PathAccess, old: Old | None, overwrite: bool, spool: Spool) -> None:
+    def __init__(
+        self, access: HandleAccess, chosen: PathAccess, old: Old | None, overwrite: bool, spool: Spool
+    ) -> None:
         self.modified: float | None = None  # seconds since the epoch, as the client wants it
         self.is_appending = False  # every write goes to the end, wherever the client says
-        self._access = access
+        self.access = access
+        self._chosen = chosen
+        self._received = 0  # bytes that the client has sent, and of the old file
         self._old = old
         self._old_size = (old.entry.size or 0) if old else 0
         self._overwrite = overwrite
@@ -186,7 +212,7 @@ class WrittenFile:
     @property
     def path(self) -> TreePath:
         """Where it will be."""
-        return self._access.path
+        return self._chosen.path
 
     @property
     def size(self) -> int:
@@ -205,16 +231,22 @@ class WrittenFile:
             return
         if offset > self._written:
             await self._fill(offset)
-        if self._sending is None and offset + len(content) > self._spool.limit:
-            await self._start_sending()
+        await self._make_room(offset + len(content))
         await self._put(offset, content)
+        self._received += len(content)
+
+    async def _make_room(self, size: int) -> None:
+        if self._sending is None and not await self._spool.reserve(size):
+            await self._start_sending()
 
     async def _put(self, offset: int, content: bytes) -> None:
         if self._sending is None:
             await self._spool.write(offset, content)
             return
         if offset != self._sending.position:
-            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB has to be written from its beginning to its end")
+            raise BadRequest(
+                "a file that is sent to its storage already has to be written from its beginning to its end"
+            )
         assert self._task is not None
         await self._sending.put(content, self._task)
 
@@ -223,22 +255,30 @@ class WrittenFile:
         if self._old is not None and self._written < (end := min(stop, self._old_size)):
             await self._copy_old(self._written, end)
         gap = stop - self._written
-        if gap > SPOOLED:
-            raise TooLarge(f"a gap of more than {SPOOLED >> 20} MiB cannot be written")
+        await self._check_gap(stop, gap)
         if gap > 0 and self._spool.ahead is not None:
             await self._spool.truncate(stop)
         while (gap := stop - self._written) > 0:
             await self._append(bytes(min(gap, BLOCK)))
+
+    async def _check_gap(self, stop: int, gap: int) -> None:
+        """Refuse a file of which too much was never sent, and a gap that has no room in the storage."""
+        if gap > 0 and stop - self._received > MAX_SPARSE_BYTES:
+            raise TooLarge(f"a file can have gaps of {MAX_SPARSE_BYTES >> 20} MiB in all, the rest has to be written")
+        if gap > FREE_SPACE_CHECK_BYTES:
+            space = await mounts.get_capacity(self._chosen.find_mount()[0])
+            if space is not None and gap > space.free:
+                raise StorageProblem(f"no space left for a gap of {gap} bytes")
 
     async def _copy_old(self, start: int, stop: int) -> None:
         assert self._old is not None
         located, entry = self._old.located, self._old.entry
         async for block in await located.driver.read(located.path, start, stop - start, entry):
             await self._append(block)
+            self._received += len(block)
 
     async def _append(self, content: bytes) -> None:
-        if self._sending is None and self._written + len(content) > self._spool.limit:
-            await self._start_sending()
+        await self._make_room(self._written + len(content))
         await self._put(self._written, content)
 
     async def _start_sending(self) -> None:
@@ -253,12 +293,13 @@ class WrittenFile:
     async def _store(self, body: AsyncIterator[bytes], size: int | None = None) -> None:
         modified = time.time() if self.modified is None else self.modified
         upload = Upload(size, modified, ahead=self._spool.ahead)
-        await uploads.write(self._access, body, upload, overwrite=self._overwrite, hashes={})
+        await uploads.write(self._chosen, body, upload, overwrite=self._overwrite, hashes={})
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Bytes as they are now; BadRequest once the file goes to its storage."""
+        """Return bytes as they are now, READ_BYTES at most; BadRequest once the file goes to its storage."""
+        size = min(size, READ_BYTES)
         if self._sending is not None:
-            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be read before it is closed")
+            raise BadRequest("a file that is sent to its storage already cannot be read before it is closed")
         stop = min(offset + size, self._old_size)
         if stop > self._written:
             await self._fill(stop)
@@ -274,11 +315,12 @@ class WrittenFile:
         elif self._sending is None:
             await self._spool.truncate(size)
         elif size < self._written:
-            raise BadRequest(f"what is larger than {SPOOLED >> 20} MiB cannot be cut")
+            raise BadRequest("a file that goes to its storage already cannot be cut")
 
     async def finish(self) -> None:
-        """Store the file; it is there, whole, when this returns."""
+        """Store the file, where the client may still do that; it is there, whole, when this returns."""
         try:
+            self._chosen = (await self.access.evaluate()).with_path(self._chosen.path)
             if self._written < self._old_size:
                 await self._fill(self._old_size)
             if self._sending is None:

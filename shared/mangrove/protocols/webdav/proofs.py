@@ -22,10 +22,10 @@ from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.identity.rights import ADMIN, Right
-from mangrove.protocols.sessions import Door, Session, sign_in_with_password
+from mangrove.protocols.sessions import ProtocolAccess, Session, sign_in_with_password
 from mangrove.protocols.webdav.headers import Credentials
 
-WEBDAV = Door("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
+WEBDAV = ProtocolAccess("webdav", Right.WEBDAV_READ, Right.WEBDAV_MANAGE)
 SECONDS = 300.0
 MOST = 4096
 
@@ -100,7 +100,7 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
     except Problem as problem:
         runtime.get(Proofs).forget(credentials.username, source)
         reason = type(problem).__name__
-        log_event("sign-in refused", door=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
+        log_event("sign-in refused", protocol=WEBDAV.name, user=credentials.username[:64], client=source, reason=reason)
         if isinstance(problem, SecondFactorRequired):
             raise Unauthorized("this account has a second factor: sign in with an application password") from None
         raise

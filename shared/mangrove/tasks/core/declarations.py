@@ -19,7 +19,7 @@ class Step:
     state: str
     """The name of the state, and of the worker's file in lower case."""
     function: str
-    """`module:name` inside the package: `async (run) -> bool`, the function's own handler for the state Part, or
+    """`module:name` inside the package: `async (run) -> bool`, `sharing.PartWork` for the state Part, or
     `async (run, state)` for Settle."""
     seconds: str = ""
     """`module:name` of a constant: the time of one step on one machine, where it is not the usual one."""

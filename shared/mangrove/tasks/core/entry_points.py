@@ -6,6 +6,7 @@ from typing import Any
 
 from mangrove.core.telemetry import name_invocation
 from mangrove.tasks.core.registry import MACHINES, resolve
+from mangrove.tasks.core.sharing import make_part_handler
 from mangrove.tasks.core.steps import STEP_SECONDS, Handler, make_settler, make_worker
 
 PART, SETTLE = "Part", "Settle"
@@ -17,7 +18,7 @@ def make_handler(machine: str, state: str) -> Handler:
     step = next(step for step in declared.steps if step.state == state)
     function: Any = resolve(machine, step.function)
     if state == PART:
-        handler: Handler = name_invocation(function)
+        handler: Handler = name_invocation(make_part_handler(function))
         return handler
     if state == SETTLE:
         return make_settler(declared.schema, function)

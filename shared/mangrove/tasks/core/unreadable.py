@@ -26,14 +26,6 @@ def read_task_id(event: Any) -> str:
     return id
 
 
-def read_part(event: Any) -> tuple[str, int, int]:
-    """The task that the input of a part's worker names, the round and the part; Problem when it names none."""
-    id, round, number = read_task_id(event), event.get("round"), event.get("part")
-    if not isinstance(round, int) or not isinstance(number, int):
-        raise Problem("the input names no part")
-    return id, round, number
-
-
 def give_up(id: str, problem: Problem, now: str) -> bool:
     """End a task that cannot be read, and never will be, at `now` (ISO 8601); what was staged for it is swept. There is
     no more to do for it: False."""

@@ -80,7 +80,7 @@ MACHINE = Machine(
     (
         Step("Plan", "worker:plan"),
         Step("Walk", "worker:walk", seconds="worker:STEP_SECONDS", describe="parts:describe_parts"),
-        Step("Part", "part:handle"),
+        Step("Part", "part:read_part"),
         Step("Settle", "settle:clean"),
     ),
 )

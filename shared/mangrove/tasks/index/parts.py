@@ -1,8 +1,8 @@
 """The walk of a large storage in the cloud, shared among workers: what is to be read is divided, and what they read
 taken over.
 
-Each worker reads some of the folders that wait, and what is below them, until its time is over. It holds nothing of the
-task: its result is written down as a whole when it ends, so that a worker that died, or ran twice, does no harm.
+Each worker reads some of the folders that wait, and what is below them, until its time is over. Its result is stored as
+a whole when it ends, so that a worker that died, or ran twice, does no harm.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mangrove.core.platform import platform
 from mangrove.core.problems import StorageProblem
-from mangrove.core.structure import Misfit, structure
-from mangrove.tasks.core.manifest import Manifest as Rows
-from mangrove.tasks.core.manifest import ManifestLost
+from mangrove.core.structure import Misfit, structure, unstructure
+from mangrove.tasks.core import sharing
+from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
 from mangrove.tasks.index.declaration import IndexPart
 from mangrove.tasks.index.lists import IndexRun, open_failed, open_folders
 
 MOST_PARTS = 8  # that are read at once, each by a function of its own
 LEAST_WAITING = 1000  # folders that are worth it
-TRIES = 3  # of a part that got lost
-KEPT_ERRORS = 3  # folders named in the task's error
 LOST = "a part of the storage was not read"
 
 
@@ -43,12 +40,7 @@ class PartResult:
 
 def is_to_be_divided(run: IndexRun, waiting: int) -> bool:
     """Whether so many folders that wait are for several workers; those of an update are read by one."""
-    return is_shared() and not run.cursor.lists and run.cursor.is_whole and waiting >= LEAST_WAITING
-
-
-def is_shared() -> bool:
-    """Whether there are several workers: one machine has one process."""
-    return not platform().single_task_process
+    return sharing.is_shared() and not run.cursor.lists and run.cursor.is_whole and waiting >= LEAST_WAITING
 
 
 def divide(run: IndexRun) -> None:
@@ -66,25 +58,25 @@ def divide(run: IndexRun) -> None:
 
 def describe_parts(run: IndexRun) -> dict[str, Any]:
     """What the machine is to know of the parts: `divided`, and the input of the state Part for each."""
-    parts = [] if run.task.done else run.cursor.parts
-    return {
-        "divided": bool(parts),
-        "parts": [{"tid": run.task.id, "round": run.cursor.round, "part": part.number} for part in parts],
-    }
+    return sharing.describe(run, "divided", run.cursor.round, [part.number for part in run.cursor.parts])
 
 
-def open_result(task_id: str, round: int, number: int, count: int) -> Rows[dict[str, Any]]:
-    """The list whose only row is the result of a part."""
-    return Rows(task_id, f"result-{round}-{number}", count, dict)
+def _make_name(round: int, number: int) -> str:
+    return f"result-{round}-{number}"
 
 
 async def find_result(task_id: str, round: int, number: int) -> PartResult | None:
-    """The result of a part, None while there is none."""
+    """Return the result of a part, None if there is none."""
+    report = await sharing.find_report(task_id, _make_name(round, number))
     try:
-        (found,) = await open_result(task_id, round, number, 1).read_rows(0)
-        return structure(PartResult, found)
-    except (ManifestLost, Misfit):
+        return structure(PartResult, report) if report is not None else None
+    except Misfit:
         return None
+
+
+async def store_result(task_id: str, round: int, number: int, result: PartResult) -> None:
+    """Store the result of a part."""
+    await sharing.store_report(task_id, _make_name(round, number), unstructure(result))
 
 
 async def take_over(run: IndexRun) -> bool:
@@ -96,7 +88,7 @@ async def take_over(run: IndexRun) -> bool:
     found = [result for result in results if result is not None and not result.problem]
     if len(found) < len(results):
         cursor.tries += 1
-        if cursor.tries >= TRIES:
+        if cursor.tries >= sharing.MAX_FRUITLESS_ROUNDS:
             raise StorageProblem(next((one.problem for one in results if one is not None and one.problem), LOST))
         return False
     folders, failed = open_folders(run, cursor.folder_count), open_failed(run, cursor.failed_count)
@@ -106,10 +98,10 @@ async def take_over(run: IndexRun) -> bool:
         cursor.files += result.files
         cursor.folder_files += result.folder_files
         cursor.count += result.count
-        cursor.errors = (cursor.errors + result.errors)[:KEPT_ERRORS]
+        cursor.errors = (cursor.errors + result.errors)[:MAX_NAMED_FAILURES]
         id += result.position
-        await _append(open_folders(run, result.folder_count, result.lists), result.position, folders)
-        await _append(open_failed(run, result.failed_count, result.lists), 0, failed)
+        await sharing.append_rows(open_folders(run, result.folder_count, result.lists), result.position, folders)
+        await sharing.append_rows(open_failed(run, result.failed_count, result.lists), 0, failed)
     await folders.flush()
     await failed.flush()
     cursor.position = cursor.folder_count
@@ -118,10 +110,3 @@ async def take_over(run: IndexRun) -> bool:
     cursor.parts = []
     await run.save()
     return True
-
-
-async def _append(source: Rows[Any], start: int, target: Rows[Any]) -> None:
-    while rows := await source.read_rows(start):
-        start += len(rows)
-        for row in rows:
-            await target.append(row)

@@ -174,7 +174,7 @@ async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list
             return None
         copied += part
     for index, problem in zip(chosen, copied, strict=True):
-        results[index] = problem
+        results[index] = unknown if isinstance(problem, Unreachable) else problem
     if found:
         done = [index for index in chosen if results[index] is None]
         limit = asyncio.Semaphore(AT_ONCE)

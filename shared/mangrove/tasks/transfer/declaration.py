@@ -81,7 +81,7 @@ MACHINE = Machine(
     (
         Step("Plan", "worker:plan"),
         Step("Move", "worker:move", describe="parts:describe_parts"),
-        Step("Part", "part:handle"),
+        Step("Part", "part:copy_part"),
         Step("Settle", "worker:clean"),
     ),
 )

@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import Any
 
-from mangrove.core.problems import RecordNotFound, StorageProblem, Unreachable
+from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task, TaskView
-from mangrove.tasks.core import manifest
+from mangrove.tasks.core import manifest, sharing
 from mangrove.tasks.core.slots import TOUCH_SECONDS
-from mangrove.tasks.core.steps import Cancelled, Run, get_seconds
-from mangrove.tasks.core.unreadable import read_part
-from mangrove.tasks.core.worker_loop import run_in_loop
 from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.declaration import TRANSFER, TransferCursor, TransferSpec
 from mangrove.tasks.transfer.parts import find_progress, store_progress
 from mangrove.tasks.transfer.routes import TransferRoute, find_route
 
-SECONDS = 300.0  # of a step where no function says how long it may take
 SHOW_SECONDS = 2.0  # between two writes of the progress to the record, by all workers of a task together
 
 
-class PartRun(Run[TransferSpec, TransferCursor]):
-    """A task as the worker of a part sees it: the task is not held, and the cursor is the part's own."""
+class TransferPartRun(sharing.PartRun[TransferSpec, TransferCursor]):
+    """The run of a part, which has a cursor of its own."""
 
     def __init__(self, task: Task, seconds: float) -> None:
-        super().__init__(task, TRANSFER, "", seconds)
+        super().__init__(task, TRANSFER, seconds)
         self._done = self._shown = 0  # bytes of the part, and how many of them the record's progress has
 
     def begin(self, cursor: TransferCursor) -> None:
@@ -45,15 +40,10 @@ class PartRun(Run[TransferSpec, TransferCursor]):
         await store_progress(self.task.id, self.cursor)
         await self.look()
 
-    async def look(self, is_end: bool = False) -> None:
+    async def look(self, *, is_end: bool = False) -> None:
         """Cancelled when the task is to stop. That somebody works for it, and how far all came, its record says now and
         then, and at the end of a step."""
-        try:
-            self.task = await asyncio.to_thread(records.get, self.task.id)
-        except RecordNotFound:
-            raise Cancelled from None
-        if self.task.done or self.task.cancel or self.task.removed:
-            raise Cancelled
+        await super().look()
         age = time.time() - self.task.touched  # below 0 while a worker holds the task
         has_news = self._done > self._shown and (is_end or age > SHOW_SECONDS)
         is_due = age > TOUCH_SECONDS or (has_news and age >= 0)
@@ -66,21 +56,11 @@ class PartRun(Run[TransferSpec, TransferCursor]):
         return replace(view, progress=min(round(view.progress + news * 100, 4), 100.0))
 
 
-def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """The state Part: `{"tid", "round", "part"}` in and out, with whether there is `more`."""
-    id, round, number = read_part(event)
-    more = run_in_loop(copy_part(id, round, number, get_seconds(context, SECONDS)))
-    return {"tid": id, "round": round, "part": number, "more": more}
-
-
 async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:
-    """Copy the rows of a chunk until the time is over; whether there is more. Nothing is done when they are copied, or
-    are wanted no more."""
-    try:
-        run = PartRun(await asyncio.to_thread(records.get, id), seconds)
-        await run.look()
-    except (RecordNotFound, Cancelled):
-        return False
+    """Copy the rows of a chunk until the time is over. True if there is more. Nothing is done if they are copied, or
+    are not needed any more."""
+    run = TransferPartRun(await asyncio.to_thread(records.get, id), seconds)
+    await run.look()
     whole = run.cursor
     is_handed = (
         whole.position < (number + 1) * manifest.CHUNK and number * manifest.CHUNK < whole.position + whole.handed
@@ -90,10 +70,7 @@ async def copy_part(id: str, round: int, number: int, seconds: float) -> bool:
     run.begin(await find_progress(id, whole, number) or _begin(whole, number))
     if run.cursor.position >= run.cursor.entry_count:
         return False
-    try:
-        return await _copy(run)
-    except Cancelled:
-        return False  # what is begun, Settle drops
+    return await _copy(run)
 
 
 def _begin(whole: TransferCursor, number: int) -> TransferCursor:
@@ -104,7 +81,7 @@ def _begin(whole: TransferCursor, number: int) -> TransferCursor:
     )  # fmt: skip
 
 
-async def _copy(run: PartRun) -> bool:
+async def _copy(run: TransferPartRun) -> bool:
     route = await find_route(run)
     try:
         await _make_folders(run, route)
@@ -115,7 +92,7 @@ async def _copy(run: PartRun) -> bool:
     return more
 
 
-async def _make_folders(run: PartRun, route: TransferRoute) -> None:
+async def _make_folders(run: TransferPartRun, route: TransferRoute) -> None:
     """Make the folders of the files: the worker whose row they are may come later. Where that may not or cannot be, the
     files tell why."""
     rows = await transfer.open_entries(run, run.cursor.round, run.cursor.entry_count).read_rows(run.cursor.position)

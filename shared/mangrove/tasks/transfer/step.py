@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mangrove.core.descriptors import wait_for_bulk
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.manifest import Manifest
@@ -24,7 +25,7 @@ TransferRun: TypeAlias = Run[TransferSpec, TransferCursor]
 
 class RampUpLimiter:
     """Files that are copied at once: few at first, one more with each that went quickly, up to `most`. Many from a slow
-    source would all not be there when the time is over."""
+    source would all not be there when the time is over. None begins while free descriptors are few."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -35,9 +36,10 @@ class RampUpLimiter:
     async def copy(self, run: TransferRun, copying: Callable[[], Awaitable[None]]) -> bool:
         """Copy a file when there is room; False when there is no time for it any more."""
         async with self._limit:
-            began = time.monotonic()
             if not run.has_time_for(self._last):
                 return False
+            await wait_for_bulk()
+            began = time.monotonic()
             await copying()
             self._last = time.monotonic() - began
         if self._last < QUICK_SECONDS and self._count < self._most:

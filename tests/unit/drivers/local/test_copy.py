@@ -126,14 +126,14 @@ def test_files_whose_bytes_cannot_be_flushed_get_no_names(
     assert [(path.name, path.read_bytes()) for path in target.iterdir()] == [("f0", b"old")]
 
 
-def test_more_files_are_copied_than_are_held_open(roots: tuple[Path, Path]) -> None:
+def test_copy_of_more_files_than_a_batch_copies_all(roots: tuple[Path, Path]) -> None:
     source, target = roots
-    for number in range(copy.HELD + 5):
+    for number in range(copy.MAX_BATCH + 5):
         (source / f"f{number}").write_bytes(b"%d" % number)
     results = copier(target).copy_from(
         Root(str(source)), [request_of(source, name, False, True) for name in os.listdir(source)]
     )
-    assert results == [None] * (copy.HELD + 5)
+    assert results == [None] * (copy.MAX_BATCH + 5)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         path.name: path.read_bytes() for path in source.iterdir()
     }

@@ -1,0 +1,77 @@
+"""The file descriptors of this process: how many are free, and the wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec
+
+from mangrove.core.telemetry import log_warning
+
+Parameters = ParamSpec("Parameters")
+
+MAX_DESCRIPTORS = 1 << 20  # where the system sets no limit
+LOW_DESCRIPTORS = 4096
+EXHAUSTED = (errno.EMFILE, errno.ENFILE)  # of the process, of the system
+MAX_RESERVED_DESCRIPTORS = 64  # that work in bulk leaves to requests, connections and the records
+BULK_WAIT_SECONDS = 30.0
+OPEN_WAIT_SECONDS = 5.0  # less than a call of a storage may stand still
+POLL_INTERVAL_SECONDS = 0.05
+FOLDER = "/proc/self/fd"
+
+
+def raise_limit() -> int:
+    """Let this process open as many files and connections as the system allows; return their number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    except (OSError, ValueError):
+        return soft  # a system that has a lower limit than it says
+    return limit
+
+
+def raise_limit_at_start() -> None:
+    """Raise the limit of the first process, which the others have too, and log it where it is low."""
+    limit = raise_limit()
+    if limit < LOW_DESCRIPTORS:
+        log_warning("the hard limit of open files is low: work waits for free ones", files=limit)
+
+
+def count_free_for_bulk() -> int:
+    """Return the number of descriptors that work in bulk may take, below 0 while it has to wait."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        limit = MAX_DESCRIPTORS
+    return limit - _count_open() - min(MAX_RESERVED_DESCRIPTORS, limit // 8)
+
+
+def _count_open() -> int:
+    with suppress(OSError):  # a system without this folder does not tell
+        return os.stat(FOLDER).st_size or len(os.listdir(FOLDER))  # the size is the count since Linux 6.2
+    return 0
+
+
+async def wait_for_bulk() -> None:
+    """Wait until work in bulk may take descriptors, at most BULK_WAIT_SECONDS: to open a file may still fail."""
+    end = time.monotonic() + BULK_WAIT_SECONDS
+    while count_free_for_bulk() <= 0 and time.monotonic() < end:  # noqa: ASYNC110 - nothing tells of a free one
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)
+
+
+def open_patiently(function: Callable[Parameters, int], *args: Parameters.args, **kwargs: Parameters.kwargs) -> int:
+    """Return the handle that a function opens. While there is no free descriptor, it is called again until
+    OPEN_WAIT_SECONDS are over; it blocks."""
+    end = time.monotonic() + OPEN_WAIT_SECONDS
+    while True:
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            if error.errno not in EXHAUSTED or time.monotonic() > end:
+                raise
+        time.sleep(POLL_INTERVAL_SECONDS)

@@ -1,0 +1,52 @@
+"""Whether a storage answers, as its ordinary use shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import NotFound, Unreachable
+from mangrove.drivers.base import Driver, Entry
+
+Note = Callable[[Unreachable | None], None]
+OBSERVED = ("stat", "makedirs", "remove")  # and `list`; bodies may fail because of another storage
+
+
+def observe(driver: Driver, note: Note) -> None:
+    """Have `note` called with each failure of the driver to reach its storage, and with None for each answer."""
+    for name in OBSERVED:
+        if hasattr(driver, name):
+            setattr(driver, name, _observe_call(getattr(driver, name), note))
+    setattr(driver, "list", _observe_list(driver.list, note))  # noqa: B010  # mypy takes no method for a variable
+
+
+def _observe_call(method: Callable[..., Any], note: Note) -> Callable[..., Any]:
+    async def call(*args: Any, **options: Any) -> Any:
+        try:
+            result = await method(*args, **options)
+        except Unreachable as problem:
+            note(problem)
+            raise
+        except NotFound:
+            note(None)
+            raise
+        note(None)
+        return result
+
+    return call
+
+
+def _observe_list(
+    method: Callable[[TreePath], AsyncIterator[Sequence[Entry]]], note: Note
+) -> Callable[[TreePath], AsyncIterator[Sequence[Entry]]]:
+    async def call(path: TreePath) -> AsyncIterator[Sequence[Entry]]:
+        try:
+            async for batch in method(path):
+                yield batch
+        except Unreachable as problem:
+            note(problem)
+            raise
+        note(None)
+
+    return call

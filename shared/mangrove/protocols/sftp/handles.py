@@ -1,0 +1,161 @@
+"""Bounds on what is open by SFTP, and the access of an open handle as it is now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+
+from asyncssh.sftp import SFTPName
+
+from mangrove.core.problems import Denied, TooMany
+from mangrove.identity.rights import Right
+from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.mounts import Located
+
+MAX_HANDLES_PER_CONNECTION = 64
+MAX_WRITE_HANDLES_PER_CONNECTION = 8
+MAX_HANDLES_PER_USER = 256
+MAX_HANDLES = 1024  # and not more than an eighth of the descriptors of the process
+EVALUATION_INTERVAL_SECONDS = 1.0  # between two evaluations of the rights of an open handle
+MAX_SPOOL_BYTES_PER_USER = 1 << 30  # of temporary files
+MAX_SPOOL_BYTES = 4 << 30
+SPOOL_RESERVE_BYTES = 256 << 20  # that stay free on the disk of the temporary files
+SPOOL_STEP_BYTES = 8 << 20  # by which a temporary file is counted
+
+
+class SftpBudget:
+    """The handles and the bytes of temporary files that the users of this process have, by id and in all.
+
+    `folder`: the folder of temporary files, None for the system's place.
+    """
+
+    def __init__(self, folder: Path | None, max_handles: int = MAX_HANDLES) -> None:
+        self.folder = folder
+        self._max_handles = max_handles
+        self._handles: Counter[int] = Counter()
+        self._spooled: Counter[int] = Counter()
+
+    def take_handle(self, user_id: int) -> None:
+        """Count a handle; TooMany when the user or all have too many."""
+        if self._handles[user_id] >= MAX_HANDLES_PER_USER:
+            raise TooMany(f"a user may have {MAX_HANDLES_PER_USER} files and folders open")
+        if self._handles.total() >= self._max_handles:
+            raise TooMany("too many files and folders are open, try again later")
+        self._handles[user_id] += 1
+
+    def release_handle(self, user_id: int) -> None:
+        """Count a handle no more."""
+        _subtract(self._handles, user_id, 1)
+
+    async def take_spool(self, user_id: int, size: int) -> bool:
+        """Count bytes of a temporary file; False when there is no room for them."""
+        self._spooled[user_id] += size
+        is_allowed = (
+            self._spooled[user_id] <= MAX_SPOOL_BYTES_PER_USER and self._spooled.total() <= MAX_SPOOL_BYTES
+        ) and await asyncio.to_thread(self._is_disk_free, size)
+        if not is_allowed:
+            self.release_spool(user_id, size)
+        return is_allowed
+
+    def release_spool(self, user_id: int, size: int) -> None:
+        """Count bytes of a temporary file no more."""
+        _subtract(self._spooled, user_id, size)
+
+    def _is_disk_free(self, size: int) -> bool:
+        disk = os.statvfs(self.folder or tempfile.gettempdir())
+        return disk.f_bavail * disk.f_frsize >= size + SPOOL_RESERVE_BYTES
+
+
+def _subtract(counts: Counter[int], key: int, amount: int) -> None:
+    counts[key] -= amount
+    if not counts[key]:
+        del counts[key]
+
+
+class ConnectionHandles:
+    """The open handles of one connection, over all of its channels."""
+
+    def __init__(self, budget: SftpBudget, user_id: int) -> None:
+        self.budget = budget
+        self.user_id = user_id
+        self._count = 0
+        self._write_count = 0
+
+    def take(self, *, is_write: bool = False) -> None:
+        """Count a handle; TooMany when the connection, the user or all have too many."""
+        if self._count >= MAX_HANDLES_PER_CONNECTION:
+            raise TooMany(f"a connection may have {MAX_HANDLES_PER_CONNECTION} files and folders open")
+        if is_write and self._write_count >= MAX_WRITE_HANDLES_PER_CONNECTION:
+            raise TooMany(f"a connection may have {MAX_WRITE_HANDLES_PER_CONNECTION} files open for writing")
+        self.budget.take_handle(self.user_id)
+        self._count += 1
+        self._write_count += is_write
+
+    def release(self, *, is_write: bool = False) -> None:
+        """Count a handle no more."""
+        self.budget.release_handle(self.user_id)
+        self._count -= 1
+        self._write_count -= is_write
+
+
+class HandleAccess:
+    """The access of an open handle, evaluated anew while it is used and when its file is stored.
+
+    `evaluate` returns the access to the path that the client has opened, for the account, the rules and the base path
+    as they are now. `located`: the path in its storage, None for a folder.
+    """
+
+    def __init__(
+        self, opened: PathAccess, located: Located | None, right: Right, evaluate: Callable[[], Awaitable[PathAccess]]
+    ) -> None:
+        self._opened = opened
+        self._located = located
+        self._right = right
+        self._evaluate = evaluate
+        self._evaluated_at = time.monotonic()
+
+    async def follow(self) -> None:
+        """Evaluate the access unless that was done a moment ago."""
+        if time.monotonic() - self._evaluated_at >= EVALUATION_INTERVAL_SECONDS:
+            await self.evaluate()
+
+    async def evaluate(self) -> PathAccess:
+        """Return the access as it is now; a Problem when the handle must not be used any more."""
+        access = await self._evaluate()
+        if access.path != self._opened.path:
+            raise Denied("the base path of the account has changed, open the file again")
+        if self._right is Right.WRITE:
+            access.parent.require(Right.WRITE)
+        else:
+            access.require_read()
+        await self._check_storage(access)
+        self._evaluated_at = time.monotonic()
+        return access
+
+    async def _check_storage(self, access: PathAccess) -> None:
+        if self._located is not None:
+            located = await locate(access)
+            if located.driver is not self._located.driver or located.path != self._located.path:
+                raise Denied("the storage of the file has changed, open the file again")
+
+
+class OpenedFolder:
+    """A folder that is being listed."""
+
+    def __init__(self, names: AsyncGenerator[SFTPName]) -> None:
+        self._names = names
+
+    def __aiter__(self) -> OpenedFolder:
+        return self
+
+    async def __anext__(self) -> SFTPName:
+        return await anext(self._names)
+
+    async def close(self) -> None:
+        """Free the listing."""
+        await self._names.aclose()

@@ -1,0 +1,77 @@
+"""The protocols beside HTTP on one machine, each served at the address that a setting of its own has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from mangrove.configuration import snapshot
+from mangrove.core.telemetry import log_warning
+
+PROTOCOLS: Mapping[str, str] = {"sftp_listen": "mangrove.protocols.sftp.server"}
+"""Setting of the address → module with `serve(host, port, data)`, imported when the protocol is served."""
+
+POLL_SECONDS = 0.5  # between two looks at the setting, and at the sessions that have to end
+RETRY_SECONDS = 5.0  # until an address that could not be used is tried again
+
+
+class ProtocolServer(Protocol):
+    """A protocol that is served at an address."""
+
+    async def end_revoked(self) -> None:
+        """End the connections of users who may not use the protocol any more."""
+        ...
+
+    def close(self) -> None:
+        """Stop, and end all connections."""
+        ...
+
+
+class _ServedProtocol:
+    """Serves one protocol as its setting says. `data`: the data directory."""
+
+    def __init__(self, setting: str, module: str, data: Path) -> None:
+        self._setting = setting
+        self._module = module
+        self._data = data
+        self._address: tuple[str, int] | None = None
+        self._server: ProtocolServer | None = None
+
+    async def run(self) -> None:
+        """Follow the setting until cancelled."""
+        try:
+            while True:
+                address = getattr((await snapshot.fresh()).settings, self._setting)
+                seconds = POLL_SECONDS
+                if address != self._address or (address and self._server is None):
+                    self.close()
+                    self._address = address
+                    if address is not None and not await self._open(*address):
+                        seconds = RETRY_SECONDS
+                if self._server is not None:
+                    await self._server.end_revoked()
+                await asyncio.sleep(seconds)
+        finally:
+            self.close()
+
+    async def _open(self, host: str, port: int) -> bool:
+        try:
+            self._server = await import_module(self._module).serve(host, port, self._data)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            log_warning("a protocol cannot be served", setting=self._setting, address=f"{host}:{port}", reason=reason)
+            return False
+        return True
+
+    def close(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+
+async def run(data: Path) -> None:
+    """Serve all protocols as the settings say, until cancelled. `data`: the data directory."""
+    await asyncio.gather(*(_ServedProtocol(setting, module, data).run() for setting, module in PROTOCOLS.items()))
