@@ -15,12 +15,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mangrove.core import runtime
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools import urls
 from mangrove.tools.base import Status
-from mangrove.tools.qbittorrent import QBittorrent, QBittorrentSessions
+from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
 from tests import origin, servers, torrents
 from tests.origin import Origin
 
@@ -106,7 +105,7 @@ def test_a_qbittorrent_that_is_gone_is_worth_asking_again() -> None:
 def test_a_session_that_ended_is_renewed(running: str) -> None:
     tool = QBittorrent(running, 0, HERE)
     asyncio.run(tool.get_version())
-    runtime.get(QBittorrentSessions).cookies[running] = {"SID": "stale"}
+    SESSIONS.open().put(running, {"SID": "stale"})
     assert asyncio.run(tool.get_status("mangrove-nothing")).error == "qBittorrent does not know this download any more"
 
 

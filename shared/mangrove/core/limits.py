@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from mangrove.core import runtime
 from mangrove.core.concurrency import PASSWORD_THREADS, KeyedLock
 from mangrove.core.limiter import ConcurrencyLimiter
@@ -75,6 +77,7 @@ class Limits:
             max_waiting=MAX_WAITING_SIGN_INS, retry_seconds=SIGN_IN_RETRY_SECONDS,
         )  # fmt: skip
         self.task_requests = KeyedLock()  # of one owner, one request at a time enqueues many tasks
+        self.configuration_writes = threading.Lock()  # which all raise one number
         self.names = KeyedLock()  # that this process changes: one of those that wait asks the records
 
 

@@ -8,7 +8,6 @@ records to read anew.
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +17,7 @@ from pynamodb.exceptions import DoesNotExist
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
-from mangrove.core import runtime
+from mangrove.core.limits import limits
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records.store.base import Conflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
@@ -27,13 +26,6 @@ KEY = "configuration"
 KEPT_HOURS = 1  # a process that asks later reads everything
 MOST_NOTES = 50  # that are read one by one
 ATTEMPTS = 20  # at a version that others raise at the same time
-
-
-class ConfigurationWrites:
-    """The writes of this process are made one by one: all raise one number."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
 
 
 def get_version() -> int:
@@ -50,8 +42,7 @@ def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callab
 
     `ids`: the records of `kind` that change. Conflict with `failed` of the writes that were added.
     """
-    writes = runtime.get(ConfigurationWrites)
-    with writes.lock:
+    with limits().configuration_writes:
         for attempt in range(ATTEMPTS):
             try:
                 with translate_errors(), transaction(model) as transact:

@@ -8,11 +8,10 @@ are: only those at or above the path of a rule or a mount are looked at one by o
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import ROOT, Entry
@@ -20,7 +19,6 @@ from mangrove.search.hits import Doubts
 from mangrove.search.query import EVERYTHING, NOTHING, Hit, Verdict
 from mangrove.tree.access import PathAccess
 
-MOST_JUDGES = 64  # that are kept
 MOST_FOLDERS = 50_000  # that one of them remembers
 
 
@@ -141,26 +139,18 @@ def _find_special_paths(access: PathAccess) -> Iterator[str]:
         yield from path.ancestors()
 
 
-class Judges:
-    """The judges of those who searched last, with what they found. Another caller, password or folder is another
-    judge, and so is every one after a change of rules or mounts."""
-
-    def __init__(self) -> None:
-        self._judges: OrderedDict[tuple[int, int, str, TreePath], FolderJudge] = OrderedDict()
-
-    async def get(self, access: PathAccess) -> FolderJudge:
-        user = access.caller.user
-        key = (user.id, user.permission, access.password, access.path)
-        judge = self._judges.get(key)
-        if judge is None or judge.access.rules is not access.rules or judge.access.table is not access.table:
-            judge = await asyncio.to_thread(FolderJudge, access)
-            self._judges[key] = judge
-        self._judges.move_to_end(key)
-        while len(self._judges) > MOST_JUDGES:
-            self._judges.popitem(last=False)
-        return judge
-
-
 async def find_judge(access: PathAccess) -> FolderJudge:
-    """The judge of what is found at and below a folder that the caller may read."""
-    return await runtime.get(Judges).get(access)
+    """Return the judge of what is in and below a folder that the caller may read.
+
+    Another caller, password or folder has another judge, and so has every search after a change of rules or mounts.
+    """
+    user = access.caller.user
+    key = user.id, user.permission, access.password, access.path
+    judge = JUDGES.open().get(key)
+    if judge is None or judge.access.rules is not access.rules or judge.access.table is not access.table:
+        judge = await asyncio.to_thread(FolderJudge, access)
+        JUDGES.open().put(key, judge)
+    return judge
+
+
+JUDGES: CacheKind[tuple[int, int, str, TreePath], FolderJudge] = CacheKind("judges of searches", 64)

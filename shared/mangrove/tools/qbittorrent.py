@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
@@ -27,11 +27,9 @@ _STOPPED_STATES = frozenset({"pausedUP", "stoppedUP"})
 _ERROR_STATES = {"error": "qBittorrent reports an error", "missingFiles": "files of the torrent are missing"}
 
 
-class QBittorrentSessions:
-    """The cookies of the sessions of this process, by URL with user and password."""
-
-    def __init__(self) -> None:
-        self.cookies: dict[str, dict[str, str]] = {}
+SESSIONS: CacheKind[str, dict[str, str]] = CacheKind(
+    "qBittorrent sessions", 16
+)  # cookies by URL with user and password
 
 
 class QBittorrent(Tool):
@@ -146,17 +144,17 @@ class QBittorrent(Tool):
     async def _call(self, client: httpx.AsyncClient, method: str, path: str, **options: Any) -> httpx.Response:
         """The response to an authenticated call; signs in when there is no session or it has ended."""
         base = _get_base_url(self._url)
-        cookies = runtime.get(QBittorrentSessions).cookies
         for renew in (False, True):
-            if renew or self._url not in cookies:
-                await self._sign_in(client)
-            client.cookies = httpx.Cookies(cookies[self._url])
+            cookies = None if renew else SESSIONS.open().get(self._url)
+            if cookies is None:
+                cookies = await self._sign_in(client)
+            client.cookies = httpx.Cookies(cookies)
             response = await _request(client, method, f"{base}/api/v2/{path}", headers={"referer": base}, **options)
             if response.status_code not in (401, 403):
                 return response
         raise Problem("qBittorrent refuses the call")
 
-    async def _sign_in(self, client: httpx.AsyncClient) -> None:
+    async def _sign_in(self, client: httpx.AsyncClient) -> dict[str, str]:
         base = _get_base_url(self._url)
         parts = urlsplit(self._url)
         client.cookies.clear()
@@ -164,7 +162,9 @@ class QBittorrent(Tool):
         response = await _request(client, "POST", f"{base}/api/v2/auth/login", data=form, headers={"referer": base})
         if response.status_code != 204 and not (response.status_code == 200 and response.text.startswith("Ok")):
             raise Problem(f"failed to login into qBittorrent webui with url: {base}")
-        runtime.get(QBittorrentSessions).cookies[self._url] = dict(client.cookies)
+        cookies = dict(client.cookies)
+        SESSIONS.open().put(self._url, cookies)
+        return cookies
 
 
 async def _request(client: httpx.AsyncClient, method: str, url: str, **options: Any) -> httpx.Response:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 from mangrove.core.paths import TreePath
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.sources import find_source
@@ -21,8 +20,7 @@ from mangrove.records.store import counters
 from mangrove.records.store.crypto import derive
 from mangrove.tree.rules import Judgement, Rules
 
-MAX_COMPARED = 4096  # passwords that a process remembers
-COMPARED_SECONDS = 60.0  # for which it does
+COMPARED_SECONDS = 60.0  # for which a process remembers a password
 
 
 class _Guess(NamedTuple):
@@ -35,23 +33,14 @@ class _Guess(NamedTuple):
     is_right: bool
 
 
-class ComparedPasswords:
-    """The digests of passwords that were right, or counted, while their subject was not locked."""
+class _Compared(NamedTuple):
+    """A password that was right, or counted, while its subject was not locked."""
 
-    def __init__(self) -> None:
-        self._rows: OrderedDict[bytes, tuple[float, int]] = OrderedDict()  # the end (monotonic), the change counter
+    end: float  # of the monotonic clock
+    failures: int  # the change counter: another one means that the subject may be locked by now
 
-    def has(self, digest: bytes, count: int) -> bool:
-        """True if the password need not be counted while no other failure was."""
-        row = self._rows.get(digest)
-        return row is not None and row[0] > time.monotonic() and row[1] == count
 
-    def add(self, digest: bytes, count: int) -> None:
-        """Remember a password for COMPARED_SECONDS."""
-        self._rows[digest] = time.monotonic() + COMPARED_SECONDS, count
-        self._rows.move_to_end(digest)
-        if len(self._rows) > MAX_COMPARED:
-            self._rows.popitem(last=False)
+COMPARED: CacheKind[bytes, _Compared] = CacheKind("compared folder passwords", 4096)
 
 
 async def limit_guesses(
@@ -84,15 +73,16 @@ def _find_guesses(
 
 
 async def _count(guess: _Guess) -> None:
-    compared, key = runtime.get(ComparedPasswords), (guess.subject, guess.source)
+    key = guess.subject, guess.source
     digest = _digest(guess)
-    count = change_counters().read(Topic.REFUSALS, key)
-    if compared.has(digest, count):
+    failures = change_counters().read(Topic.REFUSALS, key)
+    compared = COMPARED.open().get(digest)
+    if compared is not None and compared.end > time.monotonic() and compared.failures == failures:
         return
     if await asyncio.to_thread(_record, guess, digest):
         change_counters().bump(Topic.REFUSALS, key)
     else:
-        compared.add(digest, count)
+        COMPARED.open().put(digest, _Compared(time.monotonic() + COMPARED_SECONDS, failures))
 
 
 def _digest(guess: _Guess) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 
 LEAST = 1024  # bytes: a shorter answer is sent as it is
 AT_ONCE = 32 << 10  # bytes that are compressed in less time than a thread takes
 LEVEL = 2
-LARGEST_CACHE, LARGEST_KEPT = 8 << 20, 1 << 20  # bytes of all compressed answers that are kept, and of one of them
+MAX_REMEMBERED_BYTES = 1 << 20  # of one answer, before it is compressed
+COMPRESSED_ANSWERS: CacheKind[bytes, bytes] = CacheKind("compressed answers", 8 << 20, len)  # bytes
 
 
 def takes_gzip(scope: Scope) -> bool:
@@ -30,33 +30,18 @@ def takes_gzip(scope: Scope) -> bool:
     return False
 
 
-class CompressedAnswers:
-    """What was compressed last: a page that many ask for is compressed once."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._weight = 0
-
-    async def compress(self, body: bytes) -> bytes:
-        """The body in gzip."""
-        if len(body) <= AT_ONCE:
-            return zlib.compress(body, LEVEL, 16 + zlib.MAX_WBITS)
-        key = hashlib.sha256(body).digest() if len(body) <= LARGEST_KEPT else b""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        compressed = await asyncio.to_thread(zlib.compress, body, LEVEL, 16 + zlib.MAX_WBITS)
-        if key and key not in self._kept:
-            self._kept[key] = compressed
-            self._weight += len(compressed)
-            while self._weight > LARGEST_CACHE:
-                self._weight -= len(self._kept.popitem(last=False)[1])
-        return compressed
-
-
 async def compress(body: bytes) -> bytes:
-    """The body in gzip, from what is kept where it was compressed before."""
-    return await runtime.get(CompressedAnswers).compress(body)
+    """Return the body in gzip. A page that many clients request is compressed once."""
+    if len(body) <= AT_ONCE:
+        return zlib.compress(body, LEVEL, 16 + zlib.MAX_WBITS)
+    if len(body) > MAX_REMEMBERED_BYTES:
+        return await asyncio.to_thread(zlib.compress, body, LEVEL, 16 + zlib.MAX_WBITS)
+    answers, key = COMPRESSED_ANSWERS.open(), hashlib.sha256(body).digest()
+    compressed = answers.get(key)
+    if compressed is None:
+        compressed = await asyncio.to_thread(zlib.compress, body, LEVEL, 16 + zlib.MAX_WBITS)
+        answers.put(key, compressed)
+    return compressed
 
 
 async def compress_pieces(pieces: AsyncIterator[Any]) -> AsyncIterator[bytes]:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.metas import Meta
 from mangrove.search.query import EVERYTHING, NOTHING, Hit
-from mangrove.search.visibility import MOST_JUDGES, FolderJudge, Judges, find_judge
+from mangrove.search.visibility import JUDGES, FolderJudge, find_judge
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.rules import Rules
@@ -118,9 +117,9 @@ def test_a_judge_is_kept_for_its_caller_password_folder_and_rules(env: TreeEnv) 
         assert env.run(find_judge(other)) is not first
     env.add_rule("/disk/b", hide="secret")
     assert env.run(find_judge(env.access("/disk"))) is not first
-    for number in range(MOST_JUDGES):
+    for number in range(JUDGES.max_weight):
         env.run(find_judge(env.access("/disk", password=str(number))))
-    assert len(runtime.get(Judges)._judges) == MOST_JUDGES
+    assert len(JUDGES.open()) == JUDGES.max_weight
 
 
 def test_very_many_folders_are_judged_quickly_and_few_are_remembered(env: TreeEnv) -> None:

@@ -15,7 +15,7 @@ from mangrove.core.problems import Problem
 from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy
 from mangrove.tools.base import Status
-from mangrove.tools.qbittorrent import QBittorrent, QBittorrentSessions
+from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
 from tests import origin
 from tests.origin import Origin, Request
 
@@ -68,10 +68,10 @@ def status(ui: WebUi, seedtime: int = 0, **row: Any) -> Status:
 def test_a_session_is_kept_by_its_address_and_renewed_when_it_ended(ui: WebUi) -> None:
     assert not status(ui).done and not status(ui).done
     assert ui.sign_ins == 1
-    assert runtime.get(QBittorrentSessions).cookies == {ui.url: {"SID": "1"}}
+    assert SESSIONS.open().get(ui.url) == {"SID": "1"}
     ui.sid = "2"
     assert not status(ui).done
-    assert (ui.sign_ins, runtime.get(QBittorrentSessions).cookies[ui.url]) == (2, {"SID": "2"})
+    assert (ui.sign_ins, SESSIONS.open().get(ui.url)) == (2, {"SID": "2"})
     with runtime.use(Runtime()):
         assert not status(ui).done
     assert ui.sign_ins == 3

@@ -15,13 +15,14 @@ from starlette.requests import Request
 
 from mangrove.cloud.platform import MAX_ANSWER_BYTES
 from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
 from mangrove.tree.listing.listing import LARGEST_SORTED
 from mangrove.tree.operations.objects import Rows
 from mangrove.web import compression
 from mangrove.web.api import Api, make_lambda_handler
-from mangrove.web.compression import CompressedAnswers, takes_gzip
+from mangrove.web.compression import takes_gzip
 from mangrove.web.envelope import ok, stream
 from mangrove.web.gates import Anyone
 from tests.awkward_names import make_event
@@ -98,14 +99,14 @@ def test_a_short_answer_is_sent_as_it_is() -> None:
 
 
 def test_an_answer_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "LARGEST_CACHE", 30_000)
+    monkeypatch.setattr(compression, "COMPRESSED_ANSWERS", CacheKind("few compressed answers", 30_000, len))
 
     async def go() -> None:
-        answers, bodies = CompressedAnswers(), [os.urandom(12_000) * 5 for _ in range(3)]
-        first, *others = [await answers.compress(body) for body in bodies]
+        bodies = [os.urandom(12_000) * 5 for _ in range(3)]
+        first, *others = [await compression.compress(body) for body in bodies]
         assert gzip.decompress(first) == bodies[0]
-        assert await answers.compress(bodies[2]) is others[1]
-        assert await answers.compress(bodies[0]) is not first, "it was dropped for others"
+        assert await compression.compress(bodies[2]) is others[1]
+        assert await compression.compress(bodies[0]) is not first, "it was dropped for others"
 
     asyncio.run(go())
 

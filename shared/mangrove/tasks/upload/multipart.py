@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
+from mangrove.core.caches import CacheKind
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.paths import TreePath
@@ -49,7 +49,7 @@ MOST_CHUNKS = 10_000
 MIB = 1 << 20
 LEAST_CHUNK, LEAST_DIRECT_CHUNK = MIB, 5 * MIB  # bytes; a bucket takes no smaller part but the last
 LARGEST_CHUNK, LARGEST_DIRECT_CHUNK = 64 * MIB, 5 << 30  # a chunk that passes this service is in memory
-KNOWN_SESSIONS = 100
+KNOWN_PARTS: CacheKind[str, dict[int, int]] = CacheKind("parts of uploads", 100)  # sizes, by session and number
 LARGEST_PUT = 5 << 30  # bytes of an object that one request stores
 
 
@@ -92,24 +92,17 @@ def _list_keys(id: str, number: int) -> Sequence[Hashable]:
     return (id, number), (number, id)
 
 
-class KnownParts:
-    """The parts of the sessions that this process stored chunks of lately, so that not each chunk lists them all. Other
-    processes may have stored more: what has to be right is read anew."""
+async def _add_known_part(session: Session, number: int) -> Sequence[StoredPart]:
+    """Return the parts of a session, by number, after another one was stored.
 
-    def __init__(self) -> None:
-        self._sizes: OrderedDict[str, dict[int, int]] = OrderedDict()
-
-    async def add(self, session: Session, number: int) -> Sequence[StoredPart]:
-        """The parts of a session after another one was stored, by number."""
-        sizes = self._sizes.get(session.id)
-        if sizes is None:
-            sizes = {part.number: part.size for part in await session.list_parts()}
-        sizes[number] = session.get_size_of(number)
-        self._sizes[session.id] = sizes
-        self._sizes.move_to_end(session.id)
-        if len(self._sizes) > KNOWN_SESSIONS:
-            self._sizes.popitem(last=False)
-        return [StoredPart(number, sizes[number], "") for number in sorted(sizes)]
+    Not each chunk lists them all. Other processes may have stored more: what has to be right is read anew.
+    """
+    sizes = KNOWN_PARTS.open().get(session.id)
+    if sizes is None:
+        sizes = {part.number: part.size for part in await session.list_parts()}
+        KNOWN_PARTS.open().put(session.id, sizes)
+    sizes[number] = session.get_size_of(number)
+    return [StoredPart(number, sizes[number], "") for number in sorted(sizes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +246,7 @@ async def write_chunk(caller: Caller, session: Session, index: int, body: AsyncI
                 raise BadRequest(f"chunk {index} does not have the CRC-32 that was given")
             await finish_despite_cancel(session.write_part(number, content))
     driver, _ = await session.open_storage()
-    return Progress(session, await runtime.get(KnownParts).add(session, number), takes_direct(driver))
+    return Progress(session, await _add_known_part(session, number), takes_direct(driver))
 
 
 async def _show_whole(caller: Caller, session: Session) -> Progress:
