@@ -21,10 +21,9 @@ from mangrove.web.dialects import find_dialect
 from mangrove.web.envelope import make_failure
 from mangrove.web.failures import handle_problem
 from mangrove.web.field_texts import add_texts
-from mangrove.web.framework import APIRoute, FastAPI, Request, RequestValidationError
+from mangrove.web.framework import APIRoute, FastAPI, Request, RequestValidationError, make_plan
 from mangrove.web.front import Front
 from mangrove.web.gates import Gate, name_caller
-from mangrove.web.plans import make_plan
 
 Data = TypeVar("Data")
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])

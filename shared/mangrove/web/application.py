@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +14,6 @@ from mangum import Mangum
 from mangrove.configuration import snapshot
 from mangrove.core import deadlines
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
-from mangrove.web.events import REFUSED_EVENT, BadEvent, check_event
 from mangrove.web.front import Front
 
 ANSWER_SECONDS = 1.0  # of a function's time that are left for the answer that it was not enough
@@ -51,3 +52,45 @@ def _quote_path(event: Any) -> Any:
         case {"requestContext": {"http": {"path": str(path)} as http} as about}:
             return event | {"requestContext": about | {"http": http | {"path": quote(path)}}}
     return event
+
+
+TEXTS = ("rawPath", "rawQueryString")
+REFUSED_EVENT = {
+    "statusCode": 400,
+    "headers": {"content-type": "application/json"},
+    "body": '{"code":400,"message":"this is no event of the HTTP API","data":null}',
+    "isBase64Encoded": False,
+}
+
+
+class BadEvent(Exception):
+    """Why an event cannot be read."""
+
+
+def check_event(event: Any) -> None:
+    """BadEvent unless the event has the form that a request is made of."""
+    if not isinstance(event, dict) or event.get("version") != "2.0":
+        raise BadEvent("it is not of payload format 2.0")
+    context = event.get("requestContext")
+    http = context.get("http") if isinstance(context, dict) else None
+    if not isinstance(http, dict) or not all(isinstance(http.get(name), str) for name in ("method", "sourceIp")):
+        raise BadEvent("it tells of no request")
+    if not all(isinstance(event.get(name, ""), str) for name in TEXTS):
+        raise BadEvent("its path or query is no text")
+    if not _are_texts(event.get("headers", {})) or not isinstance(event.get("cookies", []), list):
+        raise BadEvent("its headers are no texts")
+    _check_body(event.get("body"), event.get("isBase64Encoded"))
+
+
+def _are_texts(headers: Any) -> bool:
+    return isinstance(headers, dict) and all(isinstance(text, str) for pair in headers.items() for text in pair)
+
+
+def _check_body(body: Any, is_encoded: Any) -> None:
+    if body is not None and not isinstance(body, str):
+        raise BadEvent("its body is no text")
+    if body and is_encoded:
+        try:
+            base64.b64decode(body)
+        except (binascii.Error, ValueError):
+            raise BadEvent("its body is not what base64 makes") from None

@@ -16,7 +16,7 @@ from functions.api.site.app import handler
 from mangrove.core import access_log
 from mangrove.core.telemetry import log
 from mangrove.web import application
-from mangrove.web.events import BadEvent, check_event
+from mangrove.web.application import BadEvent, check_event
 from tests.platforms import use_cloud
 
 EVENTS = Path(__file__).resolve().parents[3] / "events"

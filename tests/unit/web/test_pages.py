@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.problems import Denied, Missing, NotFound, Problem, TooMany, WrongArchivePassword
-from mangrove.web.pages import make_failure_page
+from mangrove.web.failures import make_failure_page
 
 
 @pytest.mark.parametrize(
