@@ -17,7 +17,7 @@ HEAVY = (
     "PIL", "aioftp", "argon2", "asyncssh", "bcrypt", "boto3", "cryptography.hazmat.primitives.serialization",
     "cryptography.x509", "duckdb", "fastapi", "httpx", "jwt", "mangrove.archives.readers", "mangrove.drivers.options",
     "mangrove.standalone", "nacl", "opendal", "pydantic", "pyotp", "segno", "smbclient", "smbprotocol", "yaml",
-    *(f"mangrove.drivers.{module}" for module in registry.MODULES.values()),
+    *(f"mangrove.drivers.{module.path}" for module in registry.DRIVERS.values()),
 )  # fmt: skip
 PLAIN = ("functions/api/site", "functions/api/downloads")
 MAY = {  # the longest beginning of its folder counts; what comes before it is imported as well

@@ -4,63 +4,76 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from mangrove.core.problems import Missing, Problem
 from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
 
-MODULES = {
-    "Alias": "alias",
-    "AliyunDrive": "clouds.services",
-    "AzureBlob": "clouds.services",
-    "B2": "clouds.services",
-    "COS": "clouds.services",
-    "Crypt": "crypt.driver",
-    "Dropbox": "clouds.services",
-    "FTP": "ftp.driver",
-    "GCS": "clouds.services",
-    "GoogleDrive": "clouds.services",
-    "Local": "local.driver",
-    "OBS": "clouds.services",
-    "OSS": "clouds.services",
-    "OneDrive": "clouds.services",
-    "S3": "s3.driver",
-    "SFTP": "sftp.driver",
-    "SMB": "smb.driver",
-    "Seafile": "clouds.services",
-    "Swift": "clouds.services",
-    "TOS": "clouds.services",
-    "UrlTree": "urltree",
-    "Virtual": "virtual.driver",
-    "WebDav": "webdav.driver",
-    "YandexDisk": "clouds.services",
+
+class DriverModule(NamedTuple):
+    """What is known of a driver before its module, which may be costly to import, is imported."""
+
+    path: str  # below this package
+    shows_others: bool = False  # its storages hold nothing themselves: they are `ShowsOthers`
+    redirects: bool = False  # its options are `ReadsRedirects`
+    needs_disk: bool = False  # of this machine, whose folders its option `root_folder_path` names
+
+
+DRIVERS = {
+    "Alias": DriverModule("alias.driver", shows_others=True, redirects=True),
+    "AliyunDrive": DriverModule("clouds.services"),
+    "AzureBlob": DriverModule("clouds.services"),
+    "B2": DriverModule("clouds.services"),
+    "COS": DriverModule("clouds.services"),
+    "Crypt": DriverModule("crypt.driver", shows_others=True),
+    "Dropbox": DriverModule("clouds.services"),
+    "FTP": DriverModule("ftp.driver"),
+    "GCS": DriverModule("clouds.services"),
+    "GoogleDrive": DriverModule("clouds.services"),
+    "Local": DriverModule("local.driver", needs_disk=True),
+    "OBS": DriverModule("clouds.services"),
+    "OSS": DriverModule("clouds.services"),
+    "OneDrive": DriverModule("clouds.services"),
+    "S3": DriverModule("s3.driver"),
+    "SFTP": DriverModule("sftp.driver"),
+    "SMB": DriverModule("smb.driver"),
+    "Seafile": DriverModule("clouds.services"),
+    "Swift": DriverModule("clouds.services"),
+    "TOS": DriverModule("clouds.services"),
+    "UrlTree": DriverModule("urltree.driver"),
+    "Virtual": DriverModule("virtual.driver"),
+    "WebDav": DriverModule("webdav.driver"),
+    "YandexDisk": DriverModule("clouds.services"),
 }
-_REDIRECTING = frozenset({"Alias"})  # drivers whose options are ReadsRedirects
-_SHOWING = _REDIRECTING | {"Crypt"}  # drivers that are ShowsOthers
 _INTERNAL = ("proxy_range", "check_status", "direct_lookup", "is_indexed")  # what a form does not show
 
 
 def list_names() -> list[str]:
     """All driver names, sorted."""
-    return sorted(MODULES)
+    return sorted(DRIVERS)
 
 
 def load(name: str) -> type[Driver]:
     """The class of a driver; Missing when there is none of that name."""
-    if name not in MODULES:
+    if name not in DRIVERS:
         raise Missing(f"driver [{name}] not found")
-    kind: type[Driver] = getattr(import_module(f"mangrove.drivers.{MODULES[name]}"), name)
+    kind: type[Driver] = getattr(import_module(f"mangrove.drivers.{DRIVERS[name].path}"), name)
     return kind
 
 
 def shows_others(name: str) -> bool:
-    """Whether storages of that driver hold nothing themselves."""
-    return name in _SHOWING
+    """Return True if storages of that driver hold nothing themselves."""
+    return name in DRIVERS and DRIVERS[name].shows_others
+
+
+def needs_disk(name: str) -> bool:
+    """Return True if storages of that driver are folders of this machine."""
+    return name in DRIVERS and DRIVERS[name].needs_disk
 
 
 def find_redirects(name: str, addition: str) -> Redirects | None:
     """What the paths of a storage stand for; None for one with files of its own, or whose options cannot be read."""
-    if name not in _REDIRECTING:
+    if name not in DRIVERS or not DRIVERS[name].redirects:
         return None
     try:
         options = load(name).Options.parse(addition)

@@ -272,11 +272,12 @@ def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path)
 
 def move_local_storages(old: Path, new: Path) -> list[str]:
     """Have Local storages that lie in the old data directory lie in the new one; their mount paths."""
+    from mangrove.drivers import registry
     from mangrove.records import storages  # only now: the records are open
 
     moved = []
     for storage in storages.all():
-        addition = json.loads(storage.addition) if storage.driver == "Local" else {}
+        addition = json.loads(storage.addition) if registry.needs_disk(storage.driver) else {}
         root = Path(addition.get("root_folder_path") or "/")
         if root.is_relative_to(old):
             addition["root_folder_path"] = str(new / root.relative_to(old))

@@ -150,7 +150,7 @@ class Mount:
 
 def check_home(driver: str) -> None:
     """NotSupported for a driver that cannot work where this process runs."""
-    if driver == "Local" and not platform().allows_local_driver:
+    if registry.needs_disk(driver) and not platform().allows_local_driver:
         raise NotSupported(NO_DISK)
 
 

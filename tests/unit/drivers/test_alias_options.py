@@ -12,7 +12,8 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported
-from mangrove.drivers.alias import Alias, AliasOptions
+from mangrove.drivers.alias.driver import Alias
+from mangrove.drivers.alias.options import AliasOptions
 from mangrove.drivers.base import Capacity, DriverContext, list_all
 from tests.unit.drivers.test_alias import MountResolver
 

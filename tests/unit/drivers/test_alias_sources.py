@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.drivers.alias_sources import AliasRedirects
+from mangrove.drivers.alias.sources import AliasRedirects
 
 ONE = AliasRedirects("/a/b\nb:/c")
 MANY = AliasRedirects("one:/a/b\ntwo:/a/b/deep\none:/c\nall:/")

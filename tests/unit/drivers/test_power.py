@@ -25,7 +25,7 @@ def list_methods(power: type[Any]) -> set[str]:
     return {name for one in classes for name, value in vars(one).items() if callable(value) and name[0] != "_"}
 
 
-@pytest.mark.parametrize("name", sorted(registry.MODULES))
+@pytest.mark.parametrize("name", sorted(registry.DRIVERS))
 def test_a_driver_has_the_powers_whose_methods_it_has(name: str) -> None:
     kind = registry.load(name)
     driver = object.__new__(kind)

@@ -17,7 +17,9 @@ from mangrove.core.problems import Exists, Forbidden, NotFound, Problem, Storage
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Writes
 from mangrove.drivers.options import Options
-from mangrove.drivers.urltree import SAMPLE, Node, UrlTree, UrlTreeOptions, format, parse
+from mangrove.drivers.urltree.driver import UrlTree
+from mangrove.drivers.urltree.options import SAMPLE, UrlTreeOptions
+from mangrove.drivers.urltree.tree import Node, format, parse
 
 P = TreePath
 URL = "https://example.org/file.bin"

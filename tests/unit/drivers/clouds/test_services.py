@@ -27,7 +27,7 @@ CREDENTIALS = {"account_key": "c2VjcmV0", "sas_token": "sig=s3", "credential": K
 
 
 def test_every_service_is_here() -> None:
-    clouds = {name for name, module in registry.MODULES.items() if module.startswith("clouds.")}
+    clouds = {name for name, module in registry.DRIVERS.items() if module.path.startswith("clouds.")}
     assert clouds == SERVICES.keys()
 
 

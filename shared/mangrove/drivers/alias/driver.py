@@ -6,43 +6,17 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
 from mangrove.core.slices import in_batches
-from mangrove.drivers import base, concurrent_reads, tee
-from mangrove.drivers.alias_sources import AliasRedirects, find_folders, find_sources, index_folders, parse
+from mangrove.drivers import base
+from mangrove.drivers.alias import reading, writing
+from mangrove.drivers.alias.options import AliasOptions
+from mangrove.drivers.alias.sources import find_folders, find_sources, index_folders, parse
 from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload, Writes
-from mangrove.drivers.free_space import choose_by_free_space
-from mangrove.drivers.options import Options, option
 from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.drivers.redirects import limit_depth
-
-WritePolicy = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
-PutPolicy = Literal[
-    "", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict", "random", "quota",
-    "quota_strict",
-]  # fmt: skip
-
-
-class AliasOptions(Options):
-    paths: str = option(required=True, type="text")
-    read_conflict_policy: Literal["", "first", "random", "all"] = option("first")
-    write_conflict_policy: WritePolicy = option(
-        "disabled", help="Which of several folders of one name a rename, remove or new folder goes to"
-    )
-    put_conflict_policy: PutPolicy = option(
-        "disabled", help="Which of several folders of one name an upload, copy, move or decompression goes to"
-    )
-    file_consistency_check: bool = option(False)
-    download_concurrency: int = option(0, help="Need to enable proxy")
-    download_part_size: int = option(0, help="Need to enable proxy. Unit: KB")
-    provider_pass_through: bool = option(False)
-    details_pass_through: bool = option(False)
-
-    def read_redirects(self) -> AliasRedirects:
-        return AliasRedirects(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +38,7 @@ class Alias(Driver):
     def __init__(self, options: AliasOptions, context: DriverContext) -> None:
         super().__init__(options, context)
         self._sources: dict[str, list[TreePath]] = {}
-        self._range_plan = concurrent_reads.make_plan(
+        self._range_plan = reading.make_plan(
             options.download_concurrency, options.download_part_size, context.proxy_range
         )
 
@@ -203,9 +177,7 @@ class Alias(Driver):
         location = await self._choose_source(path)
         with limit_depth():
             if self._range_plan is not None and if_match is not None and if_match.size is not None:
-                return await concurrent_reads.read(
-                    location.driver, location.path, offset, length, if_match, self._range_plan
-                )
+                return await reading.read(location.driver, location.path, offset, length, if_match, self._range_plan)
             return await location.driver.read(location.path, offset, length, if_match)
 
     async def link(self, path: TreePath) -> Link:
@@ -270,7 +242,7 @@ class Alias(Driver):
         if policy == "random":
             return [random.choice(found)]
         if policy in ("quota", "quota_strict"):
-            return [found[await choose_by_free_space([one.driver for one in found], policy == "quota_strict")]]
+            return [found[await writing.choose_by_free_space([one.driver for one in found], policy == "quota_strict")]]
         return found[:1] if policy == "first" else found
 
     async def makedirs(self, path: TreePath) -> None:
@@ -371,7 +343,7 @@ class Alias(Driver):
         if len(targets) == 1:
             driver, inner = targets[0]
             return await driver.write(inner, body, upload)
-        return await tee.write_all(targets, body, upload)
+        return await writing.write_all(targets, body, upload)
 
     async def _check_at_end(self, body: AsyncIterator[bytes], path: TreePath) -> AsyncIterator[bytes]:
         """The body; Exists at its end when one of the storages has the name by then, so that none stores it."""

@@ -1,12 +1,14 @@
-"""One body into several storages at once."""
+"""One body into several storages at once, or into the one of them that has room."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
-from mangrove.drivers.base import Entry, Upload, Writes
+from mangrove.core.problems import Problem, StorageProblem
+from mangrove.drivers.base import Driver, Entry, Space, Upload, Writes
 
 WAITING = 4  # chunks of a body by which the slowest of several targets may lag behind
 
@@ -36,3 +38,17 @@ async def write_all(targets: Sequence[tuple[Writes, TreePath]], body: AsyncItera
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
     return writes[0].result()
+
+
+async def choose_by_free_space(drivers: Sequence[Driver], strict: bool) -> int:
+    """The position of one of them at random, weighted by the bytes that are free there; StorageProblem when none has
+    any, or, if `strict`, when one of them has none."""
+    free: list[int] = []
+    for driver in drivers:
+        try:
+            free.append((await driver.get_space()).free if isinstance(driver, Space) else 0)
+        except Problem:
+            free.append(0)
+    if not any(free) or (strict and not all(free)):
+        raise StorageProblem("none of same-name dirs has enough space")
+    return random.choices(range(len(drivers)), free)[0]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from urllib.parse import unquote, urlsplit
+from dataclasses import replace
 
 import httpx
 
 from mangrove.core.forwarding import get_forwarded_headers
 from mangrove.core.integers import parse_integer
-from mangrove.core.paths import TreePath, map_characters
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Exists,
     Forbidden,
@@ -27,155 +25,14 @@ from mangrove.core.problems import (
 )
 from mangrove.core.slices import in_batches
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link
-from mangrove.drivers.options import Options, option
 from mangrove.drivers.refusals import refuse_inside_itself
+from mangrove.drivers.urltree.options import UrlTreeOptions
+from mangrove.drivers.urltree.tree import ADDRESS, Node, format, format_checked, parse
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress, check_policy_text
 from mangrove.net.client import make_client, open_response, translate_errors
 
-STEP = "  "  # one level of indentation
 HEADS = 8  # sizes requested at once
 SECONDS = 15.0  # for the size of one file
-DEEPEST = 100  # levels: trees are walked by recursion
-SAMPLE = """https://www.rfc-editor.org/rfc/rfc9110.txt
-https://www.rfc-editor.org/rfc/rfc9112.txt
-standards:
-  http-semantics.txt:https://www.rfc-editor.org/rfc/rfc9110.txt
-  http-caching.txt:https://www.rfc-editor.org/rfc/rfc9111.txt"""
-_ADDRESS = re.compile(r"https?://")
-
-
-class UrlTreeOptions(Options):
-    url_structure: str = option(
-        SAMPLE, required=True, type="text", help="structure:FolderName:\n  [FileName:][FileSize:][Modified:]Url"
-    )
-    head_size: bool = option(False, help="Use head method to get file size, but it may be failed.")
-    writable: bool = option(False)
-    allowed_hosts: str = option(
-        "",
-        help="host names, addresses and networks outside the public internet that the addresses may lead to; "
-        "separated by commas or spaces",
-    )
-
-
-@dataclass(slots=True)
-class Node:
-    """A folder (`url` empty) or a file; `size` None: unknown."""
-
-    name: str
-    url: str = ""
-    size: int | None = None
-    modified: int = 0
-    children: dict[str, Node] = field(default_factory=dict)
-
-    @property
-    def is_dir(self) -> bool:
-        return not self.url
-
-    def total(self) -> int | None:
-        """Bytes of a file, None when unknown; of a folder, the sum of what is known of its files."""
-        return sum(child.total() or 0 for child in self.children.values()) if self.is_dir else self.size
-
-    def make_entry(self) -> Entry:
-        return Entry(self.name, self.total(), self.modified or 1e-9, self.is_dir, url=self.url)
-
-
-def parse(text: str, char_mapping: Mapping[str, str] | None = None) -> Node:
-    """The tree of `text`, its names shown by the mapping; StorageProblem names the line that does not fit."""
-    root = Node("")
-    ancestors = [root]
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        indent = len(line) - len(line.lstrip(" "))
-        if indent % len(STEP):
-            raise StorageProblem(f"the line '{line}' is not a multiple of 2")
-        level = indent // len(STEP)
-        if level >= DEEPEST:
-            raise StorageProblem(f"invalid line: {line.strip()}, because it is more than {DEEPEST} levels deep")
-        if level >= len(ancestors):
-            raise StorageProblem(f"invalid line: {line}, because it is indented too deep")
-        del ancestors[level + 1 :]
-        node = _parse_folder(line) or _parse_file(line)
-        node.name = _check_name(map_characters(node.name, char_mapping or {}), line)
-        ancestors[-1].children[node.name] = node
-        if node.is_dir:
-            ancestors.append(node)
-    return root
-
-
-def _parse_folder(line: str) -> Node | None:
-    text = line.strip()
-    if not text.endswith(":") or _ADDRESS.search(text):
-        return None
-    return Node(text[:-1])
-
-
-def _parse_file(line: str) -> Node:
-    text = line.strip()
-    found = _ADDRESS.search(text)
-    if found is None:
-        raise StorageProblem(f"invalid line: {line}, because url is required for file")
-    info, url = text[: found.start()], text[found.start() :]
-    if not info:
-        return Node(_get_last_segment(url), url)
-    if not info.endswith(":"):
-        raise StorageProblem(f"invalid line: {line}, because file info must end with ':'")
-    name, size, modified = [*info[:-1].split(":"), "", ""][:3]
-    return Node(
-        name,
-        url,
-        _parse_number(size, line, "file size must be an integer") or None,
-        _parse_number(modified, line, "file modified must be an unix timestamp"),
-    )
-
-
-def _get_last_segment(url: str) -> str:
-    """The name of an address that has none of its own in the text."""
-    parts = urlsplit(url)
-    return unquote(parts.path.rpartition("/")[2]) or parts.netloc
-
-
-def _check_name(name: str, line: str) -> str:
-    if not name:
-        raise StorageProblem(f"invalid line: {line}, because file name can't be empty")
-    if name in (".", "..") or "/" in name or "\\" in name:
-        raise StorageProblem(f"invalid line: {line}, because '{name}' is no file name")
-    return name
-
-
-def _parse_number(text: str, line: str, complaint: str) -> int:
-    number = parse_integer(text or "0")
-    if number is None:
-        raise StorageProblem(f"invalid line: {line}, because {complaint}")
-    return number
-
-
-def format(root: Node, level: int = 0) -> str:
-    """The text of a tree, as `parse` reads it; a size that is unknown stays out of it."""
-    lines: list[str] = []
-    for node in root.children.values():
-        indent = STEP * level
-        if node.is_dir:
-            lines += [f"{indent}{node.name}:", *filter(None, [format(node, level + 1)])]
-        elif node.size or node.modified:
-            lines.append(f"{indent}{node.name}:{node.size or ''}:{node.modified}:{node.url}")
-        elif node.name == _get_last_segment(node.url):
-            lines.append(f"{indent}{node.url}")
-        else:
-            lines.append(f"{indent}{node.name}:{node.url}")
-    return "\n".join(lines)
-
-
-def format_checked(root: Node) -> str:
-    """The text of a tree; StorageProblem when it would not be read as the same tree."""
-    try:
-        text = format(root)
-        same = parse(text) == root
-    except (StorageProblem, RecursionError):
-        same = False
-    if not same:
-        raise StorageProblem("this name or address cannot be written down in a UrlTree")
-    return text
 
 
 @contextmanager
@@ -319,7 +176,7 @@ class UrlTree(Driver):
 
     async def put_url(self, path: TreePath, url: str) -> None:
         async with self._change():
-            if not _ADDRESS.match(url) or any(letter in url for letter in "\r\n"):
+            if not ADDRESS.match(url) or any(letter in url for letter in "\r\n"):
                 raise NotSupported("only http and https addresses can be stored")
             self._add(path, Node(path.name, url), overwrite=True)
 

@@ -11,9 +11,9 @@ import pytest
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Changed
-from mangrove.drivers import concurrent_reads
+from mangrove.drivers.alias import reading
+from mangrove.drivers.alias.reading import HELD, PART, SMALLEST, RangePlan, make_plan
 from mangrove.drivers.base import Driver, DriverContext, Entry
-from mangrove.drivers.concurrent_reads import HELD, PART, SMALLEST, RangePlan, make_plan
 from mangrove.drivers.options import Options
 
 FILE = TreePath("/f")
@@ -59,7 +59,7 @@ class Ranges(Driver):
 
 
 async def read(driver: Ranges, plan: RangePlan, offset: int = 0, length: int | None = None) -> bytes:
-    body = await concurrent_reads.read(driver, FILE, offset, length, VERSION, plan)
+    body = await reading.read(driver, FILE, offset, length, VERSION, plan)
     return b"".join([block async for block in body])
 
 
@@ -80,7 +80,7 @@ def test_all_ranges_together_are_the_bytes_that_were_wanted(concurrency: int, of
 def test_a_file_that_changes_between_two_ranges_is_noticed() -> None:
     async def change(concurrency: int) -> None:
         driver = Ranges()
-        source: Any = await concurrent_reads.read(driver, FILE, 0, None, VERSION, RangePlan(concurrency, 100))
+        source: Any = await reading.read(driver, FILE, 0, None, VERSION, RangePlan(concurrency, 100))
         async with aclosing(source) as body:
             driver.etag = "second"
             with pytest.raises(Changed):
@@ -97,7 +97,7 @@ def test_a_first_range_that_cannot_be_opened_fails_before_any_byte() -> None:
         driver = Ranges()
         driver.etag = "second"
         with pytest.raises(Changed):
-            await concurrent_reads.read(driver, FILE, 0, None, VERSION, RangePlan(2, 100))
+            await reading.read(driver, FILE, 0, None, VERSION, RangePlan(2, 100))
 
     asyncio.run(refuse())
 
@@ -105,7 +105,7 @@ def test_a_first_range_that_cannot_be_opened_fails_before_any_byte() -> None:
 def test_a_reader_who_leaves_ends_all_ranges() -> None:
     async def leave() -> None:
         driver = Ranges()
-        source: Any = await concurrent_reads.read(driver, FILE, 0, None, VERSION, RangePlan(4, 100))
+        source: Any = await reading.read(driver, FILE, 0, None, VERSION, RangePlan(4, 100))
         async with aclosing(source) as body:
             await anext(body)
             await asyncio.sleep(0)

@@ -1,0 +1,33 @@
+"""The form of an Alias storage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mangrove.drivers.alias.sources import AliasRedirects
+from mangrove.drivers.options import Options, option
+
+WritePolicy = Literal["", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict"]
+PutPolicy = Literal[
+    "", "disabled", "first", "deterministic", "deterministic_or_all", "all", "all_strict", "random", "quota",
+    "quota_strict",
+]  # fmt: skip
+
+
+class AliasOptions(Options):
+    paths: str = option(required=True, type="text")
+    read_conflict_policy: Literal["", "first", "random", "all"] = option("first")
+    write_conflict_policy: WritePolicy = option(
+        "disabled", help="Which of several folders of one name a rename, remove or new folder goes to"
+    )
+    put_conflict_policy: PutPolicy = option(
+        "disabled", help="Which of several folders of one name an upload, copy, move or decompression goes to"
+    )
+    file_consistency_check: bool = option(False)
+    download_concurrency: int = option(0, help="Need to enable proxy")
+    download_part_size: int = option(0, help="Need to enable proxy. Unit: KB")
+    provider_pass_through: bool = option(False)
+    details_pass_through: bool = option(False)
+
+    def read_redirects(self) -> AliasRedirects:
+        return AliasRedirects(self.paths)
