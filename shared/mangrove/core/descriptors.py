@@ -45,10 +45,24 @@ def raise_limit_at_start() -> None:
 
 def count_free_for_bulk() -> int:
     """Return the number of descriptors that work in bulk may take, below 0 while it has to wait."""
+    limit = get_limit()
+    return limit - _count_open() - _get_reserve(limit)
+
+
+def are_short() -> bool:
+    """True if more than half of the reserve is taken."""
+    limit = get_limit()
+    return limit - _count_open() < _get_reserve(limit) // 2
+
+
+def get_limit() -> int:
+    """Return the number of files and connections that this process may open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        limit = MAX_DESCRIPTORS
-    return limit - _count_open() - min(MAX_RESERVED_DESCRIPTORS, limit // 8)
+    return MAX_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit
+
+
+def _get_reserve(limit: int) -> int:
+    return min(MAX_RESERVED_DESCRIPTORS, limit // 8)
 
 
 def _count_open() -> int:

@@ -181,6 +181,7 @@ class Activity(IntEnum):
     CLIENT_UPLOADS = auto()
     TASKS = auto()
     SCHEDULE = auto()
+    DESCRIPTORS_SHORT = auto()
 
 
 class ActivityTimes:

@@ -95,6 +95,8 @@ class Gateway:
         if data is not None:
             health.add_disk_check()
             health.add_work_checks()
+            health.add_descriptor_check()
+            self._run(health.watch_descriptors)
         loading = self._run(_load_storages)
         self._run(trim_regularly)
         if data is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,13 @@ from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Activity, SharedMemory, activity_times
 from mangrove.standalone import health as local_health
-from mangrove.standalone.health import add_disk_check, add_work_checks, note_work
+from mangrove.standalone.health import (
+    add_descriptor_check,
+    add_disk_check,
+    add_work_checks,
+    note_work,
+    watch_descriptors,
+)
 from tests.disks import mount_small
 from tests.platforms import use_standalone
 from tests.sharing import share_memory
@@ -30,6 +38,32 @@ def test_a_full_disk_is_said(records: None, small: Path) -> None:
     use_standalone(small)
     add_disk_check()
     assert asyncio.run(health.find_faults()) == ["no space left for the data directory"]
+
+
+def test_a_shortage_of_descriptors_is_told(records: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A4."""
+    monkeypatch.setattr(local_health, "SHORTAGE_SECONDS", 0.2)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def go() -> None:
+        add_descriptor_check()
+        assert await health.find_faults() == []
+        copies = [os.dup(0) for _ in range(300)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, hard))
+        watching = asyncio.create_task(watch_descriptors())
+        try:
+            await asyncio.sleep(0.1)
+            assert await health.find_faults() == ["file descriptors run short"]
+        finally:
+            watching.cancel()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for copy in copies:
+                os.close(copy)
+        await asyncio.sleep(0.3)
+        assert await health.find_faults() == []
+
+    asyncio.run(go())
 
 
 def test_work_that_nobody_does_any_more_is_said(records: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer
 from asyncssh.stream import SSHServerStreamSession
 
 from mangrove.configuration import snapshot
+from mangrove.core.descriptors import get_limit
 from mangrove.core.problems import Problem, SecondFactorRequired
 from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
@@ -51,7 +51,7 @@ class SftpConnections:
     """The connections of this process. `folder`: the folder of temporary files, None for the system's place."""
 
     def __init__(self, folder: Path | None, descriptors: int | None = None) -> None:
-        share = (descriptors or resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // DESCRIPTOR_SHARE
+        share = (descriptors or get_limit()) // DESCRIPTOR_SHARE
         self.budget = SftpBudget(folder, min(MAX_HANDLES, share))
         self._max_connections = min(MAX_CONNECTIONS, share)
         self._strangers: dict[SSHServerConnection, str] = {}  # and their sources, the oldest first
