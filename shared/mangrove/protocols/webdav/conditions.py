@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mangrove.core.problems import BadRequest
 
-LONGEST = 16_384  # characters
-MOST = 256  # conditions
+MAX_IF_CHARACTERS = 16_384
+MAX_CONDITIONS_PER_IF = 256
 UNREADABLE = "the header If cannot be read"
 _TOKEN = re.compile(
     r"\s*(?:(?P<not>Not)(?=[\s<\[])|<(?P<uri>[^<>\s]+)>|\[(?P<etag>(?:W/)?\"[^\"]*\")\]|(?P<mark>[()]))", re.I
@@ -35,7 +35,7 @@ class ConditionList:
 
 def parse_if(text: str) -> list[ConditionList]:
     """The lists of the header, one of which has to hold; none for an empty one. BadRequest."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_IF_CHARACTERS:
         raise BadRequest("the header If is too long")
     reader = _Reader()
     for kind, value in _split(text):
@@ -78,7 +78,7 @@ class _Reader:
 
     def finish(self) -> list[ConditionList]:
         """All lists, once nothing more comes."""
-        if self._open is not None or self._count > MOST or (self._resource and not self._lists):
+        if self._open is not None or self._count > MAX_CONDITIONS_PER_IF or (self._resource and not self._lists):
             raise BadRequest(UNREADABLE)
         return self._lists
 

@@ -13,7 +13,7 @@ from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.protocols.webdav.errors import DavProblem
 
 INFINITY = "infinity"
-LONGEST_LOCK = 3600  # seconds; who needs it longer refreshes
+MAX_LOCK_SECONDS = 3600  # seconds; who needs it longer refreshes
 ROOT = "/dav"
 SAFE_CHARACTERS = "/~!$()*+,;=:@-._"  # of what an address may hold, but for what XML takes for its own
 _PLAIN = re.compile(r"[A-Za-z0-9/~!$()*+,;=:@._-]*")
@@ -108,13 +108,13 @@ def parse_overwrite(text: str | None) -> bool:
 
 
 def parse_timeout(text: str | None) -> int:
-    """Seconds that a lock lasts: the first wish that can be read, at most LONGEST_LOCK."""
+    """Seconds that a lock lasts: the first wish that can be read, at most MAX_LOCK_SECONDS."""
     for wish in (text or "").split(","):
         kind, _, number = wish.strip().partition("-")
         seconds = parse_integer(number) if kind.lower() == "second" else None
         if seconds:
-            return min(seconds, LONGEST_LOCK)
-    return LONGEST_LOCK
+            return min(seconds, MAX_LOCK_SECONDS)
+    return MAX_LOCK_SECONDS
 
 
 def parse_lock_token(text: str) -> str:

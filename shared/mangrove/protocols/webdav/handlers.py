@@ -1,0 +1,230 @@
+"""Each verb of WebDAV, from the headers and the body of a request to its answer, without the objects of HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult
+
+from mangrove.core.headers import LATEST, guess_mime
+from mangrove.core.integers import parse_integer
+from mangrove.core.platform import platform
+from mangrove.core.problems import BadRequest, TooLarge
+from mangrove.drivers.base import Entry, Upload
+from mangrove.protocols.webdav import bodies, headers, locking, multistatus, verbs
+from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, PreconditionFailed
+from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
+from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
+from mangrove.records.files.locks import Lock
+from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.listing import entries
+from mangrove.tree.operations.downloads import Download
+
+SIZE_HEADERS = ("content-length", "x-expected-entity-length", "oc-total-length", "x-file-size")
+Headers = Mapping[str, str]  # by lower-case names
+Preconditions = Callable[[Headers, str, float, str], int | None]  # the status that If-Match and its like ask for
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client is answered."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes] = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file whose bytes a client asked for."""
+
+    download: Download
+    link: str = ""  # where its storage or a proxy has it, if the client is sent there
+    is_private: bool = False  # no cache may keep the link
+    needs_stat: bool = False  # the link is signed for GET alone: HEAD is answered from the entry
+
+
+async def propfind(visit: Visit, path: str, sent: Headers, body: bytes) -> Answer:
+    """Answer what is at a path and in it, with its properties."""
+    depth = headers.parse_depth(sent.get("depth"), ("0", "1", headers.INFINITY), headers.INFINITY)
+    request = bodies.parse_propfind(body)
+    access = await visit.at(path)
+    await visit.conditions.require(access)
+    pieces = await multistatus.propfind(access, visit.conditions.prefix, depth, Renderer(request))
+    return await _answer_multistatus(pieces)
+
+
+async def _answer_multistatus(pieces: AsyncIterator[bytes]) -> Answer:
+    """Answer with pieces as they are made; where answers are bounded they are collected first."""
+    limit = platform().max_answer_bytes
+    if limit is None:
+        return Answer(207, pieces, {"content-type": XML})
+    body = bytearray()
+    source: Any = pieces
+    async with aclosing(source):
+        async for piece in source:
+            body += piece
+            if len(body) > limit:
+                raise DavProblem(507, "this folder is too large to be listed through the function")
+    return Answer(207, bytes(body), {"content-type": XML})
+
+
+async def proppatch(visit: Visit, path: str, body: bytes) -> Answer:
+    """Store properties beside an entry."""
+    steps = bodies.parse_proppatch(body)
+    access = await visit.at(path)
+    outcome = await verbs.proppatch(visit, access, steps)
+    href = headers.make_href(visit.conditions.prefix, str(access.path.below(access.base)), False)
+    response = f"<D:response><D:href>{href}</D:href>{outcome}</D:response>\n".encode()
+    return Answer(207, multistatus.HEAD + response + multistatus.TAIL, {"content-type": XML})
+
+
+async def find_file(visit: Visit, path: str, method: str) -> File | Answer:
+    """Return the file that GET or HEAD asks for, or where it is as the `webdav_policy` of its storage says."""
+    access = await visit.at(path)
+    await visit.conditions.require(access)
+    if (await entries.stat(access)).is_dir:
+        if method == "HEAD":
+            return Answer(200, headers={"content-type": FOLDER_TYPE})
+        raise DavProblem(405, "a folder has no bytes: PROPFIND lists it")
+    download = Download(access.path, await locate(access), access.settings)
+    policy = download.located.mount.storage.webdav_policy
+    link = await download.get_link() if policy == "302_redirect" else None
+    if link is not None:
+        needs_stat = method == "HEAD" and link.lifetime is not None
+        return File(download, link.url, is_private=True, needs_stat=needs_stat)
+    proxy_url = download.get_down_proxy_url() if policy == "use_proxy_url" else None
+    return File(download, proxy_url or "")
+
+
+async def put(visit: Visit, path: str, sent: Headers, body: AsyncIterator[bytes], check: Preconditions) -> Answer:
+    """Store the body as a file."""
+    if "content-range" in sent:
+        raise BadRequest("a part of a file cannot be stored")
+    access = await visit.at(path)
+    old = await entries.find_known(access)
+    _check_preconditions(sent, old, check)
+    upload = _read_upload(sent, access.path.name)
+    await verbs.put(visit, access, old, body, upload)
+    accepted = {"x-oc-mtime": "accepted"} if "x-oc-mtime" in sent else {}
+    return Answer(201 if old is None else 204, headers=await _make_validator(access) | accepted)
+
+
+def _check_preconditions(sent: Headers, old: Entry | None, check: Preconditions) -> None:
+    """Raise PreconditionFailed unless If-Match and its like hold for what is there."""
+    if old is None:
+        if "if-match" in sent:
+            raise PreconditionFailed
+    elif check(sent, entries.format_etag(old), old.modified, "PUT") is not None:
+        raise PreconditionFailed
+
+
+def _read_upload(sent: Headers, name: str) -> Upload:
+    """Return what the headers say of the body."""
+    size = next((_parse_size(text, header) for header in SIZE_HEADERS if (text := sent.get(header, ""))), None)
+    limit = platform().max_file_bytes
+    if limit is not None and (size or 0) > limit:
+        raise TooLarge(f"more than {limit} bytes cannot be uploaded through the function")
+    text = sent.get("x-oc-mtime", "").partition(".")[0]
+    seconds = parse_integer(text)
+    if text and (seconds is None or seconds > LATEST):
+        raise BadRequest("X-OC-Mtime is not a number of seconds since 1970")
+    is_new = sent.get("if-none-match", "").strip() == "*"
+    modified = time.time() if seconds is None else float(seconds)
+    return Upload(size, modified, sent.get("content-type", "") or guess_mime(name), overwrite=not is_new)
+
+
+def _parse_size(text: str, header: str) -> int:
+    size = parse_integer(text)
+    if size is None:
+        raise BadRequest(f"{header} is not a number of bytes")
+    return size
+
+
+async def _make_validator(access: PathAccess) -> dict[str, str]:
+    """Return the header ETag of what was stored, where the storage tells that of a single file."""
+    if not access.may_read() or not (await locate(access)).driver.config.direct_lookup:
+        return {}
+    stored = await entries.find_known(access)
+    return {"etag": entries.format_etag(stored)} if stored is not None else {}
+
+
+async def mkcol(visit: Visit, path: str, body: bytes) -> Answer:
+    """Make a folder."""
+    if body:
+        raise DavProblem(415, "a folder is made without a body")
+    await verbs.mkcol(visit, await visit.at(path))
+    return Answer(201)
+
+
+async def delete(visit: Visit, path: str, sent: Headers, check: Preconditions) -> Answer:
+    """Remove a file, or a folder with all it holds."""
+    headers.parse_depth(sent.get("depth"), (headers.INFINITY,), headers.INFINITY)
+    access = await visit.at(path)
+    if "if-match" in sent:
+        _check_preconditions(sent, await entries.find_known(access), check)
+    await verbs.delete(visit, access)
+    return Answer(204)
+
+
+async def copy(visit: Visit, path: str, sent: Headers, base: SplitResult) -> Answer:
+    """Copy a file or folder; `base`: the address of this service."""
+    transfer = _read_transfer(path, sent, base, ("0", headers.INFINITY))
+    return _answer_outcome(await verbs.copy(visit, transfer))
+
+
+async def move(visit: Visit, path: str, sent: Headers, base: SplitResult) -> Answer:
+    """Move a file or folder, or give it another name; `base`: the address of this service."""
+    transfer = _read_transfer(path, sent, base, (headers.INFINITY,))
+    return _answer_outcome(await verbs.move(visit, transfer))
+
+
+def _read_transfer(path: str, sent: Headers, base: SplitResult, depths: tuple[str, ...]) -> Transfer:
+    """Return what a COPY or MOVE asks for. With `Prefer: respond-async` (RFC 7240) a task is not waited for."""
+    depth = headers.parse_depth(sent.get("depth"), depths, headers.INFINITY)
+    overwrite = headers.parse_overwrite(sent.get("overwrite"))
+    seconds = 0.0 if "respond-async" in sent.get("prefer", "") else verbs.WAIT_SECONDS
+    destination = sent.get("destination")
+    if not destination:
+        raise BadRequest("the header Destination is missing")
+    target = headers.parse_destination(destination, [base.netloc, sent.get("host", "")], base.path)
+    return Transfer(path, target, overwrite, depth == "0", seconds)
+
+
+def _answer_outcome(outcome: Outcome) -> Answer:
+    """Answer 201 for what is new, 204 for what was replaced, 202 for what goes on."""
+    return Answer(202 if not outcome.is_done else 201 if outcome.is_new else 204)
+
+
+async def lock(visit: Visit, path: str, sent: Headers, body: bytes) -> Answer:
+    """Lock a file or folder, or have a lock last longer. Where nothing is, an empty file is made."""
+    seconds = headers.parse_timeout(sent.get("timeout"))
+    access = await visit.at(path)
+    if not body.strip():
+        refreshed = await locking.refresh(access, visit.conditions, seconds)
+        return await _answer_lock(visit, access, refreshed, 200)
+    depth = headers.parse_depth(sent.get("depth"), ("0", headers.INFINITY), headers.INFINITY)
+    request = bodies.parse_lockinfo(body)
+    taken, is_new = await verbs.lock(visit, access, request, depth == headers.INFINITY, seconds)
+    return await _answer_lock(visit, access, taken, 201 if is_new else 200, {"lock-token": f"<{taken.token}>"})
+
+
+async def _answer_lock(
+    visit: Visit, access: PathAccess, taken: Lock, status: int, more: Mapping[str, str] | None = None
+) -> Answer:
+    """Answer with a lock as a property; `more`: headers."""
+    entry = await entries.find_known(access) or Entry(access.path.name, 0, 0.0, False)
+    href = headers.make_href(visit.conditions.prefix, str(access.path.below(access.base)), entry.is_dir)
+    shown = format_lock(ShownLock(taken, 0), Resource(href, entry, 0))
+    body = f'<D:prop xmlns:D="DAV:"><D:lockdiscovery>{shown}</D:lockdiscovery></D:prop>'
+    return Answer(status, XML_HEAD + body.encode(), {"content-type": XML, **(more or {})})
+
+
+async def unlock(visit: Visit, path: str, sent: Headers) -> Answer:
+    """Give a lock up."""
+    token = headers.parse_lock_token(sent.get("lock-token", ""))
+    await locking.release(await visit.at(path), token)
+    return Answer(204)
