@@ -1,10 +1,11 @@
-"""Requests that a client sends to the bucket itself, and the parts that arrived that way."""
+"""Requests that a client sends to the bucket itself: their addresses, and the parts that arrived that way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest, StoredPart
@@ -64,3 +65,19 @@ async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[Sto
         if not answer.get("IsTruncated") or following <= marker:
             return found
         marker = following
+
+
+def replace_host(url: str, address: str, signed: bool) -> str:
+    """Return `url` at another scheme, host and base path; without its query unless `signed`."""
+    parts, host = urlsplit(url), urlsplit(address)
+    query = parts.query if signed else ""
+    return urlunsplit((host.scheme, host.netloc, host.path.rstrip("/") + parts.path, query, ""))
+
+
+def remove_bucket(url: str, bucket: str) -> str:
+    """Return `url` without the bucket at the beginning of its path."""
+    parts = urlsplit(url)
+    path = parts.path
+    if path.startswith(f"/{bucket}/"):
+        path = path[len(bucket) + 1 :]
+    return urlunsplit(parts._replace(path=path))

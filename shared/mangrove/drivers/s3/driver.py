@@ -32,8 +32,8 @@ from mangrove.drivers.s3 import copy, direct, pages
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
 from mangrove.drivers.s3.conditions import Conditions
+from mangrove.drivers.s3.direct import remove_bucket, replace_host
 from mangrove.drivers.s3.errors import translate_errors
-from mangrove.drivers.s3.links import remove_bucket, replace_host
 from mangrove.drivers.s3.objects import Objects, Part, join_etags, make_entry
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.drivers.s3.reading import open_object

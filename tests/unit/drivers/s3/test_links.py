@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from mangrove.drivers.s3.direct import remove_bucket, replace_host
 from mangrove.drivers.s3.driver import S3
-from mangrove.drivers.s3.links import remove_bucket, replace_host
 from mangrove.drivers.s3.options import parse_endpoint
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 
