@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 
 from mangrove.core.telemetry import log_event, log_warning
@@ -31,6 +32,7 @@ def open_tables(directory: DataDirectory, endpoint: Endpoint, steps: Sequence[St
     upgrade.upgrade(version, upgrade.make_steps(upgrade_task) if steps is None else steps)
     if version is not None and version < VERSION:
         _rename_pins(directory)
+        shutil.rmtree(directory.data / "index", ignore_errors=True)  # what was marked as changed is not known any more
         engine.delete_old_indexes(endpoint)
     directory.write_schema(VERSION)
 

@@ -87,7 +87,12 @@ def test_tables_of_a_first_start_that_was_cut_off_are_new(own: Records) -> None:
 def test_records_of_0_3_0_are_upgraded_once_after_a_copy(own: Records) -> None:
     own.make(UPGRADED, "0.3.0")
     own.directory.write_schema(UPGRADED)
+    for folder in ("index/1", "staging/task"):
+        (own.directory.data / folder).mkdir(parents=True)
+    (own.directory.data / "staging" / "task" / "lent").touch()
     own.open("step", "other")
+    assert not (own.directory.data / "index").exists(), "it is built anew"
+    assert [path.name for path in (own.directory.data / "staging" / "task").iterdir()] == ["pinned"]
     assert own.done == ["step", "other"]
     assert own.copies() == ["records-version-3.db"]
     kept = dump(own.directory.data / "records-version-3.db")
