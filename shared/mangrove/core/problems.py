@@ -62,7 +62,7 @@ Problem                      500  the base: its message is fit for the user
 ├── Busy                     500  another worker holds the task; worth a retry [tasks.leases]
 ├── Superseded               500  the task went to another worker [tasks.leases]
 ├── ManifestLost             500  the list of what a task is to copy is gone or torn [tasks.manifest]
-├── ListLost                 500  the list of what a task was asked for is gone [tasks.name_lists]
+├── ListLost                 500  the list of what a task was asked for is gone [tasks.core.manifest]
 ├── InvalidUrl               500  an address that cannot be downloaded from [tools.urls]
 │   └── NoUrl                400  a text that is no address at all [tools.urls]
 ├── BrokenTorrent            500  no torrent file [tools.torrents]

@@ -11,8 +11,8 @@ from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Task
-from mangrove.tasks.core import kinds, name_lists, queue, staging
-from mangrove.tasks.core.name_lists import ListedEntry
+from mangrove.tasks.core import kinds, manifest, queue, staging
+from mangrove.tasks.core.manifest import ListedEntry
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.remove.declaration import RemoveSpec
@@ -45,7 +45,7 @@ async def enqueue_list(
     id = queue.make_id()
     async with limits().task_requests.hold(access.caller.user.id):
         try:
-            spec = make_spec(await name_lists.store(id, rows))
+            spec = make_spec(await manifest.store_names(id, rows))
             pass_checkpoint("upload.staged")
         except BaseException:
             await asyncio.shield(staging.clear(id))

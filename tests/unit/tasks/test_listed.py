@@ -13,9 +13,9 @@ from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import enqueue, submit
-from mangrove.tasks.core import name_lists, queue, steps
+from mangrove.tasks.core import manifest, queue, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.transfer import listed
+from mangrove.tasks.transfer import planning
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.changes import MOST_NAMES
 from tests.task_env import ALL_RIGHTS, TaskEnv
@@ -192,7 +192,7 @@ def test_a_lost_list_fails_the_task_and_nothing_else_is_taken(task_env: TaskEnv)
     (task_env.folder / "staging" / task.id / "names-000000").unlink()
     for _ in range(2):
         task_env.run(task)
-        assert task_env.view(task) == (State.FAILED, name_lists.ListLost.text)
+        assert task_env.view(task) == (State.FAILED, manifest.ListLost.text)
         queue.retry("copy", task.id, task_env.caller())
     assert target.files() == {}
 
@@ -222,7 +222,7 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     """A record has 400 KB; this list has 2.5 MB."""
     source, target = task_env.disk(), task_env.disk()
     names = [f"{number:05}".ljust(255, "x") for number in range(MOST_NAMES)]
-    rows = (name_lists.ListedEntry(name, 1, 1.0, False, "") for name in names)
+    rows = (manifest.ListedEntry(name, 1, 1.0, False, "") for name in names)
     (source.root / names[0]).write_bytes(b"x")
     access = task_env.access(source.mount, Right.COPY)
 
@@ -235,9 +235,9 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     found = list[str]()
 
     async def read() -> None:
-        async for part in name_lists.read(task.id, MOST_NAMES, 0):
+        async for part in manifest.read_name_rows(task.id, MOST_NAMES, 0):
             found.extend(row.path for row in part)
 
     task_env.do(read())
     assert found == names and len(task.spec) < 20
-    assert listed.BATCH < MOST_NAMES
+    assert planning.BATCH < MOST_NAMES

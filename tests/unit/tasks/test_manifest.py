@@ -21,9 +21,10 @@ CHUNK = 10
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder that staging is in."""
     driver = Local(Local.Options(root_folder_path=str(tmp_path)), DriverContext())
+    monkeypatch.setenv("MANGROVE_DATA", str(tmp_path))
     with runtime.use(runtime.Runtime()):
         runtime.put(Staging, Staging(driver))
         yield tmp_path

@@ -10,9 +10,8 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Changed
 from mangrove.drivers.s3.api import Api
-from mangrove.tasks.core import steps
+from mangrove.tasks.core import folders, steps
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.transfer import planning
 from tests.task_env import TaskEnv
 from tests.unit.tree.memory_folders import MemoryFolders
 
@@ -48,7 +47,7 @@ def test_a_walk_does_not_go_on_in_a_folder_that_has_no_pages_any_more() -> None:
     """It would begin anew, and name again what is written down."""
 
     async def walk() -> None:
-        async for _ in planning.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]  # no run is asked
+        async for _ in folders.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]  # no run is asked
             pass
 
     with pytest.raises(Changed, match="something was mounted"):

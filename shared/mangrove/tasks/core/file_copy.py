@@ -19,8 +19,7 @@ from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, Stor
 from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
 from mangrove.drivers.part_streams import StreamsParts
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing, have_same_bytes
-from mangrove.tasks.core.part_receipts import PartReceipts, find_receipts
-from mangrove.tasks.core.partials import StepEnded, begin_partial, drop_partial
+from mangrove.tasks.core.partials import PartReceipts, StepEnded, begin_partial, drop_partial, find_receipts
 from mangrove.tasks.core.specs import CopyCursorT, PartialFile, SourceVersion, SpecT
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.core.verification import Stored, check_copy, look_at_copy

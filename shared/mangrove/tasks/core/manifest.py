@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotFound, Problem
 from mangrove.core.streams import stream
-from mangrove.drivers.base import Upload
+from mangrove.drivers.base import Entry, Upload
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.specs import ManifestEntry
 
@@ -121,3 +122,64 @@ def open_entries(
 def open_folders(task_id: str, count: int) -> Manifest[str]:
     """The folders below the source of a transfer, those above before those below."""
     return Manifest(task_id, "folders", count, str)
+
+
+class ListLost(Problem):
+    """The list itself is gone: nothing else says what was asked for."""
+
+    text = "the list of what was asked for is lost: ask for it again"
+
+
+class ListedEntry(NamedTuple):
+    """An entry below the folder that a task works on, as it was when it was asked for; `target`: its path below the
+    target, "" for the same one."""
+
+    path: str
+    size: int | None
+    modified: float
+    is_dir: bool
+    etag: str
+    target: str = ""
+
+    @classmethod
+    def of(cls, path: str, entry: Entry, target: str = "") -> ListedEntry:
+        """The row of what a request looked at."""
+        return cls(path, entry.size, entry.modified, entry.is_dir, entry.etag, "" if target == path else target)
+
+
+def _parse(row: list[object]) -> ListedEntry:
+    return ListedEntry._make(row)
+
+
+def open_names(task_id: str, count: int) -> Manifest[ListedEntry]:
+    """The list of a task."""
+    return Manifest(task_id, "names", count, _parse)
+
+
+async def store_names(task_id: str, rows: Iterable[ListedEntry]) -> int:
+    """Store the list of a task that is to be opened; how many rows there are."""
+    listed = open_names(task_id, 0)
+    for row in rows:
+        await listed.append(row)
+    await listed.flush()
+    await staging.sync(TreePath(f"/{task_id}"))
+    return listed.count
+
+
+async def read_names(task_id: str, count: int) -> dict[str, str]:
+    """Path below the source → path below the target, of what gets another one there."""
+    names: dict[str, str] = {}
+    async for rows in read_name_rows(task_id, count, 0):
+        names |= {row.path: row.target for row in rows if row.target}
+    return names
+
+
+async def read_name_rows(task_id: str, count: int, start: int) -> AsyncIterator[Sequence[ListedEntry]]:
+    """The rows of a list from `start` on, a chunk at a time; ListLost."""
+    listed = open_names(task_id, count)
+    try:
+        while rows := await listed.read_rows(start):
+            yield rows
+            start += len(rows)
+    except ManifestLost:
+        raise ListLost from None

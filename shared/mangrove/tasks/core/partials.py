@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
+from typing import NamedTuple
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
@@ -25,7 +26,8 @@ from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Parts, Syn
 from mangrove.records.store.crypto import seal, unseal
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.endpoints import Endpoint
-from mangrove.tasks.core.specs import CursorT, PartialFile, SpecT
+from mangrove.tasks.core.manifest import Manifest, ManifestLost
+from mangrove.tasks.core.specs import Cursor, CursorT, PartialFile, SpecT
 from mangrove.tasks.core.steps import Run
 from mangrove.tree import mounts
 from mangrove.tree.mounts import Mount
@@ -187,3 +189,70 @@ async def sweep_partials() -> None:
         is_old = entry.modified < time.time() - GIVE_UP_SECONDS
         if await try_abort(parse(PartialFile, content)) or is_old:
             await staging.remove(ABANDONED, entry.name)
+
+
+class NumberedReceipt(NamedTuple):
+    """The receipt of a part; numbers begin with 0."""
+
+    number: int
+    text: str
+
+
+def _get_folder(task_id: str) -> str:
+    """The name in staging under which a task keeps receipts: they go when it ends, whatever else stays."""
+    return f"{task_id}.parts"
+
+
+class PartReceipts:
+    """The receipts of one file. What was added counts with `save`, once the cursor is saved after it."""
+
+    def __init__(self, task_id: str, cursor: Cursor, partial: PartialFile) -> None:
+        self._cursor = cursor
+        self._partial = partial
+        self._found: dict[int, str] = {}
+        self._rows = Manifest(
+            _get_folder(task_id), partial.key, partial.receipt_count, lambda row: NumberedReceipt(*row)
+        )
+
+    @classmethod
+    async def load(cls, run: Run[SpecT, CursorT], partial: PartialFile) -> PartReceipts:
+        """Those that count; ManifestLost when not all of them are there."""
+        made = cls(run.task.id, run.cursor, partial)
+        while rows := await made._rows.read_rows(len(made._found)):
+            made._found |= {row.number: row.text for row in rows}
+        return made
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def list(self) -> list[str]:
+        """All, in the order of the parts."""
+        return [text for _, text in sorted(self._found.items())]
+
+    async def add(self, number: int, text: str) -> None:
+        """Add the receipt of a part that was stored."""
+        self._cursor.has_receipts = True
+        self._found[number] = text
+        await self._rows.append(NumberedReceipt(number, text))
+
+    async def save(self) -> None:
+        """Store what was added."""
+        await self._rows.flush()
+        self._partial.receipt_count = self._rows.count
+
+
+async def find_receipts(run: Run[SpecT, CursorT], partial: PartialFile) -> PartReceipts | None:
+    """The receipts of a file; None when some of them are lost, so that its parts are of no use."""
+    try:
+        return await PartReceipts.load(run, partial)
+    except ManifestLost:
+        return None
+
+
+async def drop_receipts(run: Run[SpecT, CursorT]) -> None:
+    """Remove the receipts of all files of a task, when nothing is gone on with any more."""
+    if run.cursor.has_receipts:
+        await staging.clear(_get_folder(run.task.id))

@@ -33,8 +33,7 @@ from mangrove.tasks.core import authorization, file_copy, kinds, queue, staging
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing
 from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.kinds import State
-from mangrove.tasks.core.part_receipts import drop_receipts
-from mangrove.tasks.core.partials import StepEnded, drop_partial
+from mangrove.tasks.core.partials import StepEnded, drop_partial, drop_receipts
 from mangrove.tasks.core.specs import SourceVersion
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.decompress.declaration import DecompressCursor, DecompressSpec

@@ -23,8 +23,7 @@ from mangrove.tasks.core import authorization, kinds, queue, staging
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.file_copy import MOST_PARTS, is_due
 from mangrove.tasks.core.kinds import DELETE_NEVER, DELETE_POLICIES, State
-from mangrove.tasks.core.part_receipts import PartReceipts, drop_receipts, find_receipts
-from mangrove.tasks.core.partials import drop_partial, is_torn
+from mangrove.tasks.core.partials import PartReceipts, drop_partial, drop_receipts, find_receipts, is_torn
 from mangrove.tasks.core.specs import PartialFile
 from mangrove.tasks.core.steps import Run
 from mangrove.tasks.download.declaration import DownloadCursor, DownloadSpec

@@ -17,7 +17,7 @@ from mangrove.core.problems import NotFound, NotSupported, OutOfTime, Problem, S
 from mangrove.core.slices import in_batches
 from mangrove.drivers.base import Entry, Removes
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, manifest, name_lists, staging
+from mangrove.tasks.core import authorization, manifest, staging
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
 from mangrove.tasks.core.kinds import State
@@ -106,7 +106,7 @@ async def _remove_entries(run: RemoveRun, folder: PathAccess, located: Located) 
             return problem
         return None
 
-    async for rows in name_lists.read(run.task.id, count, cursor.position):
+    async for rows in manifest.read_name_rows(run.task.id, count, cursor.position):
         async for batch in in_batches(rows, REMOVAL_CONCURRENCY):
             try:
                 with deadlines.limit(run.seconds_left):

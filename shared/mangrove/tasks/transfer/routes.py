@@ -9,7 +9,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotSupported, Problem
 from mangrove.drivers.base import Removes
 from mangrove.identity.rights import Right
-from mangrove.tasks.core import authorization, name_lists, staging
+from mangrove.tasks.core import authorization, manifest, staging
 from mangrove.tasks.core.authorization import Target
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.registry import KINDS
@@ -94,6 +94,6 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
     located = await source.locate()
     if is_move and not isinstance(located.driver, Removes):
         raise NotSupported
-    names = await name_lists.read_names(run.task.id, spec.count) if spec.selection == "renamed_list" else {}
+    names = await manifest.read_names(run.task.id, spec.count) if spec.selection == "renamed_list" else {}
     end = Endpoint(located.driver, located.path, located.mount)
     return TransferRoute(end, target, source, overwrite, is_move, spec.is_listed, names, spec.selection == "files")

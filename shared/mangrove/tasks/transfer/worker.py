@@ -21,16 +21,14 @@ from mangrove.tasks.core.file_copy import CopyMode
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
 from mangrove.tasks.core.kinds import DELETE_POLICIES, State
 from mangrove.tasks.core.manifest import Manifest, ManifestLost
-from mangrove.tasks.core.part_receipts import drop_receipts
-from mangrove.tasks.core.partials import StepEnded
+from mangrove.tasks.core.partials import StepEnded, drop_receipts
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.core.specs import ManifestEntry
 from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS
 from mangrove.tasks.transfer import parts as transfer_parts
 from mangrove.tasks.transfer.batches import copy_batch, get_batch_size, note_batch, split_batches
 from mangrove.tasks.transfer.declaration import TransferCursor
-from mangrove.tasks.transfer.listed import gather_files, plan_list
-from mangrove.tasks.transfer.planning import Lists
+from mangrove.tasks.transfer.planning import Lists, gather_files, plan_list
 from mangrove.tasks.transfer.routes import TransferRoute, find_route
 from mangrove.tasks.transfer.step import RampUpLimiter, TransferRun, TransferStep
 from mangrove.tree.access import PathAccess
