@@ -75,7 +75,7 @@ def make_body(source: random.Random) -> bytes:
     return bytes(body)
 
 
-@pytest.mark.long
+@pytest.mark.rest
 def test_parse_random_bodies_for_a_minute_stays_within_bounds() -> None:
     """Whatever is sent is parsed or refused, within 50 ms and a few MiB."""
     seed = random.SystemRandom().randrange(1 << 32)
