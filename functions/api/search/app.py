@@ -13,13 +13,15 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.framework import Query
 from mangrove.web.gates import Admin, Reader, name_caller
-from mangrove.web.parameters import ClientAddress
+from mangrove.web.parameters import ClientAddress, RequestDialect
 
 api = Api("search")
 
 
 @api.post("/api/fs/search", data_model=search_models.SearchPage)
-async def search(who: Reader, body: search_models.SearchReq, client_address: ClientAddress) -> Reply:
+async def search(
+    who: Reader, body: search_models.SearchReq, client_address: ClientAddress, dialect: RequestDialect
+) -> Reply:
     """Names in the folder and below it that fit."""
     part, filters = body.to_part(), body.to_filters()
     folder = await access.at(who, body.parent, body.password)
@@ -27,15 +29,18 @@ async def search(who: Reader, body: search_models.SearchReq, client_address: Cli
         found = await find.find(folder, filters, part.start, part.count)
     await indexing.request_build(found.missing)
     await indexing.request_update(found.behind)
-    return ok(search_models.make_page(found, folder.settings))
+    return ok(search_models.make_page(found, folder.settings, dialect))
 
 
 @api.get("/api/fs/search", data_model=search_models.SearchPage)
 async def search_by_query(
-    who: Reader, query: Annotated[search_models.SearchQuery, Query()], client_address: ClientAddress
+    who: Reader,
+    query: Annotated[search_models.SearchQuery, Query()],
+    client_address: ClientAddress,
+    dialect: RequestDialect,
 ) -> Reply:
     """Names in the folder and below it that fit."""
-    return await search(who, query.to_body(), client_address)
+    return await search(who, query.to_body(), client_address, dialect)
 
 
 @api.post("/api/admin/index/build")

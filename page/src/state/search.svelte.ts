@@ -36,11 +36,12 @@ export function formatQuery(wanted: Wanted) {
   return isAsked ? { keywords: keywords.trim(), parent, scope: SCOPES[scope], ...filters } : null
 }
 
-/** The hits of a search, fetched by the page. */
-export function search(query: NonNullable<Query>): Pages<SearchRow> {
+/** The hits of a search, fetched by the page. `noteIndexing` hears whether the index is still being built. */
+export function search(query: NonNullable<Query>, noteIndexing: (value: boolean) => void): Pages<SearchRow> {
   return new Pages(async (page, size, signal) => {
     const body = { ...query, password: passwords.find(query.parent), page: page + 1, per_page: size }
-    const { content, total } = await call('post', '/api/fs/search', { body, signal })
+    const { content, total, indexing } = await call('post', '/api/fs/search', { body, signal })
+    noteIndexing(indexing === true)
     return { rows: content, total }
   })
 }

@@ -453,6 +453,7 @@ export const en = {
     filters: 'Filters',
     folder: (path: string) => `Show in its folder: ${path}`,
     here: (name: string) => `Only in “${name}”`,
+    indexing: 'The index is being built: there may be more.',
     kind: 'Kind',
     kinds: { all: 'Files and folders', folders: 'Folders', files: 'Files' },
     modified: 'Modified',

@@ -441,6 +441,7 @@ export const zh: Texts = {
     filters: '筛选',
     folder: (path) => `在文件夹中显示：${path}`,
     here: (name) => `仅在“${name}”中`,
+    indexing: '索引正在建立，结果可能不完整。',
     kind: '类型',
     kinds: { all: '文件和文件夹', folders: '文件夹', files: '文件' },
     modified: '修改时间',

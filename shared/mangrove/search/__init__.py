@@ -12,6 +12,7 @@
     delta.py       changes as statements on the tables; compaction uses the same ones
     visibility.py  which of the folders with matches the caller may see, and what in them
     find.py        the verb: all of these together
+    corrections.py a listing that was read anyway, compared with the index
 
 To walk a storage is long work: `mangrove.tasks.index.worker`. Changes through this service are written to a log by
 `mangrove.tree.operations.journal`, which searches read. No search reads a folder.

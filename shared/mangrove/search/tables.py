@@ -220,8 +220,12 @@ class IndexTables:
 
     def _drop_merged(self, id: int, segments: Segments) -> None:
         """Forget the changes that the segments have."""
-        merged = segments.manifest.merged
-        changes = {number: one for number, one in self._changes.get(id, {}).items() if number > merged}
+        merged, read = segments.manifest.merged, index_changes.make_number(segments.manifest.began)
+        changes = {
+            number: one
+            for number, one in self._changes.get(id, {}).items()
+            if number > (max(merged, read) if one.kind is ChangeKind.READ else merged)
+        }
         self._changes[id] = changes
         if not changes:
             del self._changes[id]

@@ -24,6 +24,7 @@ from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Activity
 from mangrove.core.telemetry import log_exception, log_warning
 from mangrove.net.client import TlsContext
+from mangrove.search.corrections import Corrections
 from mangrove.standalone import docs, health, protocol_servers, scheduler
 from mangrove.standalone.leader import TaskLeader
 from mangrove.standalone.memory import limit_arenas, trim_regularly
@@ -99,6 +100,7 @@ class Gateway:
             self._run(health.watch_descriptors)
         loading = self._run(_load_storages)
         self._run(trim_regularly)
+        self._run(Corrections().run)
         if data is not None:
             self._run(partial(self._lead, data, loading))
         gc.freeze()  # what is there now stays: no collection needs to look through it again

@@ -15,6 +15,7 @@ from mangrove.search.query import Filters, Hit
 from mangrove.search.words import parse, parse_extensions
 from mangrove.tree.operations.objects import format_time, get_type_code
 from mangrove.web.binding import Body, Model
+from mangrove.web.dialects import Dialect
 from mangrove.web.fs_models import Count, PathText, QueryModel, Text
 
 MOST_ROWS = 1000  # of one page
@@ -92,6 +93,11 @@ class SearchRow(Model):
 class SearchPage(Model):
     content: list[SearchRow]
     total: int
+    indexing: bool = Field(
+        default=False,
+        description="True while the first index of a storage is being built: there may be more. Left out otherwise, "
+        "and for a client of `/openlist`.",
+    )
 
 
 def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | None:
@@ -106,10 +112,10 @@ def parse_moment(name: str, text: str, day: timedelta = timedelta()) -> float | 
         raise BadRequest(f"{name}: not a time as in RFC 3339: {text[:40]}") from None
 
 
-def make_page(found: Found, settings: Settings) -> dict[str, Any]:
-    """The answer of `fs/search`. `parent` is an absolute path, also for those whose root is a folder of the tree."""
-    codes = settings.type_codes
-    return {"content": [_make_row(codes, hit) for hit in found.hits], "total": found.total}
+def make_page(found: Found, settings: Settings, dialect: Dialect) -> dict[str, Any]:
+    """Return the answer of `fs/search`. `parent` is an absolute path, also where the user's root is a folder of it."""
+    page = {"content": [_make_row(settings.type_codes, hit) for hit in found.hits], "total": found.total}
+    return page | ({"indexing": True} if found.is_partial and dialect is Dialect.DOCUMENT else {})
 
 
 def _make_row(codes: Any, hit: Hit) -> dict[str, Any]:

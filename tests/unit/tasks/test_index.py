@@ -214,7 +214,7 @@ def test_read_that_is_asked_for_meanwhile_stays(indexed: TaskEnv, disk: Disk, mo
 
 
 def test_change_of_just_now_waits_for_the_next_run(indexed: TaskEnv, disk: Disk) -> None:
-    request_read(disk, "/two")
+    index_changes.add(IndexChange(find_id(disk), ChangeKind.NAMES, "/two"))
     build(indexed)
     assert list_reads(disk) == ["/two"]
 

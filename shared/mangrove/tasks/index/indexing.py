@@ -20,7 +20,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound, SearchUnavailable
 from mangrove.core.telemetry import log_exception
 from mangrove.records.files import index_changes
-from mangrove.records.files.index_changes import VISIBLE_SECONDS, ChangeKind, IndexChange
+from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import Conflict
 from mangrove.records.tasks import batches as task_batches
@@ -281,7 +281,7 @@ def _find_changed(wanted: Collection[int]) -> set[int]:
     """The storages whose changes are worth a run."""
     now = time.time()
     waited, count, old = now - WAITING_SECONDS, Counter[int](), set[int]()
-    limits = {ChangeKind.READ: now - 2 * VISIBLE_SECONDS, ChangeKind.INTENT: now - 2 * INTENT_EXPIRY_SECONDS}
+    limits = {ChangeKind.READ: now, ChangeKind.INTENT: now - 2 * INTENT_EXPIRY_SECONDS}
     for change in index_changes.read():
         if change.kind is not ChangeKind.INDEX:
             count[change.storage_id] += change.kind is not ChangeKind.INTENT

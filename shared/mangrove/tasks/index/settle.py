@@ -134,7 +134,7 @@ async def _delete_changes(run: IndexRun) -> None:
     for change in changes:
         if change.kind is ChangeKind.INDEX:
             is_merged = change.number < last_index
-        elif change.kind is ChangeKind.INTENT:
+        elif change.kind in (ChangeKind.INTENT, ChangeKind.READ):
             is_merged = change.number in numbers
         else:
             is_merged = change.number <= cursor.merged

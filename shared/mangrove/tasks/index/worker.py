@@ -86,11 +86,10 @@ async def plan(run: IndexRun) -> bool:
 def _find_reads(storage_id: int, cursor: IndexCursor) -> list[RequestedRead]:
     """The changes that ask for folders to be read, and the intents of processes that died."""
     expired = index_changes.make_number(cursor.began - INTENT_EXPIRY_SECONDS)
-    limits = {ChangeKind.READ: cursor.merged, ChangeKind.INTENT: expired}
     return [
         RequestedRead(change.number, change.path, change.deep)
         for change in index_changes.read_of(storage_id)
-        if change.number <= limits.get(change.kind, "")
+        if change.kind is ChangeKind.READ or (change.kind is ChangeKind.INTENT and change.number <= expired)
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import get_data, get_refusal
 from tests.contract.api.search_client import build_index, find, search
+from tests.contract.api.task_client import wait_until
 from tests.service import Client
 
 NAMES = (
@@ -161,3 +162,17 @@ def test_it_can_be_switched_off(admin: Client, shelf: str) -> None:
     with fixtures.settings(admin, search_index="none"):
         answer = admin.post("/api/fs/search", parent=shelf, keywords="x", page=1, per_page=9)
         assert get_refusal(answer) == (404, "search not available")
+
+
+def test_first_build_is_told_in_our_own_dialect(admin: Client, tmp_path: Path) -> None:
+    """As long as it is not finished; an answer without the field is that of a whole index."""
+    for number in range(2000):
+        (tmp_path / f"folder {number}").mkdir()
+        (tmp_path / f"folder {number}" / "damask").touch()
+    body = {"keywords": "damask", "page": 1, "per_page": 1}
+    with fixtures.local(admin, tmp_path) as mounted:
+        page = admin.ok("/api/fs/search", parent=mounted, **body)
+        legacy = admin.ok("/openlist/api/fs/search", parent=mounted, **body)
+        assert page["indexing"] is True and "indexing" not in legacy
+        wait_until(lambda: admin.ok("/api/fs/search", parent=mounted, **body).get("indexing") is None)
+        assert admin.ok("/api/fs/search", parent=mounted, **body)["total"] == 2000

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.api import fixtures
 from tests.contract.api.search_client import build_index, find
-from tests.contract.api.transfer_client import TransferClient
+from tests.contract.api.transfer_client import TransferClient, send
 from tests.service import Client
 
 
@@ -64,6 +64,8 @@ def test_moved(admin: Client, other: str) -> None:
 def test_what_a_task_stores_is_found_when_it_is_done(transfers: TransferClient, kind: str) -> None:
     name = f"{uuid4().hex} by {kind}.txt"
     assert find(transfers.client, name) == []
+    if kind != "upload":
+        send(transfers.client, "put", f"{transfers.folder}/{name}", b"content")
     transfers.wait_for(kind, transfers.start(kind, name))
     found = find(transfers.client, name)
     assert f"{transfers.mount}/{name}" in found

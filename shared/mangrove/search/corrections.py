@@ -1,0 +1,159 @@
+"""What other programs change in a storage: a listing that was read anyway is compared with the index.
+
+Where they differ the log of changes says so, as of what this service changes itself. On one machine only, and out of
+everybody's way: few listings wait, and after each comparison there is a pause of several times its length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from mangrove.configuration import snapshot
+from mangrove.core import runtime
+from mangrove.core.paths import TreePath
+from mangrove.core.problems import Problem
+from mangrove.core.slices import run_in_slices
+from mangrove.core.telemetry import log_exception
+from mangrove.drivers.base import Entry
+from mangrove.records.files.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
+from mangrove.search.columns import make_columns
+from mangrove.search.database import Database, Rows
+from mangrove.search.names import decode_name, encode_name
+from mangrove.search.scope import IndexScope, find_child, is_indexed
+from mangrove.search.statements import ALL, SegmentsPart, TablesPart, unite
+from mangrove.search.tables import IndexTables, SearchedStorage
+from mangrove.tree.listing.folder import CachedFolder
+from mangrove.tree.listing.listing import listings
+from mangrove.tree.mounts import Located
+from mangrove.tree.operations import journal
+
+MAX_WAITING_LISTINGS = 16
+MAX_COMPARED_ENTRIES = 10_000  # of a folder; what others change in a larger one is found after the next build
+ENTRIES_PER_SLICE = 1024
+PAUSE_FACTOR = 5.0  # times as long as the comparison took
+
+Row = tuple[bool, int | None, float]  # as the index has it: whether it is a folder, size, time
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """A folder as it was listed."""
+
+    located: Located
+    folder: CachedFolder
+    scope: IndexScope
+
+    @property
+    def path(self) -> TreePath:
+        """In the tree."""
+        return self.located.mount.path / self.located.path
+
+
+class Corrections:
+    """The listings that wait."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, str], _Observed] = {}
+        self._has_work = asyncio.Event()
+        listings().add_observer(self.note)
+
+    def note(self, located: Located, folder: CachedFolder) -> None:
+        """Let a listing wait to be compared, if there is room."""
+        settings, storage = snapshot.current().settings, located.mount.storage
+        if not settings.corrects_index or not is_indexed(storage, settings):
+            return
+        observed, key = _Observed(located, folder, IndexScope.make(settings)), (storage.id, str(located.path))
+        is_full = key not in self._waiting and len(self._waiting) >= MAX_WAITING_LISTINGS
+        if is_full or len(folder.entries) > MAX_COMPARED_ENTRIES or not observed.scope.has_folder(observed.path):
+            return
+        self._waiting[key] = observed
+        self._has_work.set()
+
+    async def run(self) -> None:
+        """Compare the listings that wait, for ever."""
+        while True:
+            await self._has_work.wait()
+            began = time.monotonic()
+            await self.correct_next()
+            await asyncio.sleep((time.monotonic() - began) * PAUSE_FACTOR)
+
+    async def correct_next(self) -> None:
+        """Compare the listing that waits longest, and log what differs; what fails is left to the next listing."""
+        if not self._waiting:
+            self._has_work.clear()
+            return
+        observed = self._waiting.pop(next(iter(self._waiting)))
+        try:
+            await _correct(observed)
+        except Problem:
+            pass  # the records or the database are busy, or the index is being replaced
+        except Exception:  # a fault here must not end the corrections of all other listings
+            log_exception("a listing was not compared with the search index", storage=observed.located.mount.storage.id)
+
+
+async def _correct(observed: _Observed) -> None:
+    rows = await _select_names(observed)
+    changes = [] if rows is None else await run_in_slices(_compare(rows, observed))
+    if changes and observed.folder.stamp.is_current():  # else the service has changed it since
+        await journal.note(*changes)
+
+
+async def _select_names(observed: _Observed) -> Rows | None:
+    """What a search finds in a folder; None where it is built as a whole."""
+    mount, path = observed.located.mount, observed.located.path
+    opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, path)])
+    if opened.missing or opened.partial:
+        return None
+    (place,) = opened.places
+    parts = [TablesPart(0, [place]), *([SegmentsPart(1, place)] if place.segments is not None else ())]
+    rows = unite(part.select(ALL) for part in parts)
+    text = f"SELECT name, is_dir, size, modified FROM ({rows.text}) WHERE path = ? LIMIT {2 * MAX_COMPARED_ENTRIES}"
+    return await runtime.get(Database).run(text, (*rows.parameters, encode_name(path)))
+
+
+def _compare(rows: Rows, observed: _Observed) -> Generator[None, None, list[IndexChange]]:
+    """The changes that make the index equal to the listing."""
+    known = {name: _make_row(is_dir, size, modified) for name, is_dir, size, modified in rows}
+    yield
+    entries, changed, unknown = observed.folder.entries, list[Entry](), list[str]()
+    for start in range(0, len(entries), ENTRIES_PER_SLICE):
+        listed = observed.scope.select(observed.path, entries[start : start + ENTRIES_PER_SLICE])
+        for entry, (name, row) in zip(listed, _make_rows(listed), strict=True):
+            old = known.pop(name, None)
+            if old != row:
+                changed.append(entry)
+            if row[0] and not entry.is_link and (old is None or not old[0]):
+                unknown.append(entry.name)
+        yield
+    return list(_make_changes(observed, changed, [*map(decode_name, known)], unknown))
+
+
+def _make_changes(
+    observed: _Observed, changed: Sequence[Entry], removed: Sequence[str], unknown: Sequence[str]
+) -> Generator[IndexChange, None, None]:
+    id, path = observed.located.mount.storage.id, observed.located.path
+    for start in range(0, len(removed), MAX_NAMES_PER_CHANGE):
+        names = tuple(removed[start : start + MAX_NAMES_PER_CHANGE])
+        yield IndexChange(id, ChangeKind.NAMES, str(path), removed=names)
+    for start in range(0, len(changed), MAX_NAMES_PER_CHANGE):
+        entries = changed[start : start + MAX_NAMES_PER_CHANGE]
+        names_there = tuple(IndexedName(one.name, one.is_dir, one.size, one.modified) for one in entries)
+        yield IndexChange(id, ChangeKind.NAMES, str(path), entries=names_there)
+    for name in unknown:
+        child = find_child(path, name)
+        if child is not None and observed.scope.has_folder(observed.located.mount.path / child):
+            yield IndexChange(id, ChangeKind.READ, str(child), True)
+
+
+def _make_row(is_dir: bool, size: int | None, modified: float) -> Row:
+    """Size and time of a folder follow what it holds, and make no difference."""
+    return (True, None, 0.0) if is_dir else (False, size, modified)
+
+
+def _make_rows(entries: Sequence[Entry]) -> list[tuple[str, Row]]:
+    made = make_columns(entries)
+    names = [other if name is None else name for name, other in zip(made.names, made.folded, strict=True)]
+    return list(zip(names, map(_make_row, made.is_dir, made.sizes, made.modified), strict=True))
