@@ -18,6 +18,7 @@ from tests.service import ADMIN_PASSWORD, Client
 
 TROUBLES = (httpx.HTTPError, OSError, asyncssh.Error, AssertionError, TimeoutError, EOFError)
 USER = "crash"  # of WebDAV and SFTP
+SUCCEEDED = 2  # the state of a task
 SECONDS = 20.0  # that one change may take
 PAUSE_SECONDS = 0.02  # between two changes
 
@@ -152,6 +153,15 @@ class MultipartWriter(ApiWriter):
             assert answer["code"] == 200, answer
         answer = uploads.complete(id)
         assert answer["code"] == 200, answer
+        if (task := answer["data"].get("task")) is not None:  # it stores the file, and is not done yet
+            self._wait_for_task(task["id"])
+
+    def _wait_for_task(self, id: str) -> None:
+        end = time.monotonic() + SECONDS
+        while self.client.ok("/openlist/api/task/upload/info", params={"tid": id})["state"] != SUCCEEDED:
+            if time.monotonic() > end:
+                raise TimeoutError
+            time.sleep(0.1)
 
 
 class CopyWriter(ApiWriter):
