@@ -1,4 +1,4 @@
-"""Whether a storage answers, as its ordinary use shows."""
+"""The reachability of a storage, as its ordinary use shows it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def observe(driver: Driver, note: Note) -> None:
     """Have `note` called with each failure of the driver to reach its storage, and with None for each answer."""
     for name in OBSERVED:
         if hasattr(driver, name):
-            setattr(driver, name, _observe_call(getattr(driver, name), note))
+            setattr(driver, name, _observe_call(driver, name, note))
     setattr(driver, "list", _observe_list(driver.list, note))  # noqa: B010  # mypy takes no method for a variable
 
 
-def _observe_call(method: Callable[..., Any], note: Note) -> Callable[..., Any]:
+def _observe_call(driver: Driver, name: str, note: Note) -> Callable[..., Any]:
     async def call(*args: Any, **options: Any) -> Any:
         try:
-            result = await method(*args, **options)
+            result = await getattr(type(driver), name)(driver, *args, **options)
         except Unreachable as problem:
             note(problem)
             raise
