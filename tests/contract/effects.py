@@ -112,7 +112,7 @@ SETTINGS = Effects(
             "test_a_link_ends_when_its_user_is_disabled_or_may_no_longer_read": "link_follows_user",
         },
         "unit/tree/test_journal.py": {
-            "test_nothing_is_marked_while_it_is_switched_off_or_the_folder_is_not_indexed": (
+            "test_nothing_is_logged_without_an_index": (
                 "search_index auto_update_index handle_hook_after_writing ignore_paths"
             ),
         },
@@ -165,7 +165,7 @@ STORAGE_FIELDS = Effects(
             "test_a_storage_that_does_not_start_keeps_its_record": "status",
             "test_a_storage_is_disabled_enabled_and_deleted": "id disabled",
         },
-        "unit/tree/test_journal.py": {"test_a_storage_that_is_not_indexed_is_not_marked": "disable_index"},
+        "unit/tree/test_journal.py": {"test_nothing_is_logged_without_an_index": "disable_index"},
         "unit/tree/test_mounts.py": {"test_virtual_folders_come_in_the_order_of_the_storages": "order"},
         "unit/tree/test_listing.py": {
             "test_how_long_a_folder_is_kept_is_the_storages_word": "cache_expiration custom_cache_policies",
