@@ -14,7 +14,7 @@ import mangrove
 from mangrove.core import problems
 from mangrove.core.problems import NotFound, Problem, StorageProblem
 
-LINE = re.compile(r"(?P<lines>[│├└─ ]*)(?P<name>\w+) +(?P<code>\d{3})  (?P<meaning>.+?)( \[(?P<module>[\w.]+)\])?")
+LINE = re.compile(r"(?P<lines>[│├└─ ]*)(?P<name>\w+) +(?P<code>\d{3})  (?P<meaning>.+)")
 INDENT = 4  # characters of a level
 
 
@@ -23,33 +23,32 @@ class Node:
     name: str
     parent: str
     code: int
-    module: str
 
 
 def drawn() -> Iterator[Node]:
-    """The nodes of the drawing, from the top."""
+    """Iterate over the nodes of the drawing, from the top."""
     above: list[str] = []
     for line in (problems.__doc__ or "").splitlines():
-        found = LINE.fullmatch(line)
-        if found is None:
+        match = LINE.fullmatch(line)
+        if match is None:
             continue
-        level = len(found["lines"]) // INDENT
-        above[level:] = [found["name"]]
+        level = len(match["lines"]) // INDENT
+        above[level:] = [match["name"]]
         parent = above[level - 1] if level else "Exception"
-        yield Node(found["name"], parent, int(found["code"]), found["module"] or "problems")
+        yield Node(match["name"], parent, int(match["code"]))
 
 
 def defined(kind: type[Problem]) -> Iterator[Node]:
-    """The classes of the package."""
+    """Iterate over the classes of the package."""
     parent = kind.__base__
     assert parent is not None
     if kind.__module__.startswith("mangrove."):
-        yield Node(kind.__name__, parent.__name__, kind.code, kind.__module__.removeprefix("mangrove."))
+        yield Node(kind.__name__, parent.__name__, kind.code)
     for child in kind.__subclasses__():
         yield from defined(child)
 
 
-def test_the_drawing_has_every_class_of_the_package_with_its_parent_code_and_module() -> None:
+def test_drawing_every_class_of_the_package_has_its_parent_and_code() -> None:
     for module in walk_packages(mangrove.__path__, "mangrove."):
         import_module(module.name)
     assert sorted(drawn()) == sorted(defined(Problem))

@@ -1,4 +1,4 @@
-"""Every failure a caller can see, as one family: class, code in the envelope, meaning, [module when not this one].
+"""Every failure a caller can see, as one family: class, code in the envelope, meaning.
 
 Problem                      500  the base: its message is fit for the user
 ├── WrongArchivePassword     202  an archive needs a (different) password; clients ask for it on this code
@@ -10,7 +10,7 @@ Problem                      500  the base: its message is fit for the user
 │   ├── RelativePath         403  a path or name that leads out of its folder
 │   ├── NotReadable          403  the rules do not let the caller read here: without the folder's password, or at all
 │   ├── Collision            403  the target name is taken
-│   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed [net.addresses]
+│   └── ForbiddenAddress     403  an outgoing connection to an address that is not allowed
 ├── Missing                  404  unknown route, task, driver, key
 │   ├── NotAvailable         404  a part of the interface that this version does not have
 │   └── SearchUnavailable    404  `search not available`: it is switched off
@@ -24,15 +24,15 @@ Problem                      500  the base: its message is fit for the user
 ├── StorageProblem           500  what a driver raises: it or one of these, and nothing else
 │   ├── NotFound             500  `object not found`
 │   ├── Exists               500  `file exists`
-│   │   └── NotEmpty         500  a folder that is to be removed as an empty one holds something [tree.posix]
+│   │   └── NotEmpty         500  a folder that is to be removed as an empty one holds something
 │   ├── NotMounted           500  no storage is mounted at that path or above it
 │   ├── InUse                500  somebody else changes what has that name; worth a retry
 │   ├── Changed              500  it is another file by now than the one that was meant
 │   ├── Forbidden            500  `permission denied`
-│   │   └── Refused          500  an FTP server does not do it, and its code does not tell why [drivers.ftp.errors]
-│   ├── Failure              500  an SFTP server does not do it, and its status does not tell why [drivers.sftp.errors]
+│   │   └── Refused          500  an FTP server does not do it, and its code does not tell why
+│   ├── Failure              500  an SFTP server does not do it, and its status does not tell why
 │   ├── Unreachable          500  the storage does not answer; worth a retry
-│   │   └── TooManyConnections 500  an FTP server takes no further connection [drivers.ftp.errors]
+│   │   └── TooManyConnections 500  an FTP server takes no further connection
 │   ├── StorageUnavailable   500  the storage did not start; its status is in the message
 │   ├── StorageFull          500  the storage has no space left, or its quota is used up
 │   │   └── DataDiskFull     500  the same of the disk of the data directory
@@ -41,37 +41,37 @@ Problem                      500  the base: its message is fit for the user
 │       └── NotAFile         500  `not a file`
 ├── OutOfTime                500  a request was not done within the time that a function has; worth a retry
 ├── SearchTooSlow            500  a search was not done within its time
-├── DamagedSegment           500  a file of the search index cannot be read [search.database]
+├── DamagedSegment           500  a file of the search index cannot be read
 ├── UnreadableTask           500  a task's record is of a version that is not known here
 ├── RecordsUnavailable       500  the records could not be read or written; worth a retry
 │   └── RecordsThrottled     500  they take no more requests for a while
-├── NoSlot                   500  as many tasks of a kind as are allowed are at work; worth a retry [tasks.slots]
+├── NoSlot                   500  as many tasks of a kind as are allowed are at work; worth a retry
 ├── RecordNotFound           500  there is no record of this id
-├── RecordRefused            500  the engine never takes such a record: it is too large [records.base]
-├── SealBroken               500  a secret in a record, or the key that opens it, cannot be read [records.crypto]
-├── NewerSchema              500  the records are of a version that is not known here [records.store.upgrade]
-├── OlderSchema              500  the records are of a version from which no upgrade leads here [records.store.upgrade]
-├── UntrustedSchema          500  what the records say about their version is not ours [records.store.upgrade]
-├── NameTaken                500  another record has the unique name [records.base]
-├── Conflict                 500  a condition on a record did not hold [records.base]
-│   └── LockConflict         500  a WebDAV lock excludes the one that is to be taken [records.files.locks]
-├── LockQuotaExceeded        500  a user, or a file, has as many WebDAV locks as are stored [records.files.locks]
-├── PropertyQuotaExceeded    500  no more WebDAV properties are stored [records.files.properties]
-├── DavProblem               500  a refusal of WebDAV alone, with a status of HTTP [protocols.webdav.errors]
-│   ├── PreconditionFailed   500  a header of the request says what is not so [protocols.webdav.errors]
-│   └── LockedResource       500  somebody's lock is on it, and its token was not sent [protocols.webdav.errors]
-├── Cancelled                500  the task was cancelled [tasks.steps]
-├── Busy                     500  another worker holds the task; worth a retry [tasks.leases]
-├── Superseded               500  the task went to another worker [tasks.leases]
-├── ManifestLost             500  the list of what a task is to copy is gone or torn [tasks.manifest]
-├── ListLost                 500  the list of what a task was asked for is gone [tasks.core.manifest]
-├── InvalidUrl               500  an address that cannot be downloaded from [tools.urls]
-│   └── NoUrl                400  a text that is no address at all [tools.urls]
-├── BrokenTorrent            500  no torrent file [tools.torrents]
-├── UnexpectedStatus         500  the server answers, but not with the file [tools.http]
-├── LengthMismatch           500  what the server sends is not what it announced [tools.http]
-└── Aria2Error               500  aria2 answers with an error [tools.aria2]
-    └── UnknownDownload      500  aria2 has no such download [tools.aria2]
+├── RecordRefused            500  the engine never takes such a record: it is too large
+├── SealBroken               500  a secret in a record, or the key that opens it, cannot be read
+├── NewerSchema              500  the records are of a version that is not known here
+├── OlderSchema              500  the records are of a version from which no upgrade leads here
+├── UntrustedSchema          500  what the records say about their version is not ours
+├── NameTaken                500  another record has the unique name
+├── Conflict                 500  a condition on a record did not hold
+│   └── LockConflict         500  a WebDAV lock excludes the one that is to be taken
+├── LockQuotaExceeded        500  a user, or a file, has as many WebDAV locks as are stored
+├── PropertyQuotaExceeded    500  no more WebDAV properties are stored
+├── DavProblem               500  a refusal of WebDAV alone, with a status of HTTP
+│   ├── PreconditionFailed   500  a header of the request says what is not so
+│   └── LockedResource       500  somebody's lock is on it, and its token was not sent
+├── Cancelled                500  the task was cancelled
+├── Busy                     500  another worker holds the task; worth a retry
+├── Superseded               500  the task went to another worker
+├── ManifestLost             500  the list of what a task is to copy is gone or torn
+├── ListLost                 500  the list of what a task was asked for is gone
+├── InvalidUrl               500  an address that cannot be downloaded from
+│   └── NoUrl                400  a text that is no address at all
+├── BrokenTorrent            500  no torrent file
+├── UnexpectedStatus         500  the server answers, but not with the file
+├── LengthMismatch           500  what the server sends is not what it announced
+└── Aria2Error               500  aria2 answers with an error
+    └── UnknownDownload      500  aria2 has no such download
 
 The class name is also the word on which a state machine retries, and what a failure's `problem` says: there a class
 of another module counts as the one here that it is a kind of.
