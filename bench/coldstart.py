@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from mangrove.tasks.index.indexing import make_task_id
-from tests import built, lambdas
 from tests.contract import test_events as samples
-from tests.policies import FUNCTIONS, get_folder
-from tests.runtime_api import ROOT, Launcher, launch_sources
+from tests.support import built, lambdas
+from tests.support.policies import FUNCTIONS, get_folder
+from tests.support.runtime_api import ROOT, Launcher, launch_sources
 
 ROUNDS = 10
 REQUEST = """

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 
 from mangrove.standalone import template
-from tests import built, lambdas
 from tests.contract.scenarios import Person
-from tests.policies import FUNCTIONS
-from tests.recorder import Call
-from tests.runtime_api import Function, launch_sources
+from tests.support import built, lambdas
+from tests.support.policies import FUNCTIONS
+from tests.support.recorder import Call
+from tests.support.runtime_api import Function, launch_sources
 
 PRICES = {  # dollars per million, of us-east-1, beside traffic, storage and the first free ones
     "API Gateway request": 1.00,

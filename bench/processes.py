@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from tests.proc import get_pss, list_descendants, read_if_there
+from tests.support.proc import get_pss, list_descendants, read_if_there
 
 SAMPLE_INTERVAL_SECONDS = 0.02
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

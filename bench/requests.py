@@ -7,7 +7,7 @@ from typing import Any
 from bench.load import Rate, measure_rate
 from bench.rows import Row, Workspace, row
 from bench.subjects import Subject
-from tests.service import ADMIN_PASSWORD
+from tests.support.service import ADMIN_PASSWORD
 
 ENTRIES = 1000
 

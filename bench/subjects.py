@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from bench.connection import Connection
 from bench.processes import get_family_pss
-from tests.proc import list_servers
 from tests.servers import free_port, s3_options, wait_for
-from tests.service import ADMIN_PASSWORD, start_service
+from tests.support.proc import list_servers
+from tests.support.service import ADMIN_PASSWORD, start_service
 
 START_SECONDS = 60.0
 IDLE_SECONDS = 2.0  # then a server may close a connection

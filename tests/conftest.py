@@ -22,12 +22,12 @@ from mangrove.core.runtime import Runtime
 from mangrove.identity.passwords import Hasher
 from mangrove.records.store.base import Connections
 from mangrove.records.store.crypto import Keyring
-from tests import driver_table, servers
-from tests import engine as engines
-from tests.service import Client, Service, run_service
-from tests.support import selection
-from tests.task_env import TaskEnv
-from tests.task_env import task_env as open_task_env
+from tests import servers
+from tests.support import driver_table, selection
+from tests.support import engine as engines
+from tests.support.service import Client, Service, run_service
+from tests.support.task_env import TaskEnv
+from tests.support.task_env import task_env as open_task_env
 
 os.environ.setdefault("MANGROVE_PROCESSES", "1")
 selection.get_seed()  # before the workers start

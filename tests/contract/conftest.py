@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import lambdas
 from tests.contract.attacks.scene import Scene
-from tests.service import Client, Service
+from tests.support import lambdas
+from tests.support.service import Client, Service
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import pytest
 
 from mangrove.tasks.index import indexing
 from mangrove.tasks.index import parts as index_parts
-from tests import lambdas
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import empty_staging
+from tests.support import lambdas
 
 STORAGE = 1  # the one that a deployment begins with
 MANIFEST = f"{STORAGE}/manifest.json"

@@ -25,7 +25,7 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
 from tests.contract import example_app
-from tests.service import Service, run_service
+from tests.support.service import Service, run_service
 from tests.unit.web.configs import LOCAL
 
 ANSWERS = Path(__file__).with_name("answers.txt")

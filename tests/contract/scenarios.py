@@ -16,8 +16,8 @@ import httpx
 import pyotp
 
 from mangrove.cloud.platform import MAX_FILE_BYTES
-from tests import lambdas
 from tests.contract.test_events import EVENTS
+from tests.support import lambdas
 
 
 class Person:

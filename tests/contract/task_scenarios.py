@@ -17,11 +17,11 @@ from moto.s3.models import s3_backends
 
 from mangrove.standalone import template
 from mangrove.tasks.core import file_copy
-from tests import lambdas
 from tests.contract import index_scenarios, transfer_scenarios
 from tests.contract.scenarios import Person, lose_uploads
 from tests.contract.transfer_scenarios import MANY
 from tests.contract.worker_faults import LARGE, change, check_no_parts, interrupt, names
+from tests.support import lambdas
 
 DOWNLOAD = bytes(file_copy.PART + 1)  # goes in parts that come from an address
 

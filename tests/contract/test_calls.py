@@ -23,8 +23,8 @@ from mangrove.tasks.core import staging
 from mangrove.tasks.core.staging import Staging
 from tests import servers
 from tests.contract.test_warm import PASSWORD, data, in_process
-from tests.platforms import use_cloud
-from tests.recorder import Call, Recorder, Right
+from tests.support.platforms import use_cloud
+from tests.support.recorder import Call, Recorder, Right
 
 OLD_SECONDS = 2.0  # after which a function asks whether what it knows still holds
 

@@ -19,7 +19,7 @@ from deployment.generate.events import read_samples
 from mangrove.core import deadlines
 from mangrove.standalone import template
 from mangrove.tasks.index import indexing
-from tests import lambdas
+from tests.support import lambdas
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.drivers import registry
 from mangrove.standalone import template
-from tests.policies import FUNCTIONS, get_folder
+from tests.support.policies import FUNCTIONS, get_folder
 
 HEAVY = (
     "PIL", "aioftp", "argon2", "asyncssh", "bcrypt", "boto3", "cryptography.hazmat.primitives.serialization",

@@ -20,7 +20,7 @@ from mangrove.standalone.machines import ExecutionFailed, Machine, UnsupportedDe
 from mangrove.standalone.template import ROOT, iter_resources
 from mangrove.tasks.core.leases import Busy, Superseded
 from mangrove.tasks.core.steps import Cancelled
-from tests.interpreters import Execution, Interpreter, run_here, start_moto
+from tests.support.interpreters import Execution, Interpreter, run_here, start_moto
 
 GIVEN = {"tid": "t"}
 DONE: dict[str, Any] = {"tid": "t", "more": False, "seconds": 0}

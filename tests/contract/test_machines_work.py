@@ -23,11 +23,11 @@ from mangrove.tasks.download import worker as download
 from mangrove.tasks.remove import worker as removal
 from mangrove.tasks.transfer import batches
 from mangrove.tasks.transfer import worker as transfer
-from tests import origin
 from tests.contract.test_machines import DEFINITIONS
-from tests.interpreters import Interpreter, run_here, start_moto
-from tests.origin import Origin
-from tests.task_env import ALL_RIGHTS, Before, Bucket, Disk, TaskEnv, calls
+from tests.support import origin
+from tests.support.interpreters import Interpreter, run_here, start_moto
+from tests.support.origin import Origin
+from tests.support.task_env import ALL_RIGHTS, Before, Bucket, Disk, TaskEnv, calls
 
 pytestmark = pytest.mark.long
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import Account
+from tests.support.simulation import Account
 
 
 @pytest.mark.parametrize(

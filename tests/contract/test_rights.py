@@ -17,12 +17,12 @@ from mangrove.drivers.s3 import upload as s3upload
 from mangrove.records.store.integrity import compute_mac
 from mangrove.records.store.upgrade import UPGRADED, VERSION
 from mangrove.standalone import template
-from tests import lambdas, recorder
 from tests.contract import scenarios, task_scenarios
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
-from tests.policies import FUNCTIONS, Policy, covers, read_inline, read_managed
-from tests.recorder import Right
+from tests.support import lambdas, recorder
+from tests.support.policies import FUNCTIONS, Policy, covers, read_inline, read_managed
+from tests.support.recorder import Right
 
 pytestmark = pytest.mark.xdist_group("cloud")  # one deployment for both modules that send the samples
 

@@ -79,7 +79,7 @@ STATELESS = {
 
 OWNER = "mangrove.core.runtime"  # the one module that keeps the runtime itself
 FOREIGN = {
-    ("tests/interpreters.py", "_wait_interval"),
+    ("tests/support/interpreters.py", "_wait_interval"),
     ("tests/crash/test_repeats.py", "_handle_range_header"),
 }
 """Private names of moto that a test has to replace."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mangrove.standalone import template
-from tests import lambdas, sam_local
-from tests.policies import FUNCTIONS
+from tests.support import lambdas, sam_local
+from tests.support.policies import FUNCTIONS
 
 SAM = template.ROOT / ".venv-build" / "bin" / "python"
 TOLD = """

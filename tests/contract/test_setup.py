@@ -18,7 +18,8 @@ import pytest
 
 from functions.workers.setup import app
 from mangrove.standalone import template
-from tests import lambdas, servers
+from tests import servers
+from tests.support import lambdas
 
 ROLE = {"AWS_ACCESS_KEY_ID": "role", "AWS_SECRET_ACCESS_KEY": "role", "AWS_DEFAULT_REGION": "us-east-1"}
 EVENT = {"StackId": "s", "RequestId": "r", "LogicalResourceId": "Setup"}

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.service import ADMIN_PASSWORD, Client, Service, run_service
-from tests.waiting import wait_until
+from tests.support.service import ADMIN_PASSWORD, Client, Service, run_service
+from tests.support.waiting import wait_until
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "data" / "mangrove-0.3.0.tar.xz"
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from mangrove.core import deadlines
 from mangrove.tasks import enqueue
-from tests import lambdas, servers
+from tests import servers
 from tests.contract.scenarios import Person
 from tests.contract.worker_faults import (
     CANCELED,
@@ -24,7 +24,8 @@ from tests.contract.worker_faults import (
     names,
     once,
 )
-from tests.recorder import THROTTLED, Right
+from tests.support import lambdas
+from tests.support.recorder import THROTTLED, Right
 
 MANY = enqueue.EACH + 5  # names that are one task, also without the first of them
 

@@ -9,9 +9,9 @@ from itertools import count
 from mangrove.standalone import template
 from mangrove.tasks.core import file_copy
 from mangrove.tasks.core.leases import HEARTBEAT_SECONDS
-from tests import lambdas
 from tests.contract.scenarios import Person
-from tests.recorder import Right
+from tests.support import lambdas
+from tests.support.recorder import Right
 
 LARGE = bytes(file_copy.WHOLE + 1)  # goes in parts
 MOST_SECONDS = 60  # until a worker's next heartbeat

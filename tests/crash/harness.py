@@ -19,11 +19,12 @@ from typing import Any
 
 import httpx
 
-from tests import origin, servers
+from tests import servers
 from tests.crash.backends import Bucket, Disk, Side, make_memory_folder
 from tests.crash.jobs import KINDS, Broken, Job, prepare_jobs
-from tests.origin import Origin
-from tests.service import Client, Service, start_service
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client, Service, start_service
 
 SETTLE_SECONDS = 60.0
 POLL_SECONDS = 0.1

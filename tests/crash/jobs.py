@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 from urllib.parse import quote
 
-from tests import origin
 from tests.crash import trees
 from tests.crash.backends import Model, Side, fact
 from tests.crash.trees import ODD, Tree
-from tests.origin import Origin
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client
 
 FOLLOWING = {"offline_download": "offline_download_transfer", "decompress": "decompress_upload"}
 KINDS = ("upload", "copy", "move", *FOLLOWING, *FOLLOWING.values())  # a task comes before the one that it chains

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from tests.proc import find_server, is_gone
-from tests.service import Service
+from tests.support.proc import find_server, is_gone
+from tests.support.service import Service
 
 PROCESSES = 3
 BACK_SECONDS = 30.0  # until one that died is there again

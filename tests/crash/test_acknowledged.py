@@ -23,7 +23,7 @@ from tests.crash.processes import Family
 from tests.crash.writers import TROUBLES, USER, ApiWriter, CopyWriter, DavWriter, MultipartWriter, SftpWriter, Writer
 from tests.e2e.processes import find_engines
 from tests.servers import free_port, wait_for
-from tests.service import ADMIN_PASSWORD, PART, Client, run_service
+from tests.support.service import ADMIN_PASSWORD, PART, Client, run_service
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("crash")]
 

@@ -18,8 +18,8 @@ import pytest
 
 from mangrove.core import checkpoints, runtime
 from mangrove.core.runtime import Runtime
-from tests.indexes import Names, read_disk, read_index
-from tests.service import Client, Service, start_service
+from tests.support.indexes import Names, read_disk, read_index
+from tests.support.service import Client, Service, start_service
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("index checkpoints")]  # one service
 

@@ -16,7 +16,7 @@ from tests.crash.backends import Disk, Model
 from tests.crash.jobs import differences, make_model
 from tests.crash.power import PowerDisk
 from tests.crash.trees import Tree, parents
-from tests.service import Client, run_service
+from tests.support.service import Client, run_service
 
 pytestmark = [
     pytest.mark.long,

@@ -20,8 +20,8 @@ import pytest
 
 from mangrove.standalone.processes import LEAST_MEMORY, find_free_memory
 from tests.crash.processes import PROCESSES, Caller, Family, Lost, Work, wait_until_gone
-from tests.proc import list_descendants
-from tests.service import Client, run_service, start_service
+from tests.support.proc import list_descendants
+from tests.support.service import Client, run_service, start_service
 
 pytestmark = pytest.mark.xdist_group("crash")
 

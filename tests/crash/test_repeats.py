@@ -17,7 +17,7 @@ from tests import servers
 from tests.crash import harness, trees
 from tests.crash.harness import World
 from tests.crash.jobs import make_incoming, make_transfer
-from tests.origin import Request
+from tests.support.origin import Request
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("repeats")]  # one world
 

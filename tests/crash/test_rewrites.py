@@ -15,7 +15,7 @@ from tests import servers
 from tests.crash import harness
 from tests.crash.backends import Fact, fact
 from tests.crash.harness import World
-from tests.service import Client
+from tests.support.service import Client
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rewrites")]  # one world
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests import engine as engines
 from tests.e2e.processes import find_engine, holds_within
-from tests.service import Client, Service, run_service
+from tests.support import engine as engines
+from tests.support.service import Client, Service, run_service
 
 TASKS = 40
 STALL_SECONDS = float(os.environ.get("STALL_SECONDS", "45"))  # longer than all attempts of one call

@@ -14,7 +14,7 @@ import asyncssh
 import httpx
 
 from tests.contract.api.multipart_client import MIB, MultipartClient
-from tests.service import ADMIN_PASSWORD, Client
+from tests.support.service import ADMIN_PASSWORD, Client
 
 TROUBLES = (httpx.HTTPError, OSError, asyncssh.Error, AssertionError, TimeoutError, EOFError)
 USER = "crash"  # of WebDAV and SFTP

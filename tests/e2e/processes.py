@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import httpx
 
-from tests.proc import list_children, read_if_there
-from tests.service import ADMIN_PASSWORD, Client, Service, command
+from tests.support.proc import list_children, read_if_there
+from tests.support.service import ADMIN_PASSWORD, Client, Service, command
 
 REFUSAL_SECONDS = 30.0  # until a refused start must have ended
 END_SECONDS = 20.0

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 
 from tests.e2e.processes import drop_warning, end_with, mount, refuse_to_run
-from tests.service import Client, Service, command, run_service
+from tests.support.service import Client, Service, command, run_service
 
 
 def run_command(*arguments: str) -> str:

@@ -23,8 +23,8 @@ from tests.e2e.processes import (
     find_helpers,
     holds_within,
 )
-from tests.proc import is_gone, read_if_there
-from tests.service import Client, Service, run_service
+from tests.support.proc import is_gone, read_if_there
+from tests.support.service import Client, Service, run_service
 
 pytestmark = pytest.mark.long
 

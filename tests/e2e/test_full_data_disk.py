@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.disks import mount_small
-from tests.service import ADMIN_PASSWORD, Client, run_service
+from tests.support.disks import mount_small
+from tests.support.service import ADMIN_PASSWORD, Client, run_service
 
 SECONDS = 20.0
 FULL = "the data disk is full"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.disks import mount_small
 from tests.e2e.processes import mount
-from tests.service import Client
+from tests.support.disks import mount_small
+from tests.support.service import Client
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.disks import mount_small
 from tests.e2e.processes import end_with, refuse_to_run
-from tests.service import run_service
+from tests.support.disks import mount_small
+from tests.support.service import run_service
 
 pytestmark = pytest.mark.long
 

@@ -15,8 +15,8 @@ import pytest
 from mangrove.core.problems import Unreachable
 from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
 from tests.e2e.processes import holds_within
-from tests.hanging_mount import MISSING, HangingMount, hanging_mount
-from tests.service import Client, Service, run_service, start_service
+from tests.support.hanging_mount import MISSING, HangingMount, hanging_mount
+from tests.support.service import Client, Service, run_service, start_service
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.e2e.processes import holds_within
-from tests.service import ADMIN_PASSWORD, Client, Service, start_service
+from tests.support.service import ADMIN_PASSWORD, Client, Service, start_service
 
 
 def test_the_log_has_paths_but_no_secrets(service: Service, admin: Client, folder: str) -> None:

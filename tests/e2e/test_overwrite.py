@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service import Client, run_service
+from tests.support.service import Client, run_service
 
 pytestmark = pytest.mark.long
 

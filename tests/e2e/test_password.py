@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.e2e.processes import change_password, holds_within, refuse_to_run
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def create_user(admin: Client) -> str:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests import servers
-from tests.service import ADMIN_PASSWORD, run_service
+from tests.support.service import ADMIN_PASSWORD, run_service
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

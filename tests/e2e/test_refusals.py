@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.standalone.__main__ import main
 from tests.e2e.processes import refuse_to_run
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_a_second_server_on_the_same_data_names_the_process_that_has_it(service: Service, admin: Client) -> None:

@@ -18,8 +18,8 @@ from uuid import uuid4
 import pytest
 
 from tests.e2e.processes import END_SECONDS, end_with, find_engine, holds_within, mount, send_unanswered
-from tests.proc import is_gone
-from tests.service import Client, Service, start_service
+from tests.support.proc import is_gone
+from tests.support.service import Client, Service, start_service
 
 pytestmark = pytest.mark.xdist_group("serve")  # one life of a data directory
 

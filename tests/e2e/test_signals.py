@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from mangrove.standalone.__main__ import END_SECONDS, GRACE_SECONDS
-from tests.disks import read_only
 from tests.e2e.processes import change_password, end_with, find_engine, holds_within, send_unanswered
-from tests.proc import is_gone
-from tests.service import Client, Service, command, start_service
+from tests.support.disks import read_only
+from tests.support.proc import is_gone
+from tests.support.service import Client, Service, command, start_service
 
 
 def test_a_termination_ends_the_service_with_its_engine_and_a_hangup_at_its_start_does_not(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.crash.trees import ODD
 from tests.protocol import places
 from tests.protocol.places import Kind
-from tests.service import Client, Service, start_service
+from tests.support.service import Client, Service, start_service
 
 pytestmark = pytest.mark.long
 

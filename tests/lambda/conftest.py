@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import built, interpreters, lambdas
-from tests import engine as engines
-from tests.policies import FUNCTIONS, Policy
+from tests.support import built, interpreters, lambdas
+from tests.support import engine as engines
+from tests.support.policies import FUNCTIONS, Policy
 
 REASON = built.find_reason_to_skip()
 

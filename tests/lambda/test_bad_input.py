@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mangrove.standalone import template
-from tests import lambdas
 from tests.contract.scenarios import Person
 from tests.contract.task_scenarios import call_for_missing_tasks
-from tests.lambda_answers import read_lines
-from tests.policies import FUNCTIONS
-from tests.recorder import DENIED, THROTTLED, Right
-from tests.runtime_api import Function
+from tests.support import lambdas
+from tests.support.lambda_answers import read_lines
+from tests.support.policies import FUNCTIONS
+from tests.support.recorder import DENIED, THROTTLED, Right
+from tests.support.runtime_api import Function
 
 APIS = [name for name, one in FUNCTIONS.items() if one["CodeUri"].startswith("functions/api/")]
 FOLDER = "/files/bad input"  # of what these tests store

@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 
-from tests import lambdas
 from tests.contract.api.multipart_client import format_crc32
 from tests.contract.scenarios import Person
 from tests.contract.test_events import run_samples
 from tests.contract.transfer_scenarios import Outside
 from tests.contract.worker_faults import LARGE, SUCCEEDED, check_no_parts, names, once
-from tests.lambda_answers import read_metrics
+from tests.support import lambdas
+from tests.support.lambda_answers import read_metrics
 
 SMALL = b"hello from outside"
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import origin
 from tests.contract.api import fixtures
-from tests.origin import Origin
 from tests.protocol import places
 from tests.protocol.places import Kind, Options, Place
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client
 
 
 @pytest.fixture(

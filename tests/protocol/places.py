@@ -17,7 +17,7 @@ from _pytest.mark import ParameterSet
 from tests import servers
 from tests.contract.api import fixtures
 from tests.servers import dav, ftp, smb, ssh
-from tests.service import Client
+from tests.support.service import Client
 
 DONE_STATES = {2, 4, 7}
 SECONDS = 60.0  # for a task to end, on a loaded machine

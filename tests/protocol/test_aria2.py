@@ -22,8 +22,9 @@ from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.base import Status
-from tests import origin, servers, torrents
-from tests.origin import Origin, Request
+from tests import servers
+from tests.support import origin, torrents
+from tests.support.origin import Origin, Request
 from tests.unit.net.conftest import Names
 
 pytestmark = [

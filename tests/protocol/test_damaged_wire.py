@@ -13,7 +13,7 @@ import pytest
 
 from mangrove.tasks.core.kinds import State
 from tests import servers
-from tests.task_env import Bucket, Disk, TaskEnv
+from tests.support.task_env import Bucket, Disk, TaskEnv
 
 MARK, DAMAGED = b"<flip me>", b"<flip ne>"
 LARGE = 20 << 20  # bytes; stored in parts

@@ -20,8 +20,9 @@ from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools import urls
 from mangrove.tools.base import Status
 from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
-from tests import origin, servers, torrents
-from tests.origin import Origin
+from tests import servers
+from tests.support import origin, torrents
+from tests.support.origin import Origin
 
 pytestmark = [
     pytest.mark.skipif(

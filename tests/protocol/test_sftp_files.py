@@ -16,8 +16,8 @@ from mangrove.core.problems import Exists, NotFound, StorageProblem
 from mangrove.drivers.base import BLOCK, list_all, make_parts_key
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.test_suite import start_driver
-from tests.proc import read_links
 from tests.servers import ssh
+from tests.support.proc import read_links
 
 P = TreePath
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 
 from mangrove.tasks.core.file_copy import WHOLE
 from tests.servers import ssh
-from tests.service import Client
+from tests.support.service import Client
 
 pytestmark = pytest.mark.xdist_group("sftp")
 

@@ -18,13 +18,13 @@ import pytest
 from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.task_client import wait_until
-from tests.proc import list_descendants
 from tests.protocol import places
 from tests.protocol.places import Kind, Options, Served
 from tests.protocol.relays import Relay, relay
 from tests.servers import dav
 from tests.servers.relay import relay as relay_server
-from tests.service import Client, Service
+from tests.support.proc import list_descendants
+from tests.support.service import Client, Service
 
 pytestmark = pytest.mark.long
 

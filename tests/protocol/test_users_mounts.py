@@ -16,7 +16,7 @@ from tests.contract.api import fixtures
 from tests.contract.api.task_client import wait_until
 from tests.protocol import places
 from tests.protocol.places import Place
-from tests.service import Client
+from tests.support.service import Client
 
 pytestmark = pytest.mark.long
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests import origin
-from tests.origin import Origin
 from tests.protocol.places import Place, own_names, wait_for_all, wait_for_task
+from tests.support import origin
+from tests.support.origin import Origin
 from tests.unit.archives.packing import FILES, tarred, zipped
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("allow_loopback")]

@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from tests.proc import stop_group
 from tests.servers import free_port, wait_for
+from tests.support.proc import stop_group
 
 USER, PASSWORD = "me", "hush hush"
 REALM = "files"

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.proc import stop_group
 from tests.servers import free_port, wait_for
+from tests.support.proc import stop_group
 
 PASSWORD = "hush hush"
 SMBD = shutil.which("smbd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")

@@ -17,8 +17,8 @@ from typing import Any
 
 import asyncssh
 
-from tests.proc import list_descendants
 from tests.servers import free_port, rclone, wait_for
+from tests.support.proc import list_descendants
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 USER, PASSWORD = "me", "hush hush"

@@ -27,9 +27,9 @@ from uuid import uuid4
 import pytest
 from PIL import Image
 
-from tests.proc import get_pss
 from tests.servers import make_bucket, moto_s3, s3_options
-from tests.service import Client, Service, run_service
+from tests.support.proc import get_pss
+from tests.support.service import Client, Service, run_service
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 REST_SECONDS = float(os.environ.get("SOAK_REST_SECONDS", "0"))

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.core import access_log, telemetry
 from mangrove.core.access_log import AccessLog
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 FACTS = {"method": "GET", "path": "/é\n\x1b[2J", "status": 200, "ms": 0.1}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mangrove.core.shared_memory import ChangeCounters, Topic
-from tests.sharing import share_memory
+from tests.support.sharing import share_memory
 
 
 def share(processes: int) -> list[ChangeCounters]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tests import driver_table
+from tests.support import driver_table
 
 
 def make_report(driver: str, server: str, **more: object) -> SimpleNamespace:

@@ -17,7 +17,7 @@ from mangrove.core.limits import Limits, limits
 from mangrove.core.problems import TooMany
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Counts, Region, SharedMemory
-from tests.sharing import share_memory, share_runtimes
+from tests.support.sharing import share_memory, share_runtimes
 
 REFUSAL = "too many things at once, try again later"
 make = partial(ConcurrencyLimiter, REFUSAL)

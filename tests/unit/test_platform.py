@@ -13,7 +13,7 @@ from mangrove.core.config import Config
 from mangrove.core.platform import Platform, platform
 from mangrove.core.problems import Problem
 from mangrove.standalone.platform import StandalonePlatform
-from tests.platforms import use_cloud, use_standalone
+from tests.support.platforms import use_cloud, use_standalone
 
 
 @pytest.fixture(params=["cloud", "function", "standalone"])

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core import runtime, shared_memory
 from mangrove.core.shared_memory import Activity, Counts, Region, activity_times
-from tests.sharing import share_memory, share_runtimes
+from tests.support.sharing import share_memory, share_runtimes
 
 
 def make_counts(processes: int) -> list[Counts]:

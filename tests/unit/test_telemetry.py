@@ -21,8 +21,8 @@ import pytest
 
 from mangrove.core import telemetry
 from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, Readable, emit, log, name_invocation
-from tests.platforms import use_cloud
 from tests.servers import make_client
+from tests.support.platforms import use_cloud
 
 
 def line(message: str, **facts: object) -> str:

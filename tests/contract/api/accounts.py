@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import pyotp
 
-from tests.service import Client, HttpClient, Service
+from tests.support.service import Client, HttpClient, Service
 
 GUEST_DISABLED = (401, "Guest user is disabled, login please")
 NOT_ADMIN = (403, "You are not an admin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.api import fixtures
-from tests.service import Service
+from tests.support.service import Service
 
 
 def put_file(service: Service, folder: str, name: str, content: bytes) -> str:

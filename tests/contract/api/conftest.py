@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import (
     People,
@@ -25,8 +24,9 @@ from tests.contract.api.task_client import (
     task_client,
 )
 from tests.contract.api.transfer_client import KINDS, TransferClient
-from tests.origin import Origin
-from tests.service import Client, Service
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client, Service
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import httpx
 
 from tests.contract.api.accounts import Person, stranger
-from tests.service import Service
+from tests.support.service import Service
 
 EVERYTHING = 0x3FF & ~3  # what files need, and the door's own two rights
 D = "{DAV:}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.api.task_client import Row, TaskClient
-from tests.service import Client
+from tests.support.service import Client
 
 KIND, UPLOAD = "decompress", "decompress_upload"
 ROUTE = "/api/fs/archive/decompress"

@@ -11,7 +11,7 @@ import httpx
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from tests.service import Client
+from tests.support.service import Client
 
 ADMIN = 1  # the administrator's id
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"

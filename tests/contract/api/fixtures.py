@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 ALL_RIGHTS = 0xFFFF
 OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.contract.api.accounts import People, get_data, guest
-from tests.service import Client
+from tests.support.service import Client
 
 UNREADABLE = (403, "password is incorrect or you have no permission")
 SEE_HIDDEN, SKIP_PASSWORD = 1, 2

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.service import Client
+from tests.support.service import Client
 
 MIB = 1 << 20
 

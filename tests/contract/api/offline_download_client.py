@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.api.task_client import TaskClient, read_files
-from tests.service import Client
+from tests.support.service import Client
 
 KIND, TRANSFER = "offline_download", "offline_download_transfer"
 ROUTE = "/api/fs/add_offline_download"

@@ -6,7 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 from tests.contract.api.accounts import get_data
-from tests.service import Client
+from tests.support.service import Client
 
 SECONDS = 60.0  # that a test waits for the index
 EVERYTHING = "*"  # matches every name

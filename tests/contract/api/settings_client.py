@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.api.accounts import get_data
-from tests.service import Client
+from tests.support.service import Client
 
 PUBLIC, PRIVATE, READONLY, DEPRECATED = range(4)
 TOKEN = r"mangrove-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}[A-Za-z0-9]{64}"

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.contract.api import fixtures
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 DONE_STATES = {2, 4, 7}
 SECONDS = 20.0  # for a task to end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.api.accounts import NOT_ADMIN, People, get_data, get_refusal
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 MINE, THEIRS = "/api/me/app_password", "/api/admin/user/app_password"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer
 from tests.contract.api.download_client import make_signature, read_issued, read_key
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 from tests.unit.archives.packing import FILES, zipped
 
 READ_ARCHIVES = 1 << 12

@@ -21,7 +21,7 @@ from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.archive_client import put_file, read_answer
 from tests.contract.api.download_client import make_signature, read_key
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
 

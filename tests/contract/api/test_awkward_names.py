@@ -6,10 +6,10 @@ import io
 import zipfile
 from urllib.parse import quote
 
-from tests.awkward_names import NAMES
 from tests.contract.api import fixtures
 from tests.contract.api.upload_client import send
-from tests.service import Client, Service
+from tests.support.awkward_names import NAMES
+from tests.support.service import Client, Service
 
 
 def test_every_name_is_stored_and_fetched(service: Service, admin: Client, folder: str) -> None:

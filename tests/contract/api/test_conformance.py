@@ -16,7 +16,7 @@ from openapi_spec_validator import validate
 
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import find_id, guest, stranger
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 NOTHING = json.dumps({"num_file": 0, "num_folder": 0, "max_file_size": 10, "min_file_size": 1})
 

@@ -15,7 +15,7 @@ from tests.contract.api import fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.decompress_client import KIND, ROUTE, UPLOAD, ask, unpack_in_vain, unpack_whole, write_file
 from tests.contract.api.task_client import TaskClient, read_files
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import seven
 

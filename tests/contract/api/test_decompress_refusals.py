@@ -15,7 +15,7 @@ from tests.contract.api import accounts, fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.decompress_client import KIND, MIB, ROUTE, UPLOAD, ask, unpack_in_vain, unpack_whole, write_file
 from tests.contract.api.task_client import DECOMPRESS, TaskClient, read_files, wait_until
-from tests.service import Client
+from tests.support.service import Client
 from tests.unit.archives.packing import FILES, tarred, zipped
 from tests.unit.archives.test_formats import locked, seven
 

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import pytest
 
-from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.decompress_client import KIND, MIB, ROUTE, UPLOAD, write_file
 from tests.contract.api.task_client import DECOMPRESS, Row, TaskClient, read_files, wait_until
-from tests.origin import Origin, Request
-from tests.service import Client, run_service
+from tests.support import origin
+from tests.support.origin import Origin, Request
+from tests.support.service import Client, run_service
 from tests.unit.archives.packing import zipped
 
 

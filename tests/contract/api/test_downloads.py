@@ -14,7 +14,7 @@ import pytest
 from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.download_client import LETTERS, MISSING, check_page, make_signature, make_url, read_key
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 DIRECT = {"referrer-policy": "no-referrer", "cache-control": "max-age=0, no-cache, no-store, must-revalidate"}
 THEN, BEFORE, LATER = 1577934245, 1577934000, 1577935000

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_an_unknown_route_is_a_404_envelope(service: Service) -> None:

@@ -16,7 +16,7 @@ from tests.contract.api.fixtures import (
     list_names,
     read_tree,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 CHANGES: list[tuple[int, str, dict[str, Any]]] = [
     (fixtures.WRITE, "mkdir", {"path": "{0}/new"}),

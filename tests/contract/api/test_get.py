@@ -13,7 +13,7 @@ from tests.contract.api.fixtures import (
     fill,
     list_names,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 @pytest.mark.parametrize("spelling", ["{0}/", "/{0}", "{0}/./", "{0}//", "{1}", "{2}"])

@@ -14,7 +14,7 @@ from tests.contract.api.accounts import (
     guest,
     stranger,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 # The guest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import fixtures
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 SECONDS = 30.0
 ROUTES = (("POST", "build"), ("POST", "update"), ("POST", "stop"), ("POST", "clear"), ("GET", "progress"))

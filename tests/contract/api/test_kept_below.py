@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.api import fixtures
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 ALL = 0xF8  # write, rename, move, copy, remove
 

@@ -19,7 +19,7 @@ from tests.contract.api.fixtures import (
     list_names,
     read_tree,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_a_listing_has_exactly_the_documented_fields(admin: Client, folder: str) -> None:

@@ -24,7 +24,7 @@ from tests.contract.api.accounts import (
     make_wrong_code,
     stranger,
 )
-from tests.service import ADMIN_PASSWORD, Service
+from tests.support.service import ADMIN_PASSWORD, Service
 
 LOCKED = (
     429,

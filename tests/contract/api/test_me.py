@@ -21,7 +21,7 @@ from tests.contract.api.accounts import (
     get_refusal,
     stranger,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 # One's own account

@@ -19,7 +19,7 @@ from tests.contract.api.meta_client import (
     put_files,
     try_to_carry,
 )
-from tests.service import Client
+from tests.support.service import Client
 
 
 # Passwords

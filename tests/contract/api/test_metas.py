@@ -15,7 +15,7 @@ from tests.contract.api.meta_client import (
     find_meta,
     list_metas,
 )
-from tests.service import Client
+from tests.support.service import Client
 
 UNKNOWN = (500, "failed get old meta: record not found")
 TAKEN = (500, "the path has a rule already")

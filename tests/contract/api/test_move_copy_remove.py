@@ -17,7 +17,7 @@ from tests.contract.api.fixtures import (
     list_names,
     read_tree,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 TRANSFERS = ["move", "copy"]
 

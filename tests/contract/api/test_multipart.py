@@ -20,7 +20,7 @@ from tests.contract.api.fixtures import check_failure
 from tests.contract.api.multipart_client import MIB, MultipartClient, format_crc32
 from tests.contract.api.task_client import wait_until
 from tests.contract.api.upload_client import read_stored
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 CONTENT = os.urandom(2 * MIB + 77)
 CHUNKS = [CONTENT[start : start + MIB] for start in range(0, len(CONTENT), MIB)]

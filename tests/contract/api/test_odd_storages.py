@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 
 from mangrove.records.store.base import Conflict
-from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import stranger
-from tests.service import PROCESSES, Client, Service
+from tests.support import origin
+from tests.support.service import PROCESSES, Client, Service
 
 URL = "https://example.org/file.bin"
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests import origin, servers
+from tests import servers
 from tests.contract.api import accounts, fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.offline_download_client import KIND, ROUTE, TRANSFER, ask, download_files, list_done
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, TaskClient, read_files, wait_until
-from tests.origin import Origin
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests import origin, servers
+from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.offline_download_client import KIND, ROUTE, TRANSFER, ask, download_files, list_done
 from tests.contract.api.task_client import OFFLINE_DOWNLOAD, TaskClient, read_files, task_client, wait_until
-from tests.origin import Answering, Origin, Request
-from tests.service import Client, run_service
+from tests.support import origin
+from tests.support.origin import Answering, Origin, Request
+from tests.support.service import Client, run_service
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 

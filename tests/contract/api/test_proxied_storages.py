@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests import origin
 from tests.contract.api import fixtures
-from tests.origin import Answering, Origin, Request
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Answering, Origin, Request
+from tests.support.service import Client
 
 CONTENT = bytes(range(256)) * 1024  # 256 KiB
 LARGE = bytes((10 << 20) + 1)  # one byte more than a range whose size is not given

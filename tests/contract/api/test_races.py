@@ -13,7 +13,7 @@ import pytest
 
 from tests import servers
 from tests.contract.api import fixtures
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 pytestmark = pytest.mark.long
 

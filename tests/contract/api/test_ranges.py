@@ -7,7 +7,7 @@ from email.parser import BytesParser
 import pytest
 
 from tests.contract.api.download_client import LETTERS
-from tests.service import Client
+from tests.support.service import Client
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.contract.api.fixtures import (
     list_names,
     read_tree,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_mkdir_makes_missing_parents_and_is_content_with_what_exists(

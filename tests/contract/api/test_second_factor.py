@@ -24,7 +24,7 @@ from tests.contract.api.accounts import (
     make_wrong_code,
     stranger,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_generate_offers_a_secret_and_its_picture_and_stores_nothing(service: Service, accounts: People) -> None:

@@ -12,7 +12,7 @@ from tests.contract.api.accounts import (
     get_refusal,
     stranger,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 PASSWORD_CHANGED = (401, "Password has been changed, login please")
 

@@ -16,7 +16,7 @@ from tests.contract.api.settings_client import (
     get_value,
     list_settings,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 FIELDS = {"key", "value", "help", "type", "options", "group", "flag", "index"}
 TEXT_TYPES = (

@@ -19,7 +19,7 @@ from tests.contract.api.settings_client import (
     make_row,
     save,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.contract.api.settings_client import (
     make_row,
     save,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def find_closed_port() -> int:

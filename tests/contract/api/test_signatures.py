@@ -19,7 +19,7 @@ from tests.contract.api.download_client import (
     read_issued,
     read_key,
 )
-from tests.service import Client
+from tests.support.service import Client
 
 
 def test_the_rule_of_old_signatures_agrees_with_its_published_vectors() -> None:

@@ -13,7 +13,7 @@ from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.task_client import wait_until
 from tests.servers.object_store import object_store
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 NAMES = [f"{number:07}" for number in range(25)]
 LATE = 2100.0  # milliseconds: at this pace NAMES take longer than a request may

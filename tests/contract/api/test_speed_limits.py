@@ -11,13 +11,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
-from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.offline_download_client import download_files
 from tests.contract.api.task_client import TaskClient
 from tests.contract.api.transfer_client import TransferClient
-from tests.origin import Origin
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client
 
 CONTENT = bytes(range(256)) * 256  # 64 KiB
 LIMIT = 128  # KiB a second

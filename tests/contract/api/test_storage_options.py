@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.contract.api import fixtures
-from tests.service import Client
+from tests.support.service import Client
 
 
 def test_a_folder_is_as_large_as_what_it_holds_where_the_storage_wants_it(admin: Client, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from zipfile import ZipFile
 import pytest
 
 from mangrove.tasks.core.registry import KINDS
-from tests import origin
 from tests.contract.api import fixtures
 from tests.contract.api.task_client import TaskClient, wait_until
 from tests.contract.api.transfer_client import TransferClient
-from tests.origin import Origin
-from tests.service import Client
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.service import Client
 
 pytestmark = pytest.mark.usefixtures("allow_loopback")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.api import accounts, fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.transfer_client import KINDS, TransferClient, list_ids, send
-from tests.service import Client
+from tests.support.service import Client
 
 DIALECTS = ["", "/openlist"]
 CREATED = {"id", "name", "state", "status", "progress", "error"}

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.contract.api import fixtures
 from tests.contract.api.download_client import check_page, make_signature, make_url, read_key
-from tests.service import Client
+from tests.support.service import Client
 
 
 def make_picture(width: int, height: int) -> bytes:

@@ -27,7 +27,7 @@ from tests.contract.api.accounts import (
     guest,
     stranger,
 )
-from tests.service import ADMIN_PASSWORD, Client, Service
+from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 
 # Tokens

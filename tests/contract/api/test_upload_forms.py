@@ -11,7 +11,7 @@ from tests.contract.api.upload_client import (
     list_parts,
     read_stored,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_a_form_may_hold_other_fields_and_any_file_name(service: Service, admin: Client, folder: str) -> None:

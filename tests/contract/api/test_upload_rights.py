@@ -17,7 +17,7 @@ from tests.contract.api.upload_client import (
     read_stored,
     send,
 )
-from tests.service import PART, Client, Service
+from tests.support.service import PART, Client, Service
 
 
 @pytest.mark.parametrize("route", ROUTES)

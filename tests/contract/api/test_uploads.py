@@ -19,7 +19,7 @@ from tests.contract.api.upload_client import (
     read_stored,
     send,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -18,7 +18,7 @@ from tests.contract.api.accounts import (
     make_static_hash,
     stranger,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 TAKEN = (500, "the username is taken")
 UNKNOWN = (500, "failed get old user: record not found")

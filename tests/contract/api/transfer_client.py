@@ -9,7 +9,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from tests.contract.api import fixtures
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 KINDS = ["upload", "copy", "move"]
 DONE_STATES = {2, 4, 7}

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tests.contract.api import fixtures
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 ROUTES = ["put", "form"]
 

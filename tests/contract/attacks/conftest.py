@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 
 @pytest.fixture(scope="session")
 def walking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that has to open what is below a root folder by folder."""
-    with run_service(tmp_path_factory.mktemp("walking") / "data", "tests.walking") as service:
+    with run_service(tmp_path_factory.mktemp("walking") / "data", "tests.support.walking") as service:
         yield service
 
 

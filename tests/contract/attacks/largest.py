@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from mangrove.web.binding import MOST_JSON_VALUES
-from tests.document import get_document
+from tests.support.document import get_document
 
 MOST_NAMES = 10_000
 LONGEST_NAME = 255  # bytes

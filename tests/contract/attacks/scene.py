@@ -23,8 +23,8 @@ import pytest
 
 from mangrove.identity.rights import Right
 from mangrove.tasks.core.registry import KINDS
-from tests.document import get_document
-from tests.service import PROCESSES, Client, Service
+from tests.support.document import get_document
+from tests.support.service import PROCESSES, Client, Service
 
 PASSWORD = "wrong horse battery"
 EVERYTHING = Right.WRITE | Right.RENAME | Right.MOVE | Right.COPY | Right.DELETE

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.contract.attacks.scene import EVERYTHING, Scene, add_rule, mount
-from tests.service import Client
+from tests.support.service import Client
 
 NOBODY = [10**9]
 WRITABLE = {"write_conflict_policy": "first", "put_conflict_policy": "first"}

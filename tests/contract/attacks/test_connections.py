@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from mangrove.web.binding import LARGEST_UNGATED_JSON
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 FILES = 256  # descriptors
 

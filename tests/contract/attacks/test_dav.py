@@ -14,7 +14,7 @@ from deployment.generate.api import import_functions
 from mangrove.identity.rights import Right
 from tests.contract.api.dav_client import LOCK, make_basic
 from tests.contract.attacks.scene import EVERYTHING, PASSWORD, Scene, add_rule, scan
-from tests.service import Client
+from tests.support.service import Client
 
 DOOR = Right.WEBDAV_READ | Right.WEBDAV_MANAGE
 PROPPATCH = '<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">y</x></D:prop></D:set></D:propertyupdate>'

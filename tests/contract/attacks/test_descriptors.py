@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.processes import mount
-from tests.few_descriptors import FILES
-from tests.service import Client, Service, run_service
+from tests.support.few_descriptors import FILES
+from tests.support.service import Client, Service, run_service
 
 ENTRIES = 6_000
 CONNECTIONS = 400
@@ -24,7 +24,7 @@ DONE, FAILED = 2, 7
 @pytest.fixture(scope="module", params=["1", "2"])
 def starved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data = tmp_path_factory.mktemp("starved") / "data"
-    with run_service(data, "tests.few_descriptors", MANGROVE_PROCESSES=request.param) as service:
+    with run_service(data, "tests.support.few_descriptors", MANGROVE_PROCESSES=request.param) as service:
         yield service
 
 

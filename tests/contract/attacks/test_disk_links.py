@@ -21,7 +21,7 @@ from tests.contract.attacks.scene import (
     scan,
     send,
 )
-from tests.service import Client
+from tests.support.service import Client
 
 pytestmark = CONFINEMENTS
 

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import pytest
 
-from tests.accounts import needs_root, run_as_nobody
-from tests.engine import open_client
-from tests.namespaces import needs_namespaces
-from tests.proc import list_children, read_links
-from tests.service import Client, Service, run_service
+from tests.support.accounts import needs_root, run_as_nobody
+from tests.support.engine import open_client
+from tests.support.namespaces import needs_namespaces
+from tests.support.proc import list_children, read_links
+from tests.support.service import Client, Service, run_service
 
 USERS = "mangrove-users"
 ATTACK = """

@@ -40,7 +40,7 @@ from tests.contract.request_fields import (
     RECORDS,
     TASKS,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 ABSENT = ("POST /api/fs/other", "POST /api/fs/get_direct_upload_info")  # what a Local storage does not do
 FILE_FIELDS = [(name, text) for name, (wanted, _) in FILES.items() for text in sorted(wanted)]

@@ -11,8 +11,8 @@ import pytest
 
 from deployment.generate.api import import_functions
 from tests.contract.attacks.scene import check_answer, operations
-from tests.document import get_document
-from tests.service import Client
+from tests.support.document import get_document
+from tests.support.service import Client
 
 NUMBERS = ["--3", "9" * 30, "1e400"]
 ADDRESSES = ["http://xn--a/", "http://[", "http://a:99999/"]

@@ -16,7 +16,7 @@ from mangrove.core.problems import TooMany
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, MAX_FAILURES_PER_PAIR
 from mangrove.records.store.base import Connections
 from tests.e2e.processes import mount
-from tests.service import Service, run_service
+from tests.support.service import Service, run_service
 
 WRONG = (403, "password is incorrect or you have no permission", None)
 LOCKED = (429, FOLDERS.message, str(LOCK_SECONDS))

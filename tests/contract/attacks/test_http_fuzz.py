@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 pytestmark = pytest.mark.long
 FUZZ_SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.attacks.scene import Scene, check_answer, fields, replace_text, send
 from tests.contract.request_fields import FILES
-from tests.service import Client
+from tests.support.service import Client
 
 FILE_BODIES = [
     (name, field.name)

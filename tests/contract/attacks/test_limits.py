@@ -14,7 +14,7 @@ import pytest
 from deployment.generate.limits import LIST, Limit, generate_reference
 from tests.contract.api.dav_client import make_basic
 from tests.contract.attacks.scene import Scene
-from tests.service import ADMIN_PASSWORD, Client
+from tests.support.service import ADMIN_PASSWORD, Client
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTED_BY = {

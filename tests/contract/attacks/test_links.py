@@ -16,7 +16,7 @@ from tests.contract.api.download_client import (
     read_key,
 )
 from tests.contract.attacks.scene import PASSWORD, Scene, add_rule
-from tests.service import Client
+from tests.support.service import Client
 
 SHORT = "a-token-of-31-characters-------"
 

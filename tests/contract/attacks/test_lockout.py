@@ -26,7 +26,7 @@ from mangrove.identity.passwords import Hasher
 from mangrove.identity.rights import ADMIN
 from mangrove.records.accounts import users
 from mangrove.standalone.gateway import Gateway
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 SIGN_INS = 300  # at the same time, from one address
 STORM = 70  # sign-ins at the same time, each from an address of its own

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.contract.attacks.scene import Scene
-from tests.service import Client
+from tests.support.service import Client
 
 MANY = 400
 SECONDS = 60.0

@@ -16,10 +16,10 @@ import pytest
 from asyncssh.constants import FXP_INIT, FXP_OPEN, FXP_OPENDIR, FXP_READ, FXP_WRITE, MSG_GLOBAL_REQUEST
 from asyncssh.packet import Boolean, Byte, String, UInt32, UInt64
 
-from tests.proc import get_pss, list_descendants
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import free_port, wait_for
-from tests.service import run_service
+from tests.support.proc import get_pss, list_descendants
+from tests.support.service import run_service
 
 pytestmark = pytest.mark.long
 MAX_GROWTH_BYTES = 64 << 20

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.attacks.scene import CONFINEMENTS, EVERYTHING, Scene, add_rule, check_answer, mount, scan, send
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 pytestmark = CONFINEMENTS
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.contract.api.accounts import People, get_data, get_refusal, stranger
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 LOOKS_ALIKE = (400, "username looks like that of another user")
 UNSEEN = (400, "username begins or ends with a blank, or has characters that cannot be seen")

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import origin, servers, torrents
+from tests import servers
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import get_refusal
 from tests.contract.api.download_client import make_signature, make_url, read_key
 from tests.contract.api.offline_download_client import KIND, ask
 from tests.contract.api.task_client import TaskClient, read_files, task_client, wait_until
-from tests.origin import Origin
-from tests.service import Client, Service
+from tests.support import origin, torrents
+from tests.support.origin import Origin
+from tests.support.service import Client, Service
 
 SECRET = b"what only this machine may read"
 REFUSED = "an administrator can name its host in the option allowed_hosts of the storage"

@@ -19,8 +19,8 @@ import boto3
 import httpx
 import pytest
 
-from tests import engine as engines
-from tests.service import ADMIN_PASSWORD, Client, Service, start_service
+from tests.support import engine as engines
+from tests.support.service import ADMIN_PASSWORD, Client, Service, start_service
 
 pytestmark = pytest.mark.xdist_group("exposed")  # one service for all of them
 PASSWORD = "wrong horse battery"

@@ -10,7 +10,7 @@ import pytest
 
 from mangrove.identity.rights import Right
 from tests.contract.attacks.scene import EVERYTHING, Scene, add_rule, check_answer
-from tests.service import Client
+from tests.support.service import Client
 
 NOBODY = [10**9]  # a list of users that names none of ours
 DROPS: list[dict[str, Any]] = [

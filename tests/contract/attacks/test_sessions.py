@@ -20,7 +20,7 @@ from tests.contract.api.accounts import (
     make_code,
     make_wrong_code,
 )
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 NEEDED = (401, "a present code of the second factor is needed, in the header Otp-Code")
 ENDED = (401, "Password has been changed, login please")

@@ -14,8 +14,8 @@ import pytest
 from mangrove.core.limits import CHUNK_BYTES_PER_USER, CHUNK_WAIT_SECONDS
 from tests.contract.api.multipart_client import MultipartClient
 from tests.e2e.processes import mount
-from tests.proc import find_server
-from tests.service import Client, Service, run_service
+from tests.support.proc import find_server
+from tests.support.service import Client, Service, run_service
 
 MIB = 1 << 20
 CHUNK = 64 * MIB

@@ -12,7 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import httpx
 import pytest
 
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def fetch_from(address: str, url: str) -> httpx.Response:

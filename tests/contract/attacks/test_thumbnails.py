@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.contract.api import fixtures
 from tests.contract.api.download_client import check_page, make_signature, make_url, read_key
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 from tests.unit.drivers.local.test_decoder import make_png
 
 TOO_LARGE = "the picture is too large for a thumbnail"

@@ -11,8 +11,8 @@ import pytest
 from deployment.generate.api import import_functions
 from tests.contract.attacks.largest import BY_HAND, NAMES, Request, list_heads, list_requests
 from tests.contract.attacks.scene import EVERYTHING, PASSWORD, operations
-from tests.service import Client, Service, run_service
-from tests.watched import LIMIT, WATCH
+from tests.support.service import Client, Service, run_service
+from tests.support.watched import LIMIT, WATCH
 
 pytestmark = pytest.mark.long
 
@@ -73,7 +73,7 @@ class Watched:
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("watched")
     notes = folder / "slow.txt"
-    with run_service(folder / "data", "tests.watched", **{WATCH: str(notes)}) as service:
+    with run_service(folder / "data", "tests.support.watched", **{WATCH: str(notes)}) as service:
         notes.touch()
         files = service.data / "files"
         for made in ("many", "copies", "moved", "x"):

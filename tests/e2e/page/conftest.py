@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.standalone.page import BUILT
-from tests.service import Service, run_service
+from tests.support.service import Service, run_service
 
 CHROMIUM = shutil.which("chromium")
 AXE = BUILT.parent / "node_modules" / "axe-core" / "axe.min.js"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.service import ADMIN_PASSWORD
+from tests.support.service import ADMIN_PASSWORD
 
 
 def sign_in(page: Any, path: str = "/") -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, select_row, sign_in
-from tests.service import Client, Service, quote_path
+from tests.support.service import Client, Service, quote_path
 
 PASSWORD = "a long password"
 wide = pytest.mark.parametrize("page", ["wide"], indirect=True)

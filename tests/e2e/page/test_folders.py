@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
-from tests.service import Service
+from tests.support.service import Service
 
 PASSWORD = "a long password"
 MANY = 1_000_000

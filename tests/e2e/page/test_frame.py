@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
-from tests.service import ADMIN_PASSWORD, Client, Service
+from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 SECTIONS = ("storages", "users", "rules", "settings", "tools", "index", "backup")
 ADDRESSES = [

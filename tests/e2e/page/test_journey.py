@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import find_violations, select_row, sign_in
-from tests.service import Service
+from tests.support.service import Service
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests import servers
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations
 from tests.servers import ssh
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 wide = pytest.mark.parametrize("page", ["wide"], indirect=True)
 

@@ -10,7 +10,7 @@ import pyotp
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 PASSWORD = "seven green bottles"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXkQ1+8fT0Bn1b6m0bKxqTzK8qzFJkz4m8o3n9sG5aY ann@laptop"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import find_violations, sign_in
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 MANY = 450  # hits, of which a page holds 200
 

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, sign_in
 from tests.e2e.page.test_uploads import PASSWORD, WIDE, choose, make_files
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 @pytest.fixture

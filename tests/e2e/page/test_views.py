@@ -13,7 +13,7 @@ from PIL import Image
 from tests.e2e.page.conftest import AXE
 from tests.e2e.page.steps import fill_sign_in, find_violations, select_row, sign_in
 from tests.e2e.page.test_folders import MANY, invent_page
-from tests.service import Service
+from tests.support.service import Service
 
 SELECTED = "[data-row][aria-selected=true]"
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.page.conftest import VIEWS
 from tests.e2e.page.steps import fill_sign_in
-from tests.service import ADMIN_PASSWORD, Client, Service
+from tests.support.service import ADMIN_PASSWORD, Client, Service
 
 PASSWORD = "a long password"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import free_port, wait_for
-from tests.service import run_service
+from tests.support.service import run_service
 
 
 @pytest.fixture(scope="session")

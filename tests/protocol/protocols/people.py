@@ -12,7 +12,7 @@ from typing import Any
 import asyncssh
 
 from tests.servers import ssh
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 ALL = 0x7FFF & ~0x4003 | 0xC00  # every right that files need, and the door's own two
 READ_ONLY = 0x400

@@ -13,7 +13,7 @@ import pytest
 
 from tests.protocol.protocols.people import ALL, READ_ONLY, Place
 from tests.servers import ssh
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
 

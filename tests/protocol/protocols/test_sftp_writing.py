@@ -13,8 +13,8 @@ import pytest
 
 from tests.protocol.protocols.people import Place, make_addition
 from tests.servers import free_port, wait_for
-from tests.service import start_service
-from tests.waiting import wait_until
+from tests.support.service import start_service
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("doors")
 LARGE = (256 << 20) + (3 << 20)  # more than is kept on the side

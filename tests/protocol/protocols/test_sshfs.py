@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.protocol.protocols.people import Place, run
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("doors"), pytest.mark.long]
 

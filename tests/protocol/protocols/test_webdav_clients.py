@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.proc import get_pss
 from tests.protocol.protocols.people import ALL, Place, run
-from tests.service import HttpClient
+from tests.support.proc import get_pss
+from tests.support.service import HttpClient
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("doors")]
 RCLONE = str(Path(sys.executable).parent / "rclone")

@@ -17,9 +17,9 @@ from mangrove.core.problems import Problem
 from mangrove.records.tasks.model import Lease, Task, TaskView
 from mangrove.tasks.core import dispatch
 from mangrove.tasks.core.registry import KINDS
-from tests.platforms import use_dispatcher
 from tests.servers.refusing import refusing_server
-from tests.task_env import RecordingDispatcher
+from tests.support.platforms import use_dispatcher
+from tests.support.task_env import RecordingDispatcher
 
 DEFINITION = {"StartAt": "S", "States": {"S": {"Type": "Succeed"}}}
 

@@ -17,7 +17,7 @@ from mangrove.core.shared_memory import Activity
 from mangrove.core.streams import stream
 from mangrove.core.token_bucket import MAX_PIECE_BYTES, MIN_PIECE_BYTES, TokenBucket, get_piece_size
 from mangrove.records import settings as records
-from tests.sharing import share_runtimes
+from tests.support.sharing import share_runtimes
 
 RATE = 1 << 20
 PIECE = get_piece_size(RATE)

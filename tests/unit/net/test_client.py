@@ -17,8 +17,8 @@ from mangrove.core.runtime import Runtime
 from mangrove.net import client
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy, ForbiddenAddress
 from mangrove.tools import http, urls
-from tests import origin
-from tests.origin import Origin
+from tests.support import origin
+from tests.support.origin import Origin
 from tests.unit.net.conftest import Names
 
 HERE = AddressPolicy.parse("127.0.0.2")

@@ -11,8 +11,8 @@ import pytest
 from mangrove.core import runtime
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.proxy import GuardedProxy, ProxyAccess
-from tests import origin
-from tests.origin import Origin
+from tests.support import origin
+from tests.support.origin import Origin
 from tests.unit.net.conftest import Names
 
 HERE = AddressPolicy.parse("127.0.0.2")

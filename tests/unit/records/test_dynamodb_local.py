@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import engine as engines
+from tests.support import engine as engines
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from mangrove.records.accounts import sessions, users
 from mangrove.records.metas import MetaRecord
 from mangrove.records.store import counters
 from mangrove.records.store.base import TableMeta
-from tests import engine as engines
+from tests.support import engine as engines
 
 CALLS: dict[str, Callable[[], object]] = {
     "scan": users.all,

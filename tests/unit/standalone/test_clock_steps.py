@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service import PART, run_service
+from tests.support.service import PART, run_service
 from tests.unit.standalone.test_runner import wait
 from tests.unit.standalone.test_runner_outage import MANY, expect_all, open_copies, prepare, set_workers
 

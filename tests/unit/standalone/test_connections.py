@@ -26,7 +26,7 @@ from mangrove.standalone.connections import (
     ClientConnections,
     ConnectionLimits,
 )
-from tests.sharing import share_memory
+from tests.support.sharing import share_memory
 
 SECONDS = 20.0  # that a fact may take to come true
 QUICK = {"head_seconds": 0.3, "window": 0.3}

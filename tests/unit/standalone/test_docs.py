@@ -13,7 +13,7 @@ import pytest
 from mangrove.standalone import docs, gateway
 from mangrove.standalone.template import read_routes
 from mangrove.web.field_texts import TEXTS
-from tests.document import get_document
+from tests.support.document import get_document
 
 
 @pytest.fixture(autouse=True, scope="module")

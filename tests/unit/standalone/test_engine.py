@@ -19,7 +19,7 @@ from mangrove.standalone import engine, namespace
 from mangrove.standalone.data_directory import DataDirectory, StartupError
 from mangrove.standalone.engine import Engine, HangDetector
 from mangrove.standalone.template import read_tables
-from tests.proc import list_children, read_if_there
+from tests.support.proc import list_children, read_if_there
 
 GENEROUS_SECONDS = 60.0
 KEYS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": "us-east-1"}

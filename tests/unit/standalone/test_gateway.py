@@ -14,7 +14,7 @@ from mangrove.standalone import gateway as standalone_gateway
 from mangrove.standalone.gateway import Gateway, import_app
 from mangrove.tasks.index import indexing
 from mangrove.tree import mounts
-from tests.platforms import use_standalone
+from tests.support.platforms import use_standalone
 
 
 @pytest.fixture(scope="module")

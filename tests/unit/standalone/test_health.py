@@ -22,9 +22,9 @@ from mangrove.standalone.health import (
     note_work,
     watch_descriptors,
 )
-from tests.disks import mount_small
-from tests.platforms import use_standalone
-from tests.sharing import share_memory
+from tests.support.disks import mount_small
+from tests.support.platforms import use_standalone
+from tests.support.sharing import share_memory
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from mangrove.records.store.endpoints import Endpoint
 from mangrove.standalone import engine, namespace
 from mangrove.standalone.engine import Engine
 from mangrove.standalone.namespace import Namespace, NamespaceRefused
-from tests.namespaces import needs_namespaces, needs_refusal, without_namespaces
-from tests.proc import is_gone
+from tests.support.namespaces import needs_namespaces, needs_refusal, without_namespaces
+from tests.support.proc import is_gone
 
 OPEN = "any account of this machine can reach the records"
 RUN = """

@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.standalone import permissions
 from mangrove.standalone.data_directory import DataDirectory, StartupError
-from tests.accounts import NOBODY, needs_root
+from tests.support.accounts import NOBODY, needs_root
 
 
 @pytest.fixture

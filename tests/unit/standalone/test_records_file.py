@@ -14,7 +14,7 @@ import pytest
 
 from mangrove.standalone import engine, records_file
 from mangrove.standalone.data_directory import StartupError
-from tests import engine as engines
+from tests.support import engine as engines
 
 pytestmark = pytest.mark.long
 

@@ -11,8 +11,8 @@ from mangrove.core.problems import DataDiskFull, RecordsUnavailable
 from mangrove.records.store.base import make_unavailable
 from mangrove.standalone import reserve
 from mangrove.standalone.reserve import RESERVE_BYTES, DiskReserve
-from tests.disks import mount_small
-from tests.platforms import use_standalone
+from tests.support.disks import mount_small
+from tests.support.platforms import use_standalone
 
 
 @pytest.fixture

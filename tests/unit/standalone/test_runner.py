@@ -20,8 +20,8 @@ from mangrove.standalone.machines import LoadedMachine
 from mangrove.standalone.runner import Runner
 from mangrove.tasks.core import dispatch, queue
 from mangrove.tasks.core.kinds import State
-from tests.platforms import use_dispatcher
-from tests.task_env import Disk, TaskEnv
+from tests.support.platforms import use_dispatcher
+from tests.support.task_env import Disk, TaskEnv
 
 SECONDS = 10.0
 Handler = Callable[[dict[str, Any], Any], Any]

@@ -18,7 +18,7 @@ from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.enqueue import EACH
 from mangrove.tasks.transfer.declaration import TransferSpec
-from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, Disk, TaskEnv
 from tests.unit.standalone.test_runner import Machinery, done, ends, poll_often, start, wait
 
 __all__ = ["ends", "poll_often", "start"]

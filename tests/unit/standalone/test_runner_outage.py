@@ -21,8 +21,8 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Busy
 from mangrove.tasks.enqueue import EACH
 from tests.e2e.processes import find_engine
-from tests.service import Client, Service, run_service
-from tests.task_env import Disk, TaskEnv
+from tests.support.service import Client, Service, run_service
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.standalone.test_runner import Machinery, copies, done, ends, poll_often, start, wait
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.standalone import scheduler
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 
 SECONDS = 10.0
 

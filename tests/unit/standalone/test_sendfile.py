@@ -22,9 +22,9 @@ from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.options import LocalOptions
 from mangrove.web import sending
 from mangrove.web.serving import serve_file
+from tests.support.waiting import wait_until
 from tests.unit.standalone.test_connections import SECONDS, Server, read_all, serve
 from tests.unit.web.configs import configure
-from tests.waiting import wait_until
 
 CONTENT = os.urandom(1 << 20) * 12  # more than the kernel keeps for a connection at both ends
 GET = b"GET /f HTTP/1.1\r\nHost: x\r\n\r\n"

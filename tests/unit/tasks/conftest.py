@@ -8,8 +8,8 @@ import pytest
 
 from mangrove.core.platform import platform
 from mangrove.tasks.core import endpoints, file_copy
-from tests.platforms import use_dispatcher
-from tests.task_env import RecordingDispatcher, TaskEnv
+from tests.support.platforms import use_dispatcher
+from tests.support.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.copying import PART, Side
 
 

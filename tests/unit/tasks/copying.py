@@ -9,7 +9,7 @@ import pytest
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import file_copy, partials
 from mangrove.tasks.core.kinds import State
-from tests.task_env import Before, Bucket, Disk, TaskEnv
+from tests.support.task_env import Before, Bucket, Disk, TaskEnv
 
 PART = 5 << 20  # bytes; what S3 takes as the least
 LARGE = bytes(range(256)) * (9 * (1 << 20) // 256)  # two parts

@@ -15,7 +15,7 @@ from mangrove.records import storages
 from mangrove.tasks.core import authorization, queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import batches
-from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
 pytestmark = pytest.mark.usefixtures("small_parts")

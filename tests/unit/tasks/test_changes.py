@@ -18,8 +18,8 @@ from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind
 from mangrove.tasks import submit
 from mangrove.tree.operations import changes, transfers, uploads
-from tests import origin
-from tests.task_env import Disk, TaskEnv
+from tests.support import origin
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_decompress import pack
 from tests.unit.tree.environment import stream
 

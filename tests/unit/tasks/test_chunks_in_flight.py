@@ -10,7 +10,7 @@ from mangrove.core import runtime
 from mangrove.core.problems import ChunkInFlight
 from mangrove.core.shared_memory import Region
 from mangrove.tasks.upload.multipart import ChunksInFlight
-from tests.sharing import share_runtimes
+from tests.support.sharing import share_runtimes
 
 
 def share() -> list[ChunksInFlight]:

@@ -14,7 +14,7 @@ from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.decompress import worker as decompress
 from mangrove.tasks.decompress.declaration import DecompressCursor
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
 FILES = {"in/a": b"a", "in/deep/b": b"bb", "out/c": b"ccc"}

@@ -13,9 +13,9 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.download import worker as download
 from mangrove.tasks.download.declaration import DownloadCursor
 from mangrove.tools import http
-from tests import origin
-from tests.origin import Origin
-from tests.task_env import TaskEnv
+from tests.support import origin
+from tests.support.origin import Origin
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
 PART = 64 << 10  # bytes

@@ -18,7 +18,7 @@ from mangrove.tasks.core import endpoints
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.kinds import State
 from tests import servers
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 
 pytestmark = pytest.mark.usefixtures("small_parts")

@@ -16,7 +16,7 @@ from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import file_copy, queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.worker_loop import run_in_loop
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side
 
 pytestmark = pytest.mark.usefixtures("small_parts")

@@ -14,8 +14,8 @@ from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.tasks.core import file_copy, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer.declaration import TransferCursor
-from tests.platforms import use_boot
-from tests.task_env import Bucket, Disk, TaskEnv
+from tests.support.platforms import use_boot
+from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, PART, SUCCEEDED, Side, die_at, look_between
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("small_parts")]

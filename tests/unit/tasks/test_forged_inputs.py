@@ -17,8 +17,8 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Superseded
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
-from tests.platforms import use_cloud
-from tests.task_env import RecordingDispatcher
+from tests.support.platforms import use_cloud
+from tests.support.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read, settle
 
 

@@ -29,8 +29,8 @@ from mangrove.tasks.index import worker as index
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
-from tests.indexes import Names, read_disk, read_index
-from tests.task_env import Bucket, Disk, TaskEnv
+from tests.support.indexes import Names, read_disk, read_index
+from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tree.environment import stream
 
 FILES = ("a", "one/b", "one/deep/er/c", "two/d", "two/Ünï", "日本/語")

@@ -19,8 +19,8 @@ from mangrove.tasks.index import indexing
 from mangrove.tasks.index import parts as index_parts
 from mangrove.tasks.index import worker as index
 from mangrove.tasks.index.parts import PartResult
-from tests.indexes import read_disk, read_index
-from tests.task_env import Disk, TaskEnv
+from tests.support.indexes import read_disk, read_index
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_index import break_listing
 
 pytestmark = pytest.mark.long

@@ -19,7 +19,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.index import indexing
 from mangrove.tasks.index.declaration import INDEX
 from mangrove.tasks.index.progress import load_cursor
-from tests.task_env import Disk, TaskEnv
+from tests.support.task_env import Disk, TaskEnv
 
 
 @pytest.fixture

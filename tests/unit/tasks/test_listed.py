@@ -18,7 +18,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import planning
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.changes import MOST_NAMES
-from tests.task_env import ALL_RIGHTS, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
 NAMES = [f"f{number:02}" for number in range(30)]

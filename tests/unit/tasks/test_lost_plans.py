@@ -12,7 +12,7 @@ import pytest
 from mangrove.tasks.core import manifest, queue, staging, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import batches
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, Death
 
 pytestmark = pytest.mark.long

@@ -10,9 +10,9 @@ import pytest
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import ranges
 from tests import servers
-from tests import task_env as waiting
 from tests.servers.object_store import object_store
-from tests.task_env import TaskEnv
+from tests.support import task_env as waiting
+from tests.support.task_env import TaskEnv
 from tests.unit.drivers.s3.proxy import Proxy, proxied
 
 

@@ -15,7 +15,7 @@ from mangrove.drivers.local.open_folders import OpenFolder, OpenFolders
 from mangrove.tasks.core import file_copy, queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import batches
-from tests.task_env import Disk, TaskEnv
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side
 
 pytestmark = pytest.mark.usefixtures("small_parts")

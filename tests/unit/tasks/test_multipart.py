@@ -28,8 +28,8 @@ from mangrove.tasks.upload import completion, multipart
 from mangrove.tasks.upload import sessions as upload_sessions
 from mangrove.tasks.upload.multipart import LARGEST_CHUNK, MOST_CHUNKS, NewUpload
 from mangrove.tasks.upload.sessions import SESSION_SECONDS, Session, SessionState
-from tests.platforms import use_boot
-from tests.task_env import Bucket, Disk, TaskEnv
+from tests.support.platforms import use_boot
+from tests.support.task_env import Bucket, Disk, TaskEnv
 
 MIB = 1 << 20
 Side = Disk | Bucket

@@ -17,7 +17,7 @@ from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import partials, queue, sweep
 from mangrove.tasks.core.kinds import State
-from tests.task_env import Disk, TaskEnv
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED, Side, die_at, look_between
 
 pytestmark = pytest.mark.usefixtures("small_parts")

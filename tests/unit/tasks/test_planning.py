@@ -12,7 +12,7 @@ from mangrove.core.problems import Changed
 from mangrove.drivers.s3.api import Api
 from mangrove.tasks.core import folders, steps
 from mangrove.tasks.core.kinds import State
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tree.memory_folders import MemoryFolders
 
 FILES = {f"d/f{number:02}": b"%d" % number for number in range(23)} | {"d/sub/deep": b"deep"}

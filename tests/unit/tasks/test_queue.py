@@ -18,8 +18,8 @@ from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.transfer.declaration import TransferSpec
-from tests.platforms import use_dispatcher
-from tests.task_env import RecordingDispatcher
+from tests.support.platforms import use_dispatcher
+from tests.support.task_env import RecordingDispatcher
 from tests.unit.tree import builders
 
 pytestmark = pytest.mark.usefixtures("records")

@@ -20,7 +20,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import planning
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import transfers
-from tests.task_env import ALL_RIGHTS, Disk, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, Disk, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
 NAMES = [f"f{number:02}" for number in range(30)]

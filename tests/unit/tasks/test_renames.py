@@ -15,7 +15,7 @@ from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations import changes
-from tests.task_env import ALL_RIGHTS, Bucket, TaskEnv
+from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
 FILES = {"a": b"a", "b": b"", "deep/c": b"c", "deep/er/d": b"d" * 9000}

@@ -18,7 +18,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import small_files
 from mangrove.tree.operations import names
 from tests import servers
-from tests.task_env import Bucket, Disk, TaskEnv
+from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied
 
 SUCCEEDED = (State.SUCCEEDED, "")

@@ -17,7 +17,7 @@ from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.staging import Staging
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 
 
 @pytest.fixture

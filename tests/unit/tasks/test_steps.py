@@ -19,8 +19,8 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Cancelled
 from mangrove.tasks.core.worker_loop import WorkerLoop, run_in_loop
-from tests.platforms import use_cloud
-from tests.task_env import RecordingDispatcher, TaskEnv
+from tests.support.platforms import use_cloud
+from tests.support.task_env import RecordingDispatcher, TaskEnv
 from tests.unit.tasks.counting import (
     OWNER,
     SCHEMA,

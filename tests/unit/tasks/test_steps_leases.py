@@ -22,8 +22,8 @@ from mangrove.tasks.core.leases import Busy, Superseded
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.core.steps import Run
-from tests.platforms import use_cloud
-from tests.task_env import RecordingDispatcher
+from tests.support.platforms import use_cloud
+from tests.support.task_env import RecordingDispatcher
 from tests.unit.tasks.counting import (
     OWNER,
     SCHEMA,

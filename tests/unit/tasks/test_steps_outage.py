@@ -17,7 +17,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.specs import PartialFile, Spec
 from mangrove.tasks.transfer.declaration import TransferSpec
-from tests.task_env import RecordingDispatcher
+from tests.support.task_env import RecordingDispatcher
 from tests.unit.standalone.test_runner import wait
 from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, fail_with, read, read_at, run_step, settle
 

@@ -26,8 +26,8 @@ from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.operations.transfers import OnConflict
-from tests.platforms import use_dispatcher
-from tests.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
+from tests.support.platforms import use_dispatcher
+from tests.support.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
 
 
 async def send(*blocks: bytes) -> AsyncIterator[bytes]:

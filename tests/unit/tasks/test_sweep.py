@@ -29,8 +29,8 @@ from mangrove.tasks.core.kinds import DELETE_NEVER, State
 from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.core.registry import KINDS
 from mangrove.tasks.transfer.declaration import TransferSpec
-from tests import origin
-from tests.task_env import TaskEnv
+from tests.support import origin
+from tests.support.task_env import TaskEnv
 
 DAY = 86_400.0  # seconds
 

@@ -29,7 +29,7 @@ from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.declaration import TRANSFER, TransferCursor, TransferSpec
 from mangrove.tasks.transfer.routes import TransferRoute
 from mangrove.tasks.transfer.worker import TransferRun
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
 SPEC = TransferSpec(target_dir="/to", name="tree", overwrite=False)

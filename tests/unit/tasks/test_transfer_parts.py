@@ -17,7 +17,7 @@ from mangrove.tasks.transfer import part as transfer_part
 from mangrove.tasks.transfer import parts as transfer_parts
 from mangrove.tasks.transfer import worker as transfer
 from mangrove.tasks.transfer.declaration import TransferCursor
-from tests.task_env import Disk, TaskEnv
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
 FILES = {f"d/{first}/{number}": f"{first}{number}".encode() for first in "abc" for number in range(4)}

@@ -12,8 +12,8 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.tasks import submit
 from mangrove.tasks.core.file_copy import WHOLE
-from tests.disks import other_file_system
-from tests.task_env import Disk, TaskEnv
+from tests.support.disks import other_file_system
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED, die_at, look_between
 
 CONTENTS = {

@@ -17,7 +17,7 @@ from mangrove.tasks.core.leases import HeldTasks
 from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
 from mangrove.tasks.transfer import batches
 from mangrove.tasks.transfer.declaration import TransferCursor, TransferSpec
-from tests.task_env import Disk, TaskEnv
+from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
 SPEC = {

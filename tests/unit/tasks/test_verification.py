@@ -13,7 +13,7 @@ from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import steps
 from mangrove.tasks.core.kinds import State
-from tests.task_env import TaskEnv
+from tests.support.task_env import TaskEnv
 from tests.unit.tasks.copying import LARGE, SUCCEEDED
 
 pytestmark = pytest.mark.usefixtures("small_parts")

@@ -13,8 +13,8 @@ from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools.aria2 import ERRORS, Aria2, Aria2Error
 from mangrove.tools.base import Status
-from tests import origin
-from tests.origin import Origin, Request
+from tests.support import origin
+from tests.support.origin import Origin, Request
 
 
 class Rpc:

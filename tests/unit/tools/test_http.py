@@ -16,8 +16,8 @@ from mangrove.core.problems import Problem, Unreachable
 from mangrove.net import client
 from mangrove.net.addresses import AddressPolicy
 from mangrove.tools import content_encoding, http, urls
-from tests import origin
-from tests.origin import Origin, file
+from tests.support import origin
+from tests.support.origin import Origin, file
 
 HERE = AddressPolicy.parse("127.0.0.1")
 CONTENT = os.urandom(3 << 20)

@@ -16,8 +16,8 @@ from mangrove.core.runtime import Runtime
 from mangrove.net.addresses import AddressPolicy
 from mangrove.tools.base import Status
 from mangrove.tools.qbittorrent import SESSIONS, QBittorrent
-from tests import origin
-from tests.origin import Origin, Request
+from tests.support import origin
+from tests.support.origin import Origin, Request
 
 TAG = "mangrove-x"
 

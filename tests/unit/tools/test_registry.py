@@ -12,7 +12,8 @@ from mangrove.core.problems import Problem
 from mangrove.tools import registry
 from mangrove.tools.aria2 import Aria2
 from mangrove.tools.qbittorrent import QBittorrent
-from tests import origin, servers
+from tests import servers
+from tests.support import origin
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from mangrove.core.problems import Problem
 from mangrove.net.addresses import AddressPolicy, ForbiddenAddress
 from mangrove.tools import torrents, urls
 from mangrove.tools.torrents import BrokenTorrent, list_servers
-from tests import origin
-from tests.torrents import torrent
+from tests.support import origin
+from tests.support.torrents import torrent
 
 HERE = AddressPolicy.parse("127.0.0.2")
 

@@ -12,7 +12,7 @@ from mangrove.core.problems import BadRequest, NotSupported, Problem, RelativePa
 from mangrove.drivers.local.driver import Local
 from mangrove.records import storages
 from mangrove.tree import administration, mounts
-from tests.platforms import use_cloud
+from tests.support.platforms import use_cloud
 from tests.unit.tree.environment import TreeEnv
 
 

@@ -22,8 +22,8 @@ from mangrove.tree.operations import change_log, changes, journal, names, transf
 from mangrove.tree.operations.change_log import Journal
 from mangrove.tree.operations.journal import Touched
 from mangrove.tree.operations.transfers import OnConflict
+from tests.support.waiting import wait_until
 from tests.unit.tree.environment import TreeEnv, stream
-from tests.waiting import wait_until
 
 CRYPT = {"remote_path": "/disk/d", "password": "p", "encrypted_suffix": ".bin", "filename_encryption": "off"}
 

@@ -16,7 +16,7 @@ from mangrove.drivers.observed import observe
 from mangrove.records import storages
 from mangrove.tree import mounts
 from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
-from tests.sharing import share_memory
+from tests.support.sharing import share_memory
 from tests.unit.tree.builders import mount
 from tests.unit.tree.environment import TreeEnv
 from tests.unit.tree.memory_folders import MemoryFolders

@@ -25,7 +25,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.compression import takes_gzip
 from mangrove.web.envelope import ok, stream
 from mangrove.web.gates import Anyone
-from tests.awkward_names import make_event
+from tests.support.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 LONGEST_NAME = 255  # bytes

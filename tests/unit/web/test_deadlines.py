@@ -21,7 +21,7 @@ from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.application import ANSWER_SECONDS
 from mangrove.web.envelope import Reply, ok
 from mangrove.web.gates import Anyone
-from tests.awkward_names import make_event
+from tests.support.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, configure
 
 

@@ -17,7 +17,7 @@ from mangrove.core import access_log
 from mangrove.core.telemetry import log
 from mangrove.web import application
 from mangrove.web.application import BadEvent, check_event
-from tests.platforms import use_cloud
+from tests.support.platforms import use_cloud
 
 EVENTS = Path(__file__).resolve().parents[3] / "events"
 PING = {

@@ -21,8 +21,8 @@ from mangrove.identity import tokens
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse
 from mangrove.tree.operations import archives
-from tests.awkward_names import NAMES, make_event
-from tests.platforms import use_cloud
+from tests.support.awkward_names import NAMES, make_event
+from tests.support.platforms import use_cloud
 from tests.unit.tree.environment import TreeEnv
 
 BASE = "https://mangrove.example.com"

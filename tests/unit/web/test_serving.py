@@ -23,7 +23,7 @@ from mangrove.drivers.local.driver import Local
 from mangrove.tree.listing import entries
 from mangrove.tree.operations.archives import MemberStream
 from mangrove.web import serving
-from tests.proc import read_links
+from tests.support.proc import read_links
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
 CONTENT = b"0123456789" * 1000

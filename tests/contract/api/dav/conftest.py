@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.api.accounts import People
 from tests.contract.api.dav_client import EVERYTHING, Dav
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 @pytest.fixture(scope="module")

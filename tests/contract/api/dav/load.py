@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.service import Service
+from tests.support.service import Service
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.dav.load import measure_load
 from tests.contract.api.dav_client import LOCK, Dav
-from tests.disks import mount_small
-from tests.service import Client, Service
+from tests.support.disks import mount_small
+from tests.support.service import Client, Service
 
 MAX_GROWTH_BYTES = 64 << 20
 MAX_WAIT_SECONDS = 0.5  # on a machine that does other things as well

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.contract.api.accounts import NOT_ADMIN, People
 from tests.contract.api.dav_client import EVERYTHING, Dav
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 
 def test_administrator_lists_and_removes_locks(

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, Person
 from tests.contract.api.dav_client import EVERYTHING, LOCK, Dav
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 NOBODY = [10**9]
 SEE_HIDDEN = 1

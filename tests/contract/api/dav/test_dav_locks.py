@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.contract.api.dav_client import LOCK, Dav
-from tests.service import Client
+from tests.support.service import Client
 
 
 def test_a_lock_keeps_everybody_else_from_every_change(dav: Dav, other: Dav, admin: Client, folder: str) -> None:

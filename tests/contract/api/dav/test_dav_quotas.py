@@ -6,7 +6,7 @@ import time
 
 from tests.contract.api.accounts import People
 from tests.contract.api.dav_client import EVERYTHING, LOCK, Dav
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 PROPPATCH = (
     '<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">{}</x></D:prop></D:set></D:propertyupdate>'

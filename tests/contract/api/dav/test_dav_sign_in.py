@@ -12,7 +12,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, enrol, guest
 from tests.contract.api.dav_client import EVERYTHING, Dav, make_basic
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 READ, MANAGE = 1 << 8, 1 << 9
 PASSWORD = "only for this test"

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import People
 from tests.contract.api.dav_client import EVERYTHING, LOCK, Dav
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 WRITE, RENAME, MOVE, COPY, DELETE = (1 << bit for bit in range(3, 8))
 PATCH = (

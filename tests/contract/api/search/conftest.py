@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service import Client, Service, run_service
+from tests.support.service import Client, Service, run_service
 
 
 @pytest.fixture(scope="package")

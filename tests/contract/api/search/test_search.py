@@ -12,7 +12,7 @@ from tests.contract.api import fixtures
 from tests.contract.api.accounts import get_data, get_refusal
 from tests.contract.api.search_client import build_index, find, search
 from tests.contract.api.task_client import wait_until
-from tests.service import Client
+from tests.support.service import Client
 
 NAMES = (
     "plum.txt", "plum pie.TXT", "sour plum.md", "applum.jpg", "plum/stone.txt", "plum/deep/PLUM", "李子 plum.txt",

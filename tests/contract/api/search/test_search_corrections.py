@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.contract.api import fixtures
 from tests.contract.api.search_client import build_index, find
 from tests.contract.api.task_client import wait_until
-from tests.service import Client
+from tests.support.service import Client
 
 
 def test_a_listing_corrects_the_index(admin: Client, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.api import fixtures
 from tests.contract.api.search_client import build_index, find
 from tests.contract.api.transfer_client import TransferClient, send
-from tests.service import Client
+from tests.support.service import Client
 
 
 @pytest.fixture(scope="module")

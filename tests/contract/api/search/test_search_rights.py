@@ -16,7 +16,7 @@ from tests.contract.api import fixtures
 from tests.contract.api.accounts import People, get_refusal, guest
 from tests.contract.api.meta_client import NO_PRIVILEGE, SEE_HIDDEN, SKIP_PASSWORD, UNREADABLE
 from tests.contract.api.search_client import build_index, find, find_all, search, walk
-from tests.service import Client, Service
+from tests.support.service import Client, Service
 
 FILES = [f"{one}/{two}/{name}" for one in "ab" for two in "ab" for name in ("red.txt", "secret.txt", "c/deep.md")]
 PASSWORD = "sesame"

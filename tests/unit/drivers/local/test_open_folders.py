@@ -18,7 +18,7 @@ from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
 from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root
-from tests.platforms import use_standalone
+from tests.support.platforms import use_standalone
 
 P = TreePath
 

@@ -22,7 +22,7 @@ from mangrove.drivers.local.decoder import MOST_PIXELS, WIDTH, Outcome
 from mangrove.drivers.local.rooted import Root
 from mangrove.drivers.local.thumbnails import LARGE, Decoder, DecoderGone, DecoderPool, Decoders, ThumbnailMaker
 from mangrove.drivers.threads import StorageThreads
-from tests import proc
+from tests.support import proc
 
 
 def write(path: Path, size: tuple[int, int]) -> Path:

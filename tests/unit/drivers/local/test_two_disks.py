@@ -16,7 +16,7 @@ from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.tasks.core.file_copy import WHOLE
-from tests.disks import other_file_system
+from tests.support.disks import other_file_system
 
 P = TreePath
 SIZES = [0, 1, 5 << 20, WHOLE + 1, (64 << 20) + 3]

@@ -18,7 +18,7 @@ import httpx
 
 from mangrove.records.store.endpoints import Endpoint
 from mangrove.standalone.data_directory import DataDirectory
-from tests.proc import list_servers, read_links
+from tests.support.proc import list_servers, read_links
 
 ADMIN_PASSWORD = "correct horse battery"
 START_SECONDS = 60.0

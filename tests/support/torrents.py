@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any
 
-from tests.origin import Answering, Request
+from tests.support.origin import Answering, Request
 
 PIECE = 1 << 14  # bytes
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deployment.bundle import find_layers
 from mangrove.standalone import template
-from tests.runtime_api import ROOT, Launch
+from tests.support.runtime_api import ROOT, Launch
 
 BUILD = Path(os.environ.get("MANGROVE_TEST_BUILD", ROOT / ".aws-sam" / "build"))
 CLIENT = ("awslambdaric", "runtime_client", "simplejson", "snapshot_restore_py")  # what Lambda's own Python brings

@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 from mangrove.standalone.machines import ExecutionFailed, Machine
-from tests.task_env import Work
+from tests.support.task_env import Work
 
 SECONDS = 120.0  # that an execution may take
 LIMIT = 200  # calls of workers in one execution; nothing that ends comes near it

@@ -20,7 +20,7 @@ from mangrove.core.problems import Missing
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from tests import servers
-from tests.platforms import use_dispatcher
+from tests.support.platforms import use_dispatcher
 
 ALL_RIGHTS = 0xFFFF
 SECONDS = 30.0  # that a test waits for anything

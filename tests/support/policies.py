@@ -1,4 +1,4 @@
-"""What the template allows each function, in the words of `tests.recorder`."""
+"""What the template allows each function, in the words of `tests.support.recorder`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mangrove.standalone import template
-from tests.recorder import Right
+from tests.support.recorder import Right
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
     name: one["Properties"] for name, one in template.iter_resources("AWS::Serverless::Function")

@@ -1,4 +1,4 @@
-"""`python -m tests.few_descriptors`: the service where no process may have more than 256 open files."""
+"""`python -m tests.support.few_descriptors`: the service where no process may have more than 256 open files."""
 
 from __future__ import annotations
 

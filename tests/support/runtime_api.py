@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from tests import recorder
-from tests.policies import FUNCTIONS, Policy, find_listing
+from tests.support import recorder
+from tests.support.policies import FUNCTIONS, Policy, find_listing
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 75  # that a function is given
 ANSWER_SECONDS = 120  # after which a test gives up on it
 KILLED = "killed"

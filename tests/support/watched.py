@@ -1,4 +1,4 @@
-"""The service with a watch on its event loop: `python -m tests.watched serve …` notes every slow callback.
+"""The service with a watch on its event loop: `python -m tests.support.watched serve …` notes every slow callback.
 
 What counts is the time the loop's own thread computes in one callback: a busy machine does not make that longer. What
 collections of garbage take of it does not count: they hold up every thread, whichever allocates when one is due. Each

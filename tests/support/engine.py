@@ -24,7 +24,7 @@ import pytest
 from mangrove.records.store.endpoints import Endpoint, use_socket
 from tests import servers
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PORTS = 5  # that are tried
 SECONDS = 60.0  # that an engine may take to start
 BATCH_ROWS = 25  # of one BatchWriteItem

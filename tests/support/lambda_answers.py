@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.runtime_api import Function
+from tests.support.runtime_api import Function
 
 
 def read_lines(function: Function) -> Iterator[dict[str, Any]]:

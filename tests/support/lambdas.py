@@ -16,12 +16,13 @@ from threading import Thread
 from typing import Any
 
 from mangrove.standalone import template
-from tests import engine as engines
-from tests import interpreters, servers
-from tests.policies import FUNCTIONS, get_folder
-from tests.runtime_api import ANSWER_SECONDS, Aws, Function, FunctionError, Launcher, launch_sources
+from tests import servers
+from tests.support import engine as engines
+from tests.support import interpreters
+from tests.support.policies import FUNCTIONS, get_folder
+from tests.support.runtime_api import ANSWER_SECONDS, Aws, Function, FunctionError, Launcher, launch_sources
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ADMIN_PASSWORD = "the first password"
 STACK = "stack"
 KINDS = template.read_kinds() | {"Tasks": "old_tasks"}  # those of 0.3.0 are read by the set-up

@@ -1,4 +1,4 @@
-"""The service where openat2 is not known, as on Linux before 5.6: `python -m tests.walking serve …`.
+"""The service where openat2 is not known, as on Linux before 5.6: `python -m tests.support.walking serve …`.
 
 A filter of the kernel (seccomp) answers ENOSYS to that one call, in this process and all that it starts.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.sam_local`: what the built functions need beside them under `sam local`, on this machine.
+"""`python -m tests.support.sam_local`: what the built functions need beside them under `sam local`, on this machine.
 
 A records engine, moto's other services, tables, buckets and the first administrator. It writes down the environment
 that the functions are told, prints the command, and works until it is interrupted. Machines are not run.
@@ -10,9 +10,9 @@ import json
 import signal
 from pathlib import Path
 
-from tests import lambdas
-from tests.policies import FUNCTIONS
-from tests.runtime_api import ROOT
+from tests.support import lambdas
+from tests.support.policies import FUNCTIONS
+from tests.support.runtime_api import ROOT
 
 WRITTEN = ROOT / ".aws-sam" / "local.json"
 OWN = "MANGROVE_"  # how the names of its variables begin
