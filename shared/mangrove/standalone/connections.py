@@ -6,7 +6,8 @@ and the connections of one source.
 
 It relies on names of uvicorn that its documentation does not promise; the version is pinned, and a test asks for each:
 - `HttpToolsProtocol`: `parser`, `transport`, `flow`, `client`, `scope`, `url`, `headers`, `cycle`, `pipeline`, and its
-  callbacks `on_message_begin`, `on_headers_complete`, `on_body`, `on_message_complete`, `on_response_complete`;
+  callbacks `on_message_begin`, `on_headers_complete`, `on_body`, `on_message_complete`, `on_response_complete`,
+  `send_400_response`;
 - `RequestResponseCycle`: `body`, `disconnected`, `message_event`, `response_started`, `response_complete`,
   `waiting_for_100_continue`, `expected_content_length`;
 - `FlowControl`: `read_paused`, `write_paused`, `pause_reading`, `resume_reading`, `pause_writing`, `resume_writing`,
@@ -170,6 +171,7 @@ class Connection(HttpToolsProtocol):
         self._body_left = 0  # bytes; 0 where the head does not tell
         self._unparsed = b""  # the bytes behind the request that is being answered, from `_parsed` on
         self._parsed = 0
+        self._cycles: list[Any] = []  # of the requests that are not answered yet
         self._receiving: Window | None = None
         self._sending: Window | None = None
         self.waiting_since = time.monotonic()
@@ -191,6 +193,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._registry.remove(self)
+        self._disconnect_cycles()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -256,6 +259,7 @@ class Connection(HttpToolsProtocol):
         self.scope["extensions"] = {EXTENSION: {"sender": sender}}
         super().on_headers_complete()
         sender.follow(self.cycle)
+        self._cycles = [*(cycle for cycle in self._cycles if not cycle.response_complete), self.cycle]
 
     def on_body(self, body: bytes) -> None:
         if self.transport.is_closing():
@@ -337,15 +341,26 @@ class Connection(HttpToolsProtocol):
             return waiting  # closed, or another system
         return waiting + int(kept)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP/1.1, as uvicorn's parser calls them."""
+        self._refuse(HTTPStatus.BAD_REQUEST, "the request is not well-formed")
+
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answer, unless there is one already, and close; to the application the client has left."""
         log_event("connection refused", client=self.source, status=status, reason=message)
         if self._awaits_answer:
             self.transport.write(_format_refusal(status, message))
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        self._disconnect_cycles()
         self.transport.close()
+
+    def _disconnect_cycles(self) -> None:
+        """Tell all requests under way that the client has left. uvicorn tells the last one alone, and the one before it
+        would write to a closed connection."""
+        for cycle in self._cycles:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._cycles = []
 
     @property
     def _awaits_answer(self) -> bool:

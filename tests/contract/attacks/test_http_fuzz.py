@@ -6,12 +6,13 @@ import os
 import secrets
 import socket
 import time
+from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.service import Client, Service
+from tests.support.service import Client, Service, run_service
 
 pytestmark = pytest.mark.long
 FUZZ_SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -54,7 +55,13 @@ def send_in_pieces(rng: Random, address: tuple[str, int], stream: bytes) -> None
             pass  # cut, or it waits for more
 
 
-def test_broken_framing_of_http_ends_its_connection_at_most(service: Service) -> None:
+def test_broken_framing_of_http_ends_its_connection_at_most(tmp_path: Path) -> None:
+    with run_service(tmp_path / "data") as service:
+        fuzz(service)
+    assert "Traceback" not in (tmp_path / "data.log").read_text()
+
+
+def fuzz(service: Service) -> None:
     seed = os.environ.get("FUZZ_SEED") or secrets.token_hex(4)
     print(f"FUZZ_SEED={seed}")
     rng, url = Random(seed), urlsplit(service.address)

@@ -227,7 +227,7 @@ def test_uvicorn_has_the_names_that_connections_rely_on() -> None:
     cycle: Any = RequestResponseCycle(*[None] * 8, False, True, print)  # type: ignore[arg-type]
     names = {
         protocol: "parser transport flow client scope url headers cycle pipeline on_message_begin on_headers_complete "
-        "on_body on_message_complete on_response_complete",
+        "on_body on_message_complete on_response_complete send_400_response",
         cycle: "body disconnected message_event response_started response_complete waiting_for_100_continue "
         "expected_content_length",
         FlowControl(None): "read_paused write_paused pause_reading resume_reading pause_writing "  # type: ignore[arg-type]
@@ -283,6 +283,16 @@ def test_a_head_of_nearly_its_size_is_answered() -> None:
     with serve() as server, server.connect() as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nConnection: close\r\nx: " + b"y" * 65_000 + b"\r\n\r\n")
         assert read_all(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_broken_bytes_behind_a_request_end_it_with_one_answer() -> None:
+    app = Small(1 << 20)
+    with serve(app) as server, server.connect() as connection:
+        connection.sendall(HEAD + b"\0broken\r\n\r\n")
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.endswith(b'"message":"the request is not well-formed","data":null}')
 
 
 def test_trailers_without_end_are_cut() -> None:
