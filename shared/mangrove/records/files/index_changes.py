@@ -78,22 +78,30 @@ class IndexChange:
 
 def make_number(seconds: float, suffix: str = "") -> str:
     """The number of a change at a time (seconds since the epoch); without a suffix it is below all of that time."""
-    return f"{int(seconds * 1e6):017d}{suffix and '-'}{suffix}"
+    return _format_number(int(seconds * 1e6), suffix)
+
+
+def _format_number(microseconds: int, suffix: str) -> str:
+    return f"{microseconds:017d}{suffix and '-'}{suffix}"
 
 
 def read_seconds(number: str) -> float:
-    """The time in a number, in seconds since the epoch."""
-    return int(number[:17]) / 1e6
+    """Return the time in a number, in seconds since the epoch."""
+    return _read_microseconds(number) / 1e6
+
+
+def _read_microseconds(number: str) -> int:
+    return int(number[:17])
 
 
 def number_changes(changes: Sequence[IndexChange], after: str = "") -> list[IndexChange]:
     """Give each of the changes a number, in their order; each is above `after`."""
-    start = max(time.time(), read_seconds(after) + 1e-6 if after else 0.0)
+    start = max(int(time.time() * 1e6), _read_microseconds(after) + 1 if after else 0)
     suffix = token_hex(3)
     return [
         IndexChange(
             change.storage_id, change.kind, change.path, change.deep, change.target, change.entries, change.removed,
-            make_number(start, f"{suffix}{position:06d}"),
+            _format_number(start, f"{suffix}{position:06d}"),
         )
         for position, change in enumerate(changes)
     ]  # fmt: skip

@@ -168,7 +168,8 @@ def test_where_the_kernel_does_not_say_the_path_is_walked(
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="openat2 is Linux's")
 def test_the_attacks_meet_a_kernel_that_does_not_know_the_call(tmp_path: Path) -> None:
-    words = "import os; from mangrove.drivers.local import kernel; from tests import walking; walking.hide_openat2()"
+    words = "import os; from mangrove.drivers.local import kernel; from tests.support import walking"
+    words += "; walking.hide_openat2()"
     words += f"; kernel.open_beneath(os.open({str(tmp_path)!r}, os.O_RDONLY), '.', os.O_RDONLY)"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "OSError: [Errno 38] Function not implemented"
