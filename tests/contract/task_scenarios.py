@@ -174,6 +174,7 @@ def stall_tasks(admin: Person) -> Sequence[tuple[str, str]]:
     found += [("offline_download", id) for id in open_tasks(admin, "files/add_offline_download", **wanted)]
     packed = {"src_dir": "/files/packed", "dst_dir": "/files/unpacked", "name": ["whole.zip"]}
     found += [("decompress", id) for id in open_tasks(admin, "files/archive_decompress", **packed)]
+    found.append(("move", transfer_scenarios.open_removal(admin, "stalled")))
     index_scenarios.stall(admin)
     steps = admin.cloud.client("stepfunctions")
     for name, _ in template.iter_resources("AWS::Serverless::StateMachine"):

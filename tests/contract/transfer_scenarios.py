@@ -35,6 +35,7 @@ def run_all(admin: Person) -> None:
     run_transfers(admin, outside)
     run_lists(admin, outside)
     run_removals(admin)
+    break_removals(admin)
     break_transfers(admin, outside)
     lose_lists(admin, outside)
     leave_parts(admin, outside)
@@ -134,6 +135,31 @@ def run_removals(admin: Person) -> None:
     assert names(admin, "/files/gone") == []
     assert names(admin, "/files/together") == [f"{name}.txt" for name in wanted]
     admin.gets("files/remove", dir="/files", names=["gone", "spread", "together"])
+
+
+def open_removal(admin: Person, folder: str) -> str:
+    """Remove more names than a request has time for; the id of the task that goes on."""
+    numbers = [f"{number:02}" for number in range(25)]
+    for number in numbers:
+        admin.cloud.client("s3").put_object(Bucket=admin.cloud.refs["Files"], Key=f"{folder}/{number}", Body=b"x")
+    slow = partial(time.sleep, deadlines.LOOK_SECONDS)
+    once(admin.cloud.get_function("FilesFunction"), f"{folder}/00", slow, right="s3:DeleteObject")
+    admin.gets("files/remove", dir=f"/files/{folder}", names=numbers)
+    (task,) = admin.tasks("move", "undone")
+    return str(task["id"])
+
+
+def break_removals(admin: Person) -> None:
+    """The list of a removal is lost; it is repeated, and deleted before its time."""
+    id = open_removal(admin, "lost")
+    empty_staging(admin)
+    admin.cloud.run_executions()
+    assert admin.read_outcome("move", id)[0] == "failed"
+    admin.tasks("move", "retry", tid=id)
+    admin.tasks("move", "delete", tid=id)
+    admin.cloud.run_executions()
+    assert id not in str([admin.tasks("move", status_key) for status_key in ("undone", "done")])
+    admin.gets("files/remove", dir="/files", names=["lost"])
 
 
 def is_pruning(needs: set[Right]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from tests.support.disks import mount_small
 from tests.support.service import ADMIN_PASSWORD, Client, run_service
 
 SECONDS = 20.0
+FILL_ATTEMPTS = 20
 FULL = "the data disk is full"
 
 
@@ -28,11 +30,14 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 def fill(file: Path) -> None:
     """Take what is free now, and none of what is freed meanwhile."""
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT)
-    try:
-        os.posix_fallocate(handle, 0, shutil.disk_usage(file.parent).free - 4096)
-    finally:
-        os.close(handle)
+    for _ in range(FILL_ATTEMPTS):  # the service may write between the look and the call
+        with file.open("wb") as written:
+            try:
+                os.posix_fallocate(written.fileno(), 0, shutil.disk_usage(file.parent).free - 4096)
+                return
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+    raise AssertionError("the disk cannot be filled")
 
 
 def can_sign_in(client: Client) -> bool:
