@@ -39,7 +39,7 @@ def test_folders_are_made_with_their_parents(place: Place) -> None:
     found = place.admin.ok("/api/fs/get", path=f"{place.folder}/a/b c")
     assert (found["name"], found["is_dir"], found["provider"]) == ("b c", True, place.kind.driver)
     missing = place.admin.post("/api/fs/list", path=f"{place.folder}/none")
-    assert (missing["code"], "object not found" in missing["message"]) == (500, True)
+    assert (missing["code"], "there is nothing at this address" in missing["message"]) == (500, True)
 
 
 @pytest.mark.parametrize("route", ["put", "form"])

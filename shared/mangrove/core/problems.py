@@ -3,6 +3,7 @@
 Problem                      500  the base: its message is fit for the user
 ├── WrongArchivePassword     202  an archive needs a (different) password; clients ask for it on this code
 ├── BadRequest               400  not parseable, wrong type, out of bounds
+│   └── FormNotMounted       400  no storage is mounted at the path of a form upload, or above it
 ├── Unauthorized             401  no, invalid or expired token; wrong user or password
 │   └── PresentCodeRequired  401  a change of the second factor needs a one-time code of it
 ├── SecondFactorRequired     402  the one-time code is missing or wrong
@@ -24,6 +25,7 @@ Problem                      500  the base: its message is fit for the user
 ├── StorageProblem           500  what a driver raises: it or one of these, and nothing else
 │   ├── NotFound             500  `object not found`
 │   ├── Exists               500  `file exists`
+│   │   ├── FileInPath       500  a file stands where an upload needs a folder
 │   │   └── NotEmpty         500  a folder that is to be removed as an empty one holds something
 │   ├── NotMounted           500  no storage is mounted at that path or above it
 │   ├── InUse                500  somebody else changes what has that name; worth a retry

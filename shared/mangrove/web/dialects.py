@@ -11,15 +11,25 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 
+from mangrove.core.problems import NotAFile, NotAFolder, NotFound, NotMounted, Problem
 from mangrove.records.accounts.app_passwords import AppPassword
 from mangrove.records.accounts.sshkeys import SshKey
 from mangrove.records.accounts.users import User
 from mangrove.records.files.locks import Lock
 from mangrove.records.tasks.model import Task, TaskView
 from mangrove.tasks.core.kinds import State
+from mangrove.tree.operations.uploads import FileInPath, FormNotMounted
 
 _TAG = re.compile(r"<[^>]*>")
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered in the dialect of existing clients
+_SENTENCES: tuple[tuple[type[Problem], str], ...] = (  # of a path that does not exist or is of the other kind
+    (NotFound, "there is nothing at this address"),
+    (NotMounted, "no storage is mounted at this address"),
+    (FormNotMounted, "no storage is mounted at this address"),
+    (FileInPath, "a file stands where a folder is needed"),
+    (NotAFolder, "this is not a folder"),
+    (NotAFile, "this is not a file"),
+)
 
 
 class Dialect(StrEnum):
@@ -33,6 +43,16 @@ async def find_dialect(request: Request) -> Dialect:
     """The dialect of a request, which the Front that cut the prefix off keeps in its state."""
     dialect: Dialect = request.scope.get("state", {}).get("dialect", Dialect.DOCUMENT)
     return dialect
+
+
+def format_message(problem: Problem, dialect: Dialect) -> str:
+    """Return the problem's message; in the document's dialect one sentence for each class of a path without its file.
+
+    The message of such a problem says how the path was looked up, as existing clients expect it.
+    """
+    if dialect is Dialect.OPENLIST:
+        return problem.message
+    return next((text for kind, text in _SENTENCES if isinstance(problem, kind)), problem.message)
 
 
 def format_fingerprint(text: str, dialect: Dialect) -> str:

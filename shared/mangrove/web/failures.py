@@ -21,7 +21,7 @@ from mangrove.core.problems import (
     Problem,
     WrongArchivePassword,
 )
-from mangrove.web.dialects import Dialect, find_dialect
+from mangrove.web.dialects import Dialect, find_dialect, format_message
 from mangrove.web.envelope import make_failure
 
 FailureHandler = Callable[[Request, Exception], Awaitable[Response]]
@@ -37,9 +37,10 @@ ABSENT = {
 async def handle_problem(request: Request, problem: Exception) -> Response:
     """A Problem as envelope under `/api/`, as page elsewhere."""
     assert isinstance(problem, Problem)
+    dialect = await find_dialect(request)
     if request.scope["path"].startswith("/api/"):
-        return make_failure(problem, mask_private(problem.message), await find_dialect(request))
-    return make_failure_page(problem, head=request.method == "HEAD")
+        return make_failure(problem, mask_private(format_message(problem, dialect)), dialect)
+    return make_failure_page(problem, request.method == "HEAD", dialect=dialect)
 
 
 async def handle_http_error(request: Request, error: Exception) -> Response:
@@ -79,12 +80,18 @@ PAGE_HEADERS = {  # nothing runs in such a page, and nobody frames it
 }
 
 
-def make_failure_page(problem: Problem, head: bool = False, headers: Mapping[str, str] | None = None) -> Response:
+def make_failure_page(
+    problem: Problem,
+    head: bool = False,
+    headers: Mapping[str, str] | None = None,
+    dialect: Dialect = Dialect.DOCUMENT,
+) -> Response:
     """The problem as a small page with its code as HTTP status; a missing object is 404, a wrong password 403."""
     status = 404 if isinstance(problem, NotFound | Missing) else problem.code
     if isinstance(problem, WrongArchivePassword):
         status = 403  # its code says success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"
-    page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{escape(mask_private(problem.message))}</p>"
+    message = escape(mask_private(format_message(problem, dialect)))
+    page = f"<!doctype html><title>{title}</title><h1>{title}</h1><hr><p>{message}</p>"
     more = make_retry_after(problem.retry_after) | dict(headers or {})
     return HTMLResponse("" if head else page, status_code=status, headers=PAGE_HEADERS | more)

@@ -15,7 +15,6 @@ from tests.support.service import Client
 
 ADMIN = 1  # the administrator's id
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"
-MISSING = "failed link: failed to get file: failed to get obj: object not found"
 
 
 def make_signature(key: bytes, path: str, expires: int = 0, *, owner: int = ADMIN, issued: int | None = None) -> str:

@@ -15,8 +15,8 @@ ALL_RIGHTS = 0xFFFF
 OFFLINE_DOWNLOAD, READ_ARCHIVES, DECOMPRESS = 1 << 2, 1 << 12, 1 << 13
 WRITE, RENAME, MOVE, COPY, DELETE = 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
 OBJECT = {"name", "size", "is_dir", "modified", "created", "sign", "thumb", "type", "hashinfo", "hash_info"}
-MISSING_FOLDER = "failed get objs: failed get dir: failed to get obj: object not found"
-MISSING_SOURCE = "failed to get src object: failed to get obj: object not found"
+NOTHING_THERE = "there is nothing at this address"
+NOT_MOUNTED = "no storage is mounted at this address"
 
 
 def disk(service: Service, path: str) -> Path:

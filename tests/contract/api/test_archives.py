@@ -95,6 +95,8 @@ def test_what_is_no_folder_in_an_archive_is_not_found(service: Service, admin: C
     root = f"{folder.removeprefix('/files')}/x.zip"
     for inner in ("/none", "/big.bin", "/a/b.txt", "/a/none", "/A"):
         answer = admin.post("/api/fs/archive/list", path=path, inner_path=inner)
+        assert read_answer(answer) == (500, fixtures.NOTHING_THERE, None)
+        answer = admin.post("/openlist/api/fs/archive/list", path=path, inner_path=inner)
         text = f"failed to list archive [{root}]{inner}: object not found: object not found"
         assert read_answer(answer) == (500, text, None)
     assert admin.post("/api/fs/archive/list", path=path, inner_path="/../x")["code"] == 403
@@ -217,13 +219,13 @@ def test_what_is_no_archive_is_said_in_words_that_clients_know(service: Service,
         ("folder.zip", "not a file"),
         ("none.zip", "object not found"),
     ):
-        answer = admin.post("/api/fs/archive/meta", path=f"{folder}/{name}")
+        answer = admin.post("/openlist/api/fs/archive/meta", path=f"{folder}/{name}")
         assert read_answer(answer) == (500, f"failed to get {root}/{name} archive met: {text}", None)
         assert admin.post("/api/fs/archive/list", path=f"{folder}/{name}")["code"] == 500
         sign = make_signature(read_key(admin, "links into archives"), f"{folder}/{name}")
         status = admin.http.get(f"/ae{folder}/{name}", params={"inner": "x", "sign": sign}).status_code
         assert status == (404 if name == "none.zip" else 500)
-    assert "storage not found" in admin.post("/api/fs/archive/meta", path="/nowhere/x.zip")["message"]
+    assert admin.post("/api/fs/archive/meta", path="/nowhere/x.zip")["message"] == fixtures.NOT_MOUNTED
 
 
 def test_the_settings_bound_what_an_archive_may_hold(service: Service, admin: Client, folder: str) -> None:

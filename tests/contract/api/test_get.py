@@ -67,8 +67,8 @@ def test_related_are_the_siblings_with_the_same_stem(admin: Client, folder: str)
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("{folder}/none", "failed to get obj: object not found"),
-        ("/no-such-mount/x", "failed get storage: storage not found; rawPath: /no-such-mount/x"),
+        ("{folder}/none", fixtures.NOTHING_THERE),
+        ("/no-such-mount/x", fixtures.NOT_MOUNTED),
     ],
 )
 def test_get_says_what_is_missing(admin: Client, folder: str, path: str, message: str) -> None:
@@ -109,7 +109,7 @@ def test_force_root_is_for_administrators(service: Service, admin: Client, folde
 def test_other_is_not_offered_by_any_driver(admin: Client, folder: str) -> None:
     fill(admin, folder, "a")
     check_failure(admin.post("/api/fs/other", path=f"{folder}/a", method="video_preview"), 500, "not implement")
-    missing = "failed get storage: storage not found; rawPath: /no-such-mount/x"
+    missing = fixtures.NOT_MOUNTED
     check_failure(admin.post("/api/fs/other", path="/no-such-mount/x"), 500, missing)
 
 
@@ -127,7 +127,7 @@ def test_link_gives_administrators_an_address_that_works(service: Service, admin
     }
     assert service.anonymous().http.get(found["url"]).text == "a"
     assert urlsplit(admin.ok("/api/fs/link", path=f"{folder}/none")["url"]).path == f"/p{folder}/none"
-    check_failure(admin.post("/api/fs/link", path="/nowhere"), 500, "storage not found; rawPath: /nowhere")
+    check_failure(admin.post("/api/fs/link", path="/nowhere"), 500, fixtures.NOT_MOUNTED)
     with fixtures.user(service, admin, fixtures.ALL_RIGHTS) as user:
         check_failure(user.post("/api/fs/link", path=f"{folder}/a"), 403, "You are not an admin")
 
@@ -136,6 +136,6 @@ def test_link_of_a_driver_with_addresses_is_that_address(admin: Client) -> None:
     structure = {"url_structure": "d:\n  f.bin:7:https://example.com/f.bin"}
     with fixtures.mount(admin, "UrlTree", addition=structure) as mounted:
         assert admin.ok("/api/fs/link", path=f"{mounted}/d/f.bin")["url"] == "https://example.com/f.bin"
-        check_failure(admin.post("/api/fs/link", path=f"{mounted}/d"), 500, "failed link: not a file")
-        missing = "failed link: failed to get file: failed to get obj: object not found"
+        check_failure(admin.post("/api/fs/link", path=f"{mounted}/d"), 500, "this is not a file")
+        missing = fixtures.NOTHING_THERE
         check_failure(admin.post("/api/fs/link", path=f"{mounted}/none"), 500, missing)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.contract.api import fixtures
 from tests.contract.api.fixtures import (
-    MISSING_FOLDER,
-    MISSING_SOURCE,
+    NOT_MOUNTED,
+    NOTHING_THERE,
     OBJECT,
     check_failure,
     fill,
@@ -172,7 +172,7 @@ def test_folders_that_only_lead_to_mounts_are_listed_where_no_storage_is(admin: 
         check_failure(
             admin.post("/api/fs/list", path=f"{top}/other"),
             500,
-            f"failed get storage: storage not found; rawPath: {top}/other",
+            NOT_MOUNTED,
         )
 
 
@@ -277,7 +277,7 @@ def test_hidden_names_are_nowhere_to_be_seen(service: Service, admin: Client, fo
             for path in ("shown.key", "private", "private/inside.txt"):
                 refused = "password is incorrect or you have no permission"
                 check_failure(user.post("/api/fs/get", path=f"{folder}/{path}"), 403, refused)
-            check_failure(user.post("/api/fs/rename", path=f"{folder}/shown.key", name="n"), 500, MISSING_SOURCE)
+            check_failure(user.post("/api/fs/rename", path=f"{folder}/shown.key", name="n"), 500, NOTHING_THERE)
             assert user.ok("/api/fs/remove", dir=folder, names=["shown.key", "private"]) is None
         assert admin.names(folder) == ["private", "shown.key", "shown.txt"]
 
@@ -307,10 +307,10 @@ def test_a_folder_password_opens_list_get_and_dirs(service: Service, admin: Clie
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
-        ("{folder}/file", 500, "failed get objs: not a folder"),
-        ("{folder}/none", 500, MISSING_FOLDER),
-        ("{folder}/file/below", 500, MISSING_FOLDER),
-        ("/no-such-mount/x", 500, "failed get storage: storage not found; rawPath: /no-such-mount/x"),
+        ("{folder}/file", 500, "this is not a folder"),
+        ("{folder}/none", 500, NOTHING_THERE),
+        ("{folder}/file/below", 500, NOTHING_THERE),
+        ("/no-such-mount/x", 500, NOT_MOUNTED),
         ("{folder}/../../x", 403, "using relative path is not allowed"),
         ("{folder}\\..\\x", 403, "using relative path is not allowed"),
         ("{folder}/a\0b", 400, "path has a NUL byte"),
@@ -327,9 +327,11 @@ def test_list_and_dirs_say_why_a_folder_cannot_be_shown(
 def test_a_missing_folder_of_a_driver_without_direct_lookup_is_worded_shorter(admin: Client) -> None:
     with fixtures.virtual(admin) as mounted:
         check_failure(
-            admin.post("/api/fs/list", path=f"{mounted}/none"), 500, "failed get objs: failed get dir: object not found"
+            admin.post("/openlist/api/fs/list", path=f"{mounted}/none"),
+            500,
+            "failed get objs: failed get dir: object not found",
         )
-        check_failure(admin.post("/api/fs/get", path=f"{mounted}/none"), 500, "object not found")
+        check_failure(admin.post("/openlist/api/fs/get", path=f"{mounted}/none"), 500, "object not found")
 
 
 def test_a_storage_that_refuses_to_work_says_its_status(admin: Client) -> None:

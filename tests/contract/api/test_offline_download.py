@@ -166,10 +166,10 @@ def test_many_addresses_in_one_request_are_refused_as_a_whole(owner: TaskClient)
 
 def test_a_target_that_takes_nothing_is_refused(owner: TaskClient, admin: Client) -> None:
     url = "http://example.org/f"
-    nowhere = (500, "failed get storage: storage not found; rawPath: /no/such/place")
+    nowhere = (500, fixtures.NOT_MOUNTED)
     assert get_refusal(ask(owner.client, url, "/no/such/place")) == nowhere
     (owner.disk / "file").write_text("x")
-    assert get_refusal(ask(owner.client, url, f"{owner.folder}/file")) == (500, "not a folder")
+    assert get_refusal(ask(owner.client, url, f"{owner.folder}/file")) == (500, "this is not a folder")
     assert get_refusal(ask(owner.client, url, f"{owner.folder}/../up"))[0] == 403
     with fixtures.mount(admin, "UrlTree", addition={"url_structure": "f:http://example.org/"}) as path:
         assert get_refusal(ask(owner.client, url, path, tool="aria2")) == (500, "upload not supported")

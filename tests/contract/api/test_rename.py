@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.api import fixtures
 from tests.contract.api.fixtures import (
-    MISSING_FOLDER,
-    MISSING_SOURCE,
+    NOT_MOUNTED,
+    NOTHING_THERE,
     check_failure,
     fill,
     list_names,
@@ -37,7 +37,7 @@ def test_mkdir_refuses_where_a_file_stands(service: Service, admin: Client, fold
     check_failure(
         admin.post("/api/fs/mkdir", path="/no-such-mount/x"),
         500,
-        "failed get storage: storage not found; rawPath: /no-such-mount/x",
+        NOT_MOUNTED,
     )
 
 
@@ -90,7 +90,7 @@ def test_a_new_name_fits_every_storage(admin: Client, folder: str, name: str) ->
 
 
 def test_what_is_missing_or_a_mount_cannot_be_renamed(admin: Client, folder: str) -> None:
-    check_failure(admin.post("/api/fs/rename", path=f"{folder}/none", name="b"), 500, MISSING_SOURCE)
+    check_failure(admin.post("/api/fs/rename", path=f"{folder}/none", name="b"), 500, NOTHING_THERE)
     with fixtures.virtual(admin, f"{folder}/way/mount") as mounted:
         check_failure(admin.post("/api/fs/rename", path=mounted, name="b"), 500, "rename root folder is not allowed")
         check_failure(admin.post("/api/fs/rename", path=f"{folder}/way", name="b"), 500, "permission denied")
@@ -112,7 +112,7 @@ def test_batch_rename_renames_all(service: Service, admin: Client, folder: str) 
 @pytest.mark.parametrize(
     ("pairs", "code", "message"),
     [
-        ([("a", "x"), ("none", "y")], 500, MISSING_SOURCE),
+        ([("a", "x"), ("none", "y")], 500, NOTHING_THERE),
         ([("a", "x"), ("b", "../y")], 403, "using relative path is not allowed"),
         ([("a", "x"), ("../b", "y")], 403, "using relative path is not allowed"),
         ([("a", "x"), ("b", "c")], 403, "file [c] exists"),
@@ -186,4 +186,4 @@ def test_a_pattern_cannot_keep_the_service_busy(admin: Client, folder: str) -> N
     body = {"src_dir": folder, "src_name_regex": "^((a+)+)+$", "new_name_regex": "x"}
     assert admin.post("/api/fs/regex_rename", **body)["code"] == 200
     assert time.monotonic() - began < 20
-    check_failure(admin.post("/api/fs/regex_rename", **(body | {"src_dir": f"{folder}/none"})), 500, MISSING_FOLDER)
+    check_failure(admin.post("/api/fs/regex_rename", **(body | {"src_dir": f"{folder}/none"})), 500, NOTHING_THERE)

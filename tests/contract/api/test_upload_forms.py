@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.api import fixtures
 from tests.contract.api.fixtures import check_failure
 from tests.contract.api.task_client import wait_until
 from tests.contract.api.upload_client import (
@@ -61,7 +62,7 @@ def test_a_form_without_its_end_leaves_the_old_file(service: Service, admin: Cli
 
 
 def test_a_form_for_no_storage_is_worded_in_its_own_way(admin: Client) -> None:
-    check_failure(form(admin, "/no-such-mount/x", b""), 400, "storage not found; rawPath: /no-such-mount/x")
+    check_failure(form(admin, "/no-such-mount/x", b""), 400, fixtures.NOT_MOUNTED)
 
 
 def test_the_headers_of_a_form_part_are_bounded(admin: Client, folder: str) -> None:

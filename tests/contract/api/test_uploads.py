@@ -98,9 +98,9 @@ def test_file_path_may_be_percent_encoded_or_not(
         (b"/files/%2e%2e/x", 403, "using relative path is not allowed"),
         (b"/files/..%5cx", 403, "using relative path is not allowed"),
         (b"/files/sub/../../x", 403, "using relative path is not allowed"),
-        (b"", 500, "failed get storage: storage not found; rawPath: /"),
-        (b"/files", 500, "failed get storage: storage not found; rawPath: /files"),
-        (b"/no-such-mount/x", 500, "failed get storage: storage not found; rawPath: /no-such-mount/x"),
+        (b"", 500, "this is not a file"),
+        (b"/files", 500, "this is not a file"),
+        (b"/no-such-mount/x", 500, fixtures.NOT_MOUNTED),
     ],
 )
 def test_a_file_path_that_is_none_is_refused(
@@ -113,7 +113,7 @@ def test_a_file_path_that_is_none_is_refused(
 
 
 def test_without_a_file_path_there_is_no_upload(admin: Client) -> None:
-    message = "failed get storage: storage not found; rawPath: /"
+    message = "this is not a file"
     check_failure(admin.envelope(admin.http.put("/api/fs/put", content=b"x")), 500, message)
 
 
@@ -142,11 +142,10 @@ def test_a_file_or_folder_in_the_way_is_never_destroyed(
 ) -> None:
     admin.put(f"{folder}/file", b"kept")
     admin.put(f"{folder}/sub/kept", b"kept")
-    inner = folder.removeprefix("/files")
     answer = send(admin, route, f"{folder}/file/below", b"x")
-    check_failure(answer, 500, f"failed to make dir [{inner}/file]: file exists")
+    check_failure(answer, 500, "a file stands where a folder is needed")
     answer = send(admin, route, f"{folder}/file/below/deeper", b"x")
-    check_failure(answer, 500, f"failed to make dir [{inner}/file/below]: file exists")
+    check_failure(answer, 500, "a file stands where a folder is needed")
     check_failure(send(admin, route, f"{folder}/sub", b"x"), 500, "file exists")
     check_failure(send(admin, route, f"{folder}/sub", b"x", overwrite="false"), 403, "file exists")
     assert read_stored(service, f"{folder}/file") == read_stored(service, f"{folder}/sub/kept") == b"kept"
@@ -156,9 +155,7 @@ def test_a_file_or_folder_in_the_way_is_never_destroyed(
 def test_a_mount_folder_is_no_file(admin: Client, folder: str, route: str) -> None:
     with fixtures.virtual(admin, f"{folder}/way/mount") as mounted:
         for path in (mounted, f"{folder}/way"):
-            check_failure(
-                send(admin, route, path, b"x"), 500, f"failed get storage: storage not found; rawPath: {path}"
-            )
+            check_failure(send(admin, route, path, b"x"), 500, "this is not a file")
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -16,6 +16,7 @@ from mangrove.core.problems import (
     NotAFile,
     NotAFolder,
     NotFound,
+    NotMounted,
     NotSupported,
     Problem,
     StorageProblem,
@@ -208,8 +209,8 @@ async def _ask_storage(
         mount, inner = access.find_mount()
     except StorageProblem:
         if access.path == "/" and not access.table.mounts:
-            raise StorageProblem("failed get storage: storage not found; please add a storage first") from None
-        raise StorageProblem(f"failed get storage: storage not found; rawPath: {access.path}") from None
+            raise NotMounted("failed get storage: storage not found; please add a storage first") from None
+        raise NotMounted(f"failed get storage: storage not found; rawPath: {access.path}") from None
     try:
         located = Located(await mount.get_driver(), inner, mount)
         direct_lookup = located.driver.config.direct_lookup

@@ -7,7 +7,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 from mangrove.core.paths import TreePath, check_name
-from mangrove.core.problems import BadRequest, Collision, Denied, Exists, NotFound, StorageProblem, UploadRefused
+from mangrove.core.problems import (
+    BadRequest,
+    Collision,
+    Denied,
+    Exists,
+    NotAFile,
+    NotFound,
+    StorageProblem,
+    UploadRefused,
+)
 from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
@@ -17,6 +26,14 @@ from mangrove.tree.operations.changes import check_missing_folders
 from mangrove.tree.operations.drops import choose_path
 
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
+
+
+class FormNotMounted(BadRequest):
+    """No storage is mounted at the path of a form upload, or above it."""
+
+
+class FileInPath(Exists):
+    """A file stands where an upload needs a folder."""
 
 
 async def write(
@@ -71,7 +88,7 @@ def is_writable(driver: Driver) -> bool:
 
 def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
     if access.is_mount_or_ancestor() or access.path == access.base:
-        raise StorageProblem(f"failed get storage: storage not found; rawPath: {access.path}")
+        raise NotAFile(f"failed get storage: storage not found; rawPath: {access.path}")
     try:
         return access.find_mount()
     except StorageProblem as problem:
@@ -85,13 +102,15 @@ async def _make_folder(access: PathAccess, located: Located) -> None:
     try:
         if (await lookup(located)).is_dir:
             return
-        raise Exists(f"failed to make dir [{located.path}]: file exists")
+        raise FileInPath(f"failed to make dir [{located.path}]: file exists")
     except NotFound:
         pass
     if isinstance(located.driver, MakesDirectories):
         await check_missing_folders(access, located)
         try:
             await names.makedirs(located)
+        except Exists as problem:
+            raise FileInPath(f"failed to make dir [{located.path}]: {problem.message}") from problem
         except StorageProblem as problem:
             raise problem.with_prefix(f"failed to make dir [{located.path}]") from problem
 
@@ -101,7 +120,7 @@ async def refuse_form(access: PathAccess) -> None:
     try:
         mount, _ = access.find_mount()
     except StorageProblem as problem:
-        raise BadRequest(problem.message) from None
+        raise FormNotMounted(problem.message) from None
     if not is_writable(await mount.get_driver()):
         raise UploadRefused
 
