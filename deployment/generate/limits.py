@@ -8,13 +8,16 @@ from importlib import import_module
 from itertools import groupby
 
 from deployment.generate import Files
+from mangrove.configuration.values import Settings
 
 HEAD = """# Limits
 
 Every input has a bound. A request above one is refused with a message that names it, and changes nothing.
 The settings that bound work and speed are in [settings](settings.md). This page is derived from the code.
+A bound that is called `setting:…` can be changed; the table has its default.
 """
 CONSTANT_PACKAGE = "mangrove."
+SETTING = "setting:"
 UNITS = {"bytes": (" bytes", " KiB", " MiB", " GiB"), "per second": (" bytes/s", " KiB/s", " MiB/s", " GiB/s")}
 
 
@@ -24,12 +27,14 @@ class Limit:
 
     protocol: str
     input: str
-    constant: str  # `module:NAME`, below `mangrove`; `module:Class.field` for the default of a dataclass
+    constant: str  # `module:NAME`, below `mangrove`; `module:Class.field` for the default of a dataclass; `setting:key`
     unit: str  # bytes, per second, seconds, characters, or what is counted
     scope: str  # what has so many or so much
 
     def read(self) -> int | float:
         """Return the value; AttributeError when there is no such constant."""
+        if self.constant.startswith(SETTING):
+            return getattr(Settings({}), self.constant.removeprefix(SETTING))  # type: ignore[no-any-return]
         module, _, name = self.constant.partition(":")
         owner = import_module(CONSTANT_PACKAGE + module)
         *owners, field = name.split(".")
@@ -194,10 +199,10 @@ LIST: Sequence[Limit] = [
         ("files open for writing", f"{SFTP}.handles:MAX_WRITE_HANDLES_PER_CONNECTION", "handles", "connection"),
         ("open files and folders", f"{SFTP}.handles:MAX_HANDLES_PER_USER", "handles", "user"),
         ("open files and folders", f"{SFTP}.handles:MAX_HANDLES", "handles", "service"),
-        ("gaps that were not sent", f"{SFTP}.writing:MAX_SPARSE_BYTES", "bytes", "file"),
+        ("gaps that were not sent", f"{SETTING}sftp_max_gap_mb", "bytes", "file"),
         ("temporary file", f"{SFTP}.writing:MAX_SPOOLED_BYTES_PER_FILE", "bytes", "file"),
-        ("temporary files", f"{SFTP}.handles:MAX_SPOOL_BYTES_PER_USER", "bytes", "user"),
-        ("temporary files", f"{SFTP}.handles:MAX_SPOOL_BYTES", "bytes", "service"),
+        ("temporary files", f"{SETTING}sftp_max_temporary_mb_per_user", "bytes", "user"),
+        ("temporary files", f"{SETTING}sftp_max_temporary_mb", "bytes", "service"),
         ("free space beside temporary files", f"{SFTP}.handles:SPOOL_RESERVE_BYTES", "bytes", "disk"),
         ("age of the rights of a handle", f"{SFTP}.handles:EVALUATION_INTERVAL_SECONDS", "seconds", "handle"),
     ),

@@ -1,4 +1,4 @@
-"""What the page knows of the service: numbers and names of enumerations, and the Chinese labels of settings."""
+"""Enumerations of the service as the page uses them, and the Chinese labels of settings."""
 
 from __future__ import annotations
 

@@ -134,6 +134,10 @@ SETTINGS = Effects(
         "contract/api/dav/test_dav_propfind.py": {
             "test_all_that_is_below_is_listed_where_the_setting_says_so": "webdav_infinite_depth",
         },
+        "unit/protocols/test_sftp_bounds.py": {
+            "test_temporary_files_are_bounded_by_the_settings": "sftp_max_temporary_mb_per_user sftp_max_temporary_mb",
+            "test_gaps_are_bounded_by_the_setting": "sftp_max_gap_mb",
+        },
         "protocol/protocols/test_sftp_sign_in.py": {
             "test_keys_alone_let_in_where_the_setting_says_so": "sftp_disable_password_login",
             "test_what_is_said_in_public_and_what_is_no_address": "sftp_listen",

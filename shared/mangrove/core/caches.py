@@ -1,4 +1,4 @@
-"""What a process remembers of its last work, bounded in entries or in weight."""
+"""Caches of a process, bounded in entries or in weight."""
 
 from __future__ import annotations
 

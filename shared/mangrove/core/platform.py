@@ -44,7 +44,7 @@ class OwnStorage(NamedTuple):
 
 
 class Platform(Protocol):
-    """What every package may ask about the place where this process runs."""
+    """The place where this process runs, for every package."""
 
     dispatcher: TaskDispatcher
     process_count: int

@@ -77,7 +77,7 @@ class SharedMemory:
 
 
 class Topic(IntEnum):
-    """What changes. A folder: its entries; a tree: a folder with all below it. Drivers: they are all started anew."""
+    """A kind of change. A folder: its entries; a tree: a folder with all below it. Drivers: all are started anew."""
 
     CONFIGURATION = auto()
     SESSIONS = auto()
@@ -175,7 +175,7 @@ class Counts:
 
 
 class Activity(IntEnum):
-    """What a process may have been at lately."""
+    """A kind of activity of a process."""
 
     CLIENT_DOWNLOADS = auto()
     CLIENT_UPLOADS = auto()

@@ -11,7 +11,7 @@ from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
 
 
 class DriverModule(NamedTuple):
-    """What is known of a driver before its module, which may be costly to import, is imported."""
+    """The facts of a driver that are known without the import of its module, which may be costly."""
 
     path: str  # below this package
     shows_others: bool = False  # its storages hold nothing themselves: they are `ShowsOthers`

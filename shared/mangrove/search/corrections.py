@@ -1,4 +1,4 @@
-"""What other programs change in a storage: a listing that was read anyway is compared with the index.
+"""Changes that other programs make in a storage: a listing that was read anyway is compared with the index.
 
 Where they differ the log of changes says so, as of what this service changes itself. On one machine only, and out of
 everybody's way: few listings wait, and after each comparison there is a pause of several times its length.
@@ -102,7 +102,7 @@ async def _correct(observed: _Observed) -> None:
 
 
 async def _select_names(observed: _Observed) -> Rows | None:
-    """What a search finds in a folder; None where it is built as a whole."""
+    """Return the content of a folder as a search finds it; None where it is built as a whole."""
     mount, path = observed.located.mount, observed.located.path
     opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, path)])
     if opened.missing or opened.partial:

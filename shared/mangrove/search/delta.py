@@ -91,7 +91,7 @@ def join_path(folder: str, name: str) -> str:
 
 @dataclass(slots=True)
 class _Names:
-    """What many changes of names come to, by folder."""
+    """Return the result of many changes of names, by folder."""
 
     present: dict[str, dict[str, IndexedName]] = field(default_factory=dict)
     replaced: dict[str, set[str]] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def _add_names(base: int, names: _Names) -> list[Statement]:
 
 
 class _Transfer:
-    """What a folder held is in another one, unless the tables or segments have that one already."""
+    """Move the content of a folder to another one, unless the tables or segments have that one already."""
 
     def __init__(self, base: int, folder_files: Sequence[str], change: IndexChange) -> None:
         source, target = encode_name(change.path), encode_name(change.target)

@@ -275,7 +275,7 @@ def _select_visible(rows: Sequence[_Row], judge: Judge, search: _Search) -> Gene
 
 
 class _Visibility:
-    """What a caller may see of many hits: how many there are, and what of each part, by its number, is hidden."""
+    """The hits that a caller may see: their number, and the hidden rows of each part, by its number."""
 
     def __init__(self, search: _Search, judge: Judge) -> None:
         self._search = search

@@ -139,7 +139,7 @@ class SegmentStore:
         return None
 
     def get_opened(self, storage_id: int) -> Segments | None:
-        """What `open` answered last."""
+        """The last answer of `open`."""
         opened = self._opened.get(storage_id)
         return None if opened is None else opened.segments
 

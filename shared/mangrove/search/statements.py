@@ -73,7 +73,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`."""
+    """A place of a search: at and below `root` in a storage; the tree path of its folder `p` is `mount / p`."""
 
     storage_id: int
     base: int  # under this number the tables of the database have what is known of it
@@ -87,7 +87,7 @@ class Place:
 
 @dataclass(slots=True)
 class HiddenRows:
-    """What the caller may not see of a part: folders by their numbers, and names in others."""
+    """The rows of a part that the caller may not see: folders by their numbers, and names in others."""
 
     limit: int = 0  # numbers below it are kept as bits
     bits: bytearray = field(default_factory=bytearray)  # the highest of a byte first
@@ -106,7 +106,7 @@ class HiddenRows:
 
     @property
     def condition(self) -> Condition:
-        """What is left, of columns `folder` and `name`."""
+        """The rows that are left, with the columns `folder` and `name`."""
         return join_conditions(self._make_parts())
 
     def _make_parts(self) -> Iterator[Condition]:
@@ -152,7 +152,7 @@ def find_doubtful(doubts: Doubts) -> Condition:
 
 
 class Part(ABC):
-    """What one statement reads together. Each of its folders has a number of its own."""
+    """The rows that one statement reads together. Each of its folders has a number of its own."""
 
     number: int
     limit: int  # numbers below it are dense
@@ -264,7 +264,7 @@ class TablesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class SegmentsPart(Part):
-    """What the segments of one place have, less what the tables hide, and where the tables say that it is."""
+    """The rows of the segments of a place without those that the tables hide, at the folders that the tables give."""
 
     number: int
     place: Place
@@ -378,7 +378,7 @@ def _select_names(table: str, where: Condition, more: Condition) -> Condition:
 
 
 def find_unhidden(base: int) -> Condition:
-    """What the segments say of `folders` counts."""
+    """The rows of the segments for `folders` count."""
     return Condition(_UNHIDDEN, (base, base))
 
 

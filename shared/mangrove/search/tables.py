@@ -47,7 +47,7 @@ _FIND_STRIDE = "SELECT coalesce(max(id) + 1, 0) FROM read_parquet(?)"
 
 @dataclass(slots=True)
 class _State:
-    """What the tables have of a storage. `last`: the highest number of a change that was applied."""
+    """The state of a storage in the tables. `last`: the highest number of a change that was applied."""
 
     base: int
     segments: Segments | None
@@ -78,7 +78,7 @@ class SearchedStorage:
 
 @dataclass(frozen=True, slots=True)
 class OpenedIndex:
-    """What a search reads. The ids of storages: of those in `behind` the index is worth an update, those in `missing`
+    """The sources of a search. The ids of storages: of those in `behind` the index is worth an update, those in `missing`
     have none, those in `partial` not all of it."""
 
     places: Sequence[Place]
@@ -88,7 +88,7 @@ class OpenedIndex:
 
 
 class IndexTables:
-    """What this process knows of the indexes, and of changes since."""
+    """The indexes that this process has opened, and the changes since."""
 
     def __init__(self) -> None:
         self._states: dict[int, _State] = {}
@@ -270,7 +270,7 @@ class IndexTables:
             self._retired = [pair for pair in self._retired if pair[0] >= limit]
 
     def get_versions(self, ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """What changes with what the tables have of these storages."""
+        """Return a key that changes with the content of the tables for these storages."""
         return tuple((state.base, state.version) for id in ids if (state := self._states.get(id)) is not None)
 
     def get_virtual(self, key: object) -> Place | None:

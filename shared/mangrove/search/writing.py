@@ -250,7 +250,7 @@ class Folded:
 
 
 def open_folded(base: Segments, folded: Folded, folder: Path) -> Segments:
-    """What `base` is to become, of which new files lie in `folder`."""
+    """The index that replaces `base`; its new files lie in `folder`."""
     paths = {path.name: path for path in (*base.names, *base.folders, *folded.fresh)}
     names, folders = ([paths[name] for name in names] for names in (folded.names, folded.folders))
     manifest = replace(

@@ -1,4 +1,4 @@
-"""Which process of the service runs the tasks, and how the others tell it of them.
+"""The election of the process that runs the tasks, and the messages of the others to it.
 
 The processes are forked from one that only keeps them and the records engine. The one that holds a lock leads: it runs
 the tasks, the schedule and the protocols beside HTTP. When it dies, the kernel gives the lock to another one. The

@@ -67,12 +67,12 @@ _KNOWN = {
     "path_params", "query_params", "header_params", "body_params", "dependencies", "name", "call", "path",
     "request_param_name", "scope",
 }  # fmt: skip
-"""What a plan has, but for the scope: until when something that yields is kept open."""
+"""The fields of a plan without the scope, which tells how long a generator is kept open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to call something with what it asks of a request. `name`: of the parameter of whoever asks for what it
+    """A call with the values that its parameters ask of a request. `name`: of the parameter of whoever asks for what it
     returns; `whole_body`: the field that is the body, None where its keys are fields, or there is none."""
 
     call: Call

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.service import Client, Service, run_service
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.rest
 FUZZ_SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 REQUESTS = (
     b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -15,7 +15,7 @@ from asyncssh.packet import Byte, String, UInt32, UInt64
 
 from tests.protocol.protocols.people import Place
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("doors")]
+pytestmark = [pytest.mark.rest, pytest.mark.xdist_group("doors")]
 FUZZ_SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 KINDS = [value for name, value in vars(constants).items() if name.startswith("FXP_") and isinstance(value, int)]
 EXTENSIONS = (b"limits@openssh.com", b"check-file-name", b"statvfs@openssh.com", b"posix-rename@openssh.com", b"none")

@@ -16,6 +16,8 @@ from asyncssh.packet import Byte, String, UInt32, UInt64
 from asyncssh.sftp import SFTPServerHandler
 from asyncssh.stream import SSHServerStreamSession
 
+from mangrove.configuration import snapshot
+from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
 from mangrove.core.problems import TooMany
@@ -31,6 +33,7 @@ from tests.servers import ssh
 from tests.unit.protocols.sftp_scene import DOOR, EVERYTHING, Scene
 from tests.unit.tree.environment import TreeEnv
 
+MAX_GAP_BYTES = Settings({}).sftp_max_gap_mb
 UNREAD_READS = 400  # of 256 KiB each
 MAX_UNREAD_BYTES = 24 << 20  # what is in the buffers of the kernel, the client's window and ours
 
@@ -217,7 +220,7 @@ def test_a_file_has_gaps_of_a_bounded_size(scene: Scene) -> None:
 
     async def work() -> None:
         async with scene.enter() as client, client.open("/sparse", "wb") as file:
-            half = writing.MAX_SPARSE_BYTES // 2
+            half = MAX_GAP_BYTES // 2
             await file.write(b"x", half)
             await file.write(b"y", 2 * half + 1)
             for refused in (file.write(b"z", 2 * half + 4), file.truncate(2 * half + 3)):
@@ -225,19 +228,22 @@ def test_a_file_has_gaps_of_a_bounded_size(scene: Scene) -> None:
                     await refused
 
     scene.tree.run(work())
-    assert (scene.home / "sparse").stat().st_size == writing.MAX_SPARSE_BYTES + 2
+    assert (scene.home / "sparse").stat().st_size == MAX_GAP_BYTES + 2
     (scene.home / "sparse").unlink()
 
 
-def test_temporary_files_are_bounded_for_a_user_and_by_free_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_are_bounded_for_a_user_and_by_free_space(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A9."""
 
     async def work() -> None:
         budget = SftpBudget(None)
+        await snapshot.fresh()
         own = [Spool(ConnectionHandles(budget, 1), None) for _ in range(5)]
         size = writing.MAX_SPOOLED_BYTES_PER_FILE
         assert not await own[0].reserve(size + 1)
-        count = handles.MAX_SPOOL_BYTES_PER_USER // size
+        count = snapshot.current().settings.sftp_max_temporary_mb_per_user // size
         assert [await spool.reserve(size) for spool in own] == [True] * count + [False]
         other = Spool(ConnectionHandles(budget, 2), None)
         assert await other.reserve(1)
@@ -250,7 +256,42 @@ def test_temporary_files_are_bounded_for_a_user_and_by_free_space(monkeypatch: p
             await spool.close()
         assert not budget._spooled
 
-    asyncio.run(work())
+    scene.tree.run(work())
+
+
+async def reserve_for_both(budget: SftpBudget) -> list[bool]:
+    """Ask for 16 MiB for a user, and 8 MiB for another one beside them."""
+    await snapshot.fresh()
+    spools = [Spool(ConnectionHandles(budget, user_id), None) for user_id in (1, 2)]
+    answers = [await spool.reserve(size << 20) for spool, size in zip(spools, (16, 8), strict=True)]
+    for spool in spools:
+        await spool.close()
+    return answers
+
+
+def test_temporary_files_are_bounded_by_the_settings(scene: Scene) -> None:
+    """A9: what the defaults take is refused where less is set, also of a budget that is in use."""
+    budget = SftpBudget(None)
+    assert scene.tree.run(reserve_for_both(budget)) == [True, True]
+    scene.tree.set(sftp_max_temporary_mb_per_user="8")
+    assert scene.tree.run(reserve_for_both(budget)) == [False, True]
+    scene.tree.set(sftp_max_temporary_mb_per_user="1024", sftp_max_temporary_mb="16")
+    assert scene.tree.run(reserve_for_both(budget)) == [True, False]
+
+
+def test_gaps_are_bounded_by_the_setting(scene: Scene) -> None:
+    """A9: the setting binds a file that is open already."""
+
+    async def work() -> None:
+        async with scene.enter() as client, client.open("/sparse", "wb") as file:
+            await file.write(b"x", 1 << 20)
+            await asyncio.to_thread(scene.tree.set, sftp_max_gap_mb="1")
+            await snapshot.fresh()
+            with pytest.raises(asyncssh.SFTPError, match="gaps of 1 MiB"):
+                await file.write(b"y", (1 << 20) + 2)
+
+    scene.tree.run(work())
+    assert (scene.home / "sparse").stat().st_size == (1 << 20) + 1
 
 
 CHANGES: dict[str, Callable[[Scene], None]] = {

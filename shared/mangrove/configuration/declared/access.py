@@ -21,6 +21,9 @@ from mangrove.configuration.setting import (
 PUBLIC, PRIVATE = Flag.PUBLIC, Flag.PRIVATE
 MAX_LINK_HOURS = 876_000  # a hundred years
 MIN_TOKEN_LENGTH = 32  # characters; a shorter one that is stored already goes on
+MIB = 1 << 20
+MIN_SFTP_TEMPORARY_MIB = 8  # by which temporary files are counted
+MAX_SFTP_MIB = 1 << 20  # that can be set: 1 TiB
 MAX_PASSWORD_MINIMUM = 64  # characters that a password can be required to have
 PRIVACY = (
     r"(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
@@ -261,6 +264,34 @@ class Protocols(SettingGroup):
         PUBLIC,
         "Where SFTP clients are served, as 127.0.0.1:5222; empty: nowhere. On one machine only.",
         zh="SFTP 监听地址",
+    )
+    sftp_max_temporary_mb_per_user = number(
+        1024,
+        PRIVATE,
+        "MiB of temporary files that one user's open files may have by SFTP. "
+        "A file beyond that goes to its storage while it comes, and has to come in order.",
+        minimum=MIN_SFTP_TEMPORARY_MIB,
+        maximum=MAX_SFTP_MIB,
+        unit=MIB,
+        zh="每个用户的 SFTP 临时文件上限（MiB）",
+    )
+    sftp_max_temporary_mb = number(
+        4096,
+        PRIVATE,
+        "MiB of temporary files that the open files of all users may have by SFTP. 256 MiB of the disk stay free.",
+        minimum=MIN_SFTP_TEMPORARY_MIB,
+        maximum=MAX_SFTP_MIB,
+        unit=MIB,
+        zh="SFTP 临时文件总上限（MiB）",
+    )
+    sftp_max_gap_mb = number(
+        512,
+        PRIVATE,
+        "MiB of a file by SFTP that no client has sent: gaps, and sizes that are set.",
+        minimum=1,
+        maximum=MAX_SFTP_MIB,
+        unit=MIB,
+        zh="SFTP 文件空洞上限（MiB）",
     )
     webdav_enabled = switch(True, PUBLIC, "Serve WebDAV at /dav.", zh="启用 WebDAV")
     webdav_allow_http = switch(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from asyncssh.sftp import SFTPName
 
+from mangrove.configuration import snapshot
 from mangrove.core.problems import Denied, TooMany
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, locate
@@ -22,8 +23,6 @@ MAX_WRITE_HANDLES_PER_CONNECTION = 8
 MAX_HANDLES_PER_USER = 256
 MAX_HANDLES = 1024  # and not more than an eighth of the descriptors of the process
 EVALUATION_INTERVAL_SECONDS = 1.0  # between two evaluations of the rights of an open handle
-MAX_SPOOL_BYTES_PER_USER = 1 << 30  # of temporary files
-MAX_SPOOL_BYTES = 4 << 30
 SPOOL_RESERVE_BYTES = 256 << 20  # that stay free on the disk of the temporary files
 SPOOL_STEP_BYTES = 8 << 20  # by which a temporary file is counted
 
@@ -54,9 +53,11 @@ class SftpBudget:
 
     async def take_spool(self, user_id: int, size: int) -> bool:
         """Count bytes of a temporary file; False when there is no room for them."""
+        settings = snapshot.current().settings
         self._spooled[user_id] += size
         is_allowed = (
-            self._spooled[user_id] <= MAX_SPOOL_BYTES_PER_USER and self._spooled.total() <= MAX_SPOOL_BYTES
+            self._spooled[user_id] <= settings.sftp_max_temporary_mb_per_user
+            and self._spooled.total() <= settings.sftp_max_temporary_mb
         ) and await asyncio.to_thread(self._is_disk_free, size)
         if not is_allowed:
             self.release_spool(user_id, size)

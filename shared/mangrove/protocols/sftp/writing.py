@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mangrove.configuration import snapshot
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
@@ -30,7 +31,6 @@ from mangrove.tree.mounts import Located
 from mangrove.tree.operations import uploads
 
 MAX_SPOOLED_BYTES_PER_FILE = 256 << 20  # of a temporary file
-MAX_SPARSE_BYTES = 512 << 20  # of one file that no client has sent: gaps, and sizes that are set
 FREE_SPACE_CHECK_BYTES = 1 << 20  # a larger gap must fit into what the storage has free
 LARGEST = (1 << 63) - 1  # of an offset
 
@@ -263,8 +263,9 @@ class WrittenFile:
 
     async def _check_gap(self, stop: int, gap: int) -> None:
         """Refuse a file of which too much was never sent, and a gap that has no room in the storage."""
-        if gap > 0 and stop - self._received > MAX_SPARSE_BYTES:
-            raise TooLarge(f"a file can have gaps of {MAX_SPARSE_BYTES >> 20} MiB in all, the rest has to be written")
+        max_bytes = snapshot.current().settings.sftp_max_gap_mb
+        if gap > 0 and stop - self._received > max_bytes:
+            raise TooLarge(f"a file can have gaps of {max_bytes >> 20} MiB in all, the rest has to be written")
         if gap > FREE_SPACE_CHECK_BYTES:
             space = await mounts.get_capacity(self._chosen.find_mount()[0])
             if space is not None and gap > space.free:

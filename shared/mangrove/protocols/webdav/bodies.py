@@ -29,7 +29,7 @@ QUOTES: Mapping[str, str] = {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 @dataclass(frozen=True, slots=True)
 class PropertyRequest:
-    """What a PROPFIND asks for."""
+    """The body of a PROPFIND."""
 
     names: Sequence[str] = ()  # of properties, as `{namespace}name`; with `is_all` those beside the usual ones
     is_all: bool = False  # all properties with their values
@@ -46,7 +46,7 @@ class PropertyChange:
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
-    """What a LOCK asks for."""
+    """The body of a LOCK."""
 
     is_exclusive: bool
     owner: str = field(default="")  # the text by which the client names itself, as XML

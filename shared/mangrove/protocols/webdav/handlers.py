@@ -30,7 +30,7 @@ Preconditions = Callable[[Headers, str, float, str], int | None]  # the status t
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client is answered."""
+    """The answer to a client."""
 
     status: int
     body: bytes | AsyncIterator[bytes] = b""

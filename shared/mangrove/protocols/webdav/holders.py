@@ -1,4 +1,4 @@
-"""Whether a lock binds: its user may write there now."""
+"""The users of locks. A lock binds while its user may write there."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What conditions compare: the validator of a file, and the caller's tokens on it."""
+    """The values that conditions compare: the validator of a file, and the caller's tokens on it."""
 
     etag: str
     tokens: frozenset[str]

@@ -65,7 +65,7 @@ class _FolderLock:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What is known of a folder's entries together."""
+    """The locks and properties of all entries of a folder, read together."""
 
     mount: Mount | None  # that holds them
     access: PathAccess

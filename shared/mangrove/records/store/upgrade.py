@@ -46,7 +46,7 @@ class OlderSchema(Problem):
 
 
 class UntrustedSchema(Problem):
-    """What the records say about their version was not written by this deployment."""
+    """The version in the records was not written by this deployment."""
 
 
 class SchemaVersion(Protected):

@@ -88,7 +88,7 @@ class HeldTasks:
         return task
 
     def is_unwritten(self, id: str) -> bool:
-        """Whether a task that is held was kept by an earlier step."""
+        """Return True if a task that is held was kept by an earlier step."""
         return id in self._unwritten
 
     def has(self, id: str) -> bool:

@@ -1,4 +1,4 @@
-"""How many tasks of a kind work at once, as the settings `…_task_threads_num` say, where no single process runs them.
+"""The number of tasks of a kind that work at once, as the settings `…_task_threads_num` say, where no single process runs them.
 
 A step holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
 """

@@ -76,7 +76,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def version(self) -> SourceVersion:
-        """What the file must still be."""
+        """The version that the file must still have."""
         return SourceVersion(self.size, self.modified, self.etag)
 
 

@@ -67,7 +67,7 @@ class Run(Generic[SpecT, CursorT]):
         self._end = self._began + seconds
 
     def has_time(self) -> bool:
-        """Whether the step is not over yet."""
+        """Return True if the step is not over yet."""
         return time.monotonic() < self._end
 
     @property
@@ -76,7 +76,7 @@ class Run(Generic[SpecT, CursorT]):
         return max(self._end - time.monotonic(), 0.0)
 
     def has_time_for(self, seconds: float) -> bool:
-        """Whether something that takes so long would end with the step, or not long after it."""
+        """Return True if work of this length would end with the step, or not long after it."""
         return self.has_time() and time.monotonic() + seconds < self._end + GRACE_SECONDS
 
     def show_progress(self, done: int) -> None:

@@ -186,7 +186,7 @@ async def _extract_members(run: DecompressRun) -> bool:
 
 
 def is_enough(skipping: float, work: float) -> bool:
-    """Whether a step has done so much (seconds) that the next one may skip all members before the next again. Else an
+    """Return True if a step has done so much (seconds) that the next one may skip all members before the next again. Else an
     archive with much before many small members would never end."""
     return work >= skipping or platform().ends_late_steps
 

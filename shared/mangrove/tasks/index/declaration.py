@@ -33,7 +33,7 @@ class IndexPart:
 
 @dataclass(kw_only=True)
 class IndexCursor(Cursor):
-    """How far the walk came in its list of folders (`position` of `folder_count`), what it found (`count` names, in
+    """The progress of the walk in its list of folders (`position` of `folder_count`), what it found (`count` names, in
     `files` and `folder_files` of the index's store), and what it began with: the first `root_count` folders,
     `read_count` changes that ask for folders to be read, the time `began` (seconds since the epoch). `seen`: names,
     with those that are not stored yet. `merged`: changes with higher numbers stay as they are.

@@ -57,7 +57,7 @@ async def clean(run: IndexRun, state: State) -> None:
 
 
 def _bound_changes(storage_id: int) -> None:
-    """Where runs do not succeed, keep of too many changes only that the storage is to be read as a whole."""
+    """Replace too many changes by one to read the whole storage, if runs do not succeed."""
     if len(index_changes.read_of(storage_id)) > MAX_CHANGES:
         index_changes.delete_of(storage_id)
         index_changes.add(IndexChange(storage_id, ChangeKind.READ, "/", True))
@@ -97,7 +97,7 @@ async def _swap(run: IndexRun) -> Manifest:
 
 
 async def _merge(run: IndexRun, base: Segments | None, kept: Sequence[str] | None) -> Folded:
-    """What is to become the index: what there was with the changes since, and over it what was read."""
+    """Return the next index: the present one with the changes since, replaced by what was read."""
     cursor, work = run.cursor, get_store().make_work_folder(run.spec.storage_id)
     name = f"{cursor.generation}-{token_hex(3)}"
     merged: Folded | None = None

@@ -24,7 +24,7 @@ class RemoveSpec(Spec):
 
 @dataclass(kw_only=True)
 class RemoveCursor(WalkCursor):
-    """How far the removal came in the list of entries, or in the list of folders."""
+    """The progress of the removal in the list of entries, or in the list of folders."""
 
     position: int = 0
     """Entries of the list that were removed, or could not be."""

@@ -1,4 +1,4 @@
-"""What this process writes to the log of changes: intents, and what has changed."""
+"""Writes intents and finished changes to the log of changes."""
 
 from __future__ import annotations
 

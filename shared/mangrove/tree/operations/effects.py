@@ -1,4 +1,4 @@
-"""What a change leaves at the entries that it touches, told of every storage that shows them."""
+"""The effects of a change on its entries, for every storage that shows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mangrove.tree.places import Place, find_all_places
 
 @dataclass(slots=True)
 class Effect:
-    """What a change leaves at an entry. `entry`: None where that has to be asked for. `source`: what a folder held was
+    """The effect of a change on an entry. `entry`: None where that has to be asked for. `source`: what a folder held was
     there before; `is_move`: and is there no more."""
 
     located: Located
@@ -32,7 +32,7 @@ class Effect:
 
 
 async def look_ahead(effect: Effect) -> list[Effect]:
-    """What is to be told of a folder that takes the place of another one: how the two are joined is not known."""
+    """Return the effects of a folder that replaces another one: the way in which the two are joined is not known."""
     if not effect.replaces or effect.source is None:
         return [effect]
     try:
@@ -83,7 +83,7 @@ def _make_name(entry: Entry, name: str) -> IndexedName:
 
 
 async def _describe_elsewhere(located: Located) -> list[IndexChange]:
-    """What other storages that show an entry show of it now; where its name may be another one there, its folder is to
+    """Return the effects in other storages that show the entry; where its name may be another one there, its folder is to
     be read."""
     changes = []
     places = await _find_elsewhere(located.parent)
@@ -103,7 +103,7 @@ async def _describe_elsewhere(located: Located) -> list[IndexChange]:
 
 
 async def _describe_below(located: Located) -> list[IndexChange]:
-    """What other storages show of what is in a folder, but not under its name: that is to be read."""
+    """Return the folders of other storages that show the content of a folder under another name: they are read."""
     names = {
         (place.storage_id, TreePath(place.path) / located.path.name) for place in await _find_elsewhere(located.parent)
     }

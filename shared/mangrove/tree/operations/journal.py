@@ -1,4 +1,4 @@
-"""What this service changes: listings forget it, and the log of the search index tells of it.
+"""Changes by this service: listings forget them, and the log of the search index records them.
 
 Every change of a storage is made within a `Change`: `async with journal.move(source, target, …): await driver.move(…)`.
 Before it an intent says in which folders something may change: RecordsUnavailable, and nothing is changed, where that
@@ -93,7 +93,7 @@ class Change:
         return [row for row in rows if is_indexed_change(row)]
 
     def _choose_effects(self, problem: BaseException | None) -> list[Effect]:
-        """What is to be told of; after a failure nothing that has not been looked at."""
+        """The effects to record; after a failure only those that were looked up."""
         if problem is None:
             return self.effects
         reads = [Effect(located, is_unknown=True, is_deep=deep) for located, deep in self._touched]
@@ -181,7 +181,7 @@ def _change(entries: Sequence[Located], are_folders: bool) -> Change:
 
 
 def change_folders(*touched: Touched) -> Change:
-    """What a task changes in the folders themselves: of those that are `deep`, also in what is below. The task notes
+    """The changes of a task in the folders themselves: of those that are `deep`, also in what is below. The task notes
     the entries; a folder without such a note counts as unknown where the change fails."""
 
     def forget() -> None:
