@@ -78,8 +78,10 @@ class SearchedStorage:
 
 @dataclass(frozen=True, slots=True)
 class OpenedIndex:
-    """The sources of a search. The ids of storages: of those in `behind` the index is worth an update, those in `missing`
-    have none, those in `partial` not all of it."""
+    """The sources of a search, as ids of storages.
+
+    The index of those in `behind` is worth an update, those in `missing` have none, those in `partial` a part of it.
+    """
 
     places: Sequence[Place]
     behind: frozenset[int]

@@ -1,4 +1,4 @@
-"""The number of tasks of a kind that work at once, as the settings `…_task_threads_num` say, where no single process runs them.
+"""The slots of tasks of a kind, as the settings `…_task_threads_num` say, if no single process runs them.
 
 A step holds a slot. Where none is free its machine tries again: after seconds at first, then after minutes.
 """

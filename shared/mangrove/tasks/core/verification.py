@@ -95,7 +95,7 @@ async def _get_md5(target: Endpoint) -> str:
 async def _compare_blocks(
     run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, partial: PartialFile
 ) -> bool:
-    """Return True if both hold the same bytes, from where the step before came to; StepEnded where the next has to go on."""
+    """Return True if both hold the same bytes, read from where the last step ended; StepEnded if there is more."""
     entry, size = await target.driver.stat(target.path), version.size or 0
     if partial.stored is None or not partial.stored.matches(entry, by_tag=True):
         return False

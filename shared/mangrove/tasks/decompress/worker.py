@@ -186,8 +186,10 @@ async def _extract_members(run: DecompressRun) -> bool:
 
 
 def is_enough(skipping: float, work: float) -> bool:
-    """Return True if a step has done so much (seconds) that the next one may skip all members before the next again. Else an
-    archive with much before many small members would never end."""
+    """Return True if a step has worked so long (seconds) that the next one may skip all members before it again.
+
+    Else an archive with much before many small members would never end.
+    """
     return work >= skipping or platform().ends_late_steps
 
 

@@ -18,8 +18,11 @@ from mangrove.tree.places import Place, find_all_places
 
 @dataclass(slots=True)
 class Effect:
-    """The effect of a change on an entry. `entry`: None where that has to be asked for. `source`: what a folder held was
-    there before; `is_move`: and is there no more."""
+    """The effect of a change on an entry.
+
+    `entry`: None where it has to be looked up. `source`: the former place of a folder's content; `is_move`: True if the
+    content has left that place.
+    """
 
     located: Located
     entry: Entry | None = None
@@ -83,8 +86,10 @@ def _make_name(entry: Entry, name: str) -> IndexedName:
 
 
 async def _describe_elsewhere(located: Located) -> list[IndexChange]:
-    """Return the effects in other storages that show the entry; where its name may be another one there, its folder is to
-    be read."""
+    """Return the effects in other storages that show the entry.
+
+    If its name may be another one there, its folder is to be read.
+    """
     changes = []
     places = await _find_elsewhere(located.parent)
     are_alike = _have_own_names(located.mount, places)
