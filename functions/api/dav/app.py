@@ -149,7 +149,7 @@ async def get(who: Reader, request: Request, path: TreePathText, base_url: BaseU
     download = file.download
     if file.needs_stat:
         return await serve_file(
-            request, download.located.driver, download.located.path, download.path.name, download.stat
+            request, download.storage_path.driver, download.storage_path.path, download.path.name, download.stat
         )
     if file.link:
         address = base_url + file.link if file.link.startswith("/") else file.link

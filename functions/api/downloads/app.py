@@ -60,11 +60,11 @@ def _forward_parameters(request: Request, file: Download, url: str) -> str:
 
 
 async def _serve_thumbnail(request: Request, file: Download) -> Response:
-    driver = file.located.driver
+    driver = file.storage_path.driver
     if not isinstance(driver, MakesThumbnails):
         raise NotSupported
     async with limits().thumbnails.hold(find_source(await find_client_address(request))):
-        return serve_image(*await driver.make_thumbnail(file.located.path))
+        return serve_image(*await driver.make_thumbnail(file.storage_path.path))
 
 
 FULL_PATH = Query("path", "The path, where that of the address cannot hold it: it has a question mark.")
@@ -100,7 +100,7 @@ async def download(request: Request) -> Response:
     if link is None:
         return await serve_download(request, file)
     if request.method == "HEAD" and link.lifetime is not None:
-        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+        return await serve_file(request, file.storage_path.driver, file.storage_path.path, file.path.name, file.stat)
     base_url = await find_base_url(request, await find_dialect(request))
     url = base_url + link.url if link.url.startswith("/") else link.url
     return RedirectResponse(_forward_parameters(request, file, url), 302, headers=NO_STORE)

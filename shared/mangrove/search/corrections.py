@@ -27,7 +27,7 @@ from mangrove.search.statements import ALL, SegmentsPart, TablesPart, unite
 from mangrove.search.tables import IndexTables, SearchedStorage
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 
 MAX_WAITING_LISTINGS = 16
@@ -42,14 +42,14 @@ Row = tuple[bool, int | None, float]  # as the index has it: whether it is a fol
 class _Observed:
     """A folder as it was listed."""
 
-    located: Located
+    storage_path: StoragePath
     folder: CachedFolder
     scope: IndexScope
 
     @property
     def path(self) -> TreePath:
         """In the tree."""
-        return self.located.mount.path / self.located.path
+        return self.storage_path.mount.path / self.storage_path.path
 
 
 class Corrections:
@@ -60,12 +60,12 @@ class Corrections:
         self._has_work = asyncio.Event()
         listings().add_observer(self.note)
 
-    def note(self, located: Located, folder: CachedFolder) -> None:
+    def note(self, storage_path: StoragePath, folder: CachedFolder) -> None:
         """Let a listing wait to be compared, if there is room."""
-        settings, storage = snapshot.current().settings, located.mount.storage
+        settings, storage = snapshot.current().settings, storage_path.mount.storage
         if not settings.corrects_index or not is_indexed(storage, settings):
             return
-        observed, key = _Observed(located, folder, IndexScope.make(settings)), (storage.id, str(located.path))
+        observed, key = _Observed(storage_path, folder, IndexScope.make(settings)), (storage.id, str(storage_path.path))
         is_full = key not in self._waiting and len(self._waiting) >= MAX_WAITING_LISTINGS
         if is_full or len(folder.entries) > MAX_COMPARED_ENTRIES or not observed.scope.has_folder(observed.path):
             return
@@ -91,7 +91,9 @@ class Corrections:
         except Problem:
             pass  # the records or the database are busy, or the index is being replaced
         except Exception:  # a fault here must not end the corrections of all other listings
-            log_exception("a listing was not compared with the search index", storage=observed.located.mount.storage.id)
+            log_exception(
+                "a listing was not compared with the search index", storage=observed.storage_path.mount.storage.id
+            )
 
 
 async def _correct(observed: _Observed) -> None:
@@ -103,7 +105,7 @@ async def _correct(observed: _Observed) -> None:
 
 async def _select_names(observed: _Observed) -> Rows | None:
     """Return the content of a folder as a search finds it; None where it is built as a whole."""
-    mount, path = observed.located.mount, observed.located.path
+    mount, path = observed.storage_path.mount, observed.storage_path.path
     opened = await runtime.get(IndexTables).open([SearchedStorage(mount.storage.id, mount.path, path)])
     if opened.missing or opened.partial:
         return None
@@ -134,7 +136,7 @@ def _compare(rows: Rows, observed: _Observed) -> Generator[None, None, list[Inde
 def _make_changes(
     observed: _Observed, changed: Sequence[Entry], removed: Sequence[str], unknown: Sequence[str]
 ) -> Generator[IndexChange, None, None]:
-    id, path = observed.located.mount.storage.id, observed.located.path
+    id, path = observed.storage_path.mount.storage.id, observed.storage_path.path
     for start in range(0, len(removed), MAX_NAMES_PER_CHANGE):
         names = tuple(removed[start : start + MAX_NAMES_PER_CHANGE])
         yield IndexChange(id, ChangeKind.NAMES, str(path), removed=names)
@@ -144,7 +146,7 @@ def _make_changes(
         yield IndexChange(id, ChangeKind.NAMES, str(path), entries=names_there)
     for name in unknown:
         child = find_child(path, name)
-        if child is not None and observed.scope.has_folder(observed.located.mount.path / child):
+        if child is not None and observed.scope.has_folder(observed.storage_path.mount.path / child):
             yield IndexChange(id, ChangeKind.READ, str(child), True)
 
 

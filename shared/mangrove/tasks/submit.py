@@ -227,12 +227,12 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
     """The storage that downloads go to; a folder that is missing is made later."""
-    located = await locate(target)
-    driver = located.driver
+    storage_path = await locate(target)
+    driver = storage_path.driver
     if not (tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls)):
         _require_uploads(driver)
     try:
-        if not (await lookup(located)).is_dir:
+        if not (await lookup(storage_path)).is_dir:
             raise NotAFolder
     except NotFound:
         pass
@@ -255,9 +255,9 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
     assert isinstance(driver, StoresUrls)
     await authorization.make_target_folder(target)
     for url in urls:
-        located = target.located.child(make_file_name(URL(url), ""))
-        async with journal.add(located), hold_name(located):
-            await driver.put_url(located.path, url)
+        storage_path = target.storage_path.child(make_file_name(URL(url), ""))
+        async with journal.add(storage_path), hold_name(storage_path):
+            await driver.put_url(storage_path.path, url)
 
 
 def _limit_tasks(items: Sequence[object]) -> None:
@@ -269,7 +269,7 @@ async def upload(
     access: PathAccess, body: AsyncIterator[bytes], sent: Upload, overwrite: bool, hashes: Mapping[str, str]
 ) -> Task:
     """Receive a body whole, then store it in the background. What can be refused is refused before it is read."""
-    access, located = await uploads.prepare(access, overwrite)
+    access, storage_path = await uploads.prepare(access, overwrite)
     id = queue.make_id()
     try:
         size = await staging.store(id, staging.BODY, uploads.verify_hashes(body, hashes), sent)
@@ -283,7 +283,7 @@ async def upload(
         name=access.path.name,
         overwrite=overwrite,
     )
-    name = kinds.format_upload_name(access.path.name, located.mount.path, located.path.parent)
+    name = kinds.format_upload_name(access.path.name, storage_path.mount.path, storage_path.path.parent)
     try:
         return await enqueue("upload", access, TaskRequest(name, spec, size, "uploading", id))
     except Problem:

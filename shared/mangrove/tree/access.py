@@ -20,7 +20,7 @@ from mangrove.tree import mounts
 from mangrove.tree.folder_passwords import limit_guesses
 from mangrove.tree.listing.folder import CachedFolder
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located, Mount, MountTable, select_mount
+from mangrove.tree.mounts import Mount, MountTable, StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.rules import Judgement, Rule, Rules, get_rules
 
@@ -165,10 +165,10 @@ class PathAccess:
         """The storage that serves this path and the path inside it; StorageProblem when none does."""
         return select_mount(self.table, self.path)
 
-    async def locate(self) -> Located:
+    async def locate(self) -> StoragePath:
         """The path inside its storage, whose driver runs; StorageProblem when there is none or it cannot run."""
         mount, inner = self.find_mount()
-        return Located(await mount.get_driver(), inner, mount)
+        return StoragePath(await mount.get_driver(), inner, mount)
 
     async def list_folder(self, refresh: bool = False) -> CachedFolder:
         """The listing of this folder in its storage, rules not applied; the driver's StorageProblem as it is."""
@@ -231,23 +231,23 @@ class PathAccess:
         return _is_any_place(links.signs_folder, self.settings, self.rules, self.table, self.path)
 
 
-async def locate(access: PathAccess, role: str = "") -> Located:
+async def locate(access: PathAccess, role: str = "") -> StoragePath:
     """The path inside its storage; `role` (`src`, `dst`) goes into the message when there is no storage."""
     try:
         mount, inner = access.find_mount()
     except StorageProblem as problem:
         raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
-    return Located(await mount.get_driver(), inner, mount)
+    return StoragePath(await mount.get_driver(), inner, mount)
 
 
-async def lookup(located: Located, *, to_show: bool = False) -> Entry:
+async def lookup(storage_path: StoragePath, *, to_show: bool = False) -> Entry:
     """One entry: asked of the driver where it answers directly, else looked up in its folder's listing.
 
     An entry that is only shown may be as old as a listing that is used without asking the storage.
     """
-    if located.driver.config.direct_lookup or located.path == "/":
-        return await (listings().stat(located) if to_show else located.driver.stat(located.path))
-    found = (await listings().get(located.parent)).find(located.path.name)
+    if storage_path.driver.config.direct_lookup or storage_path.path == "/":
+        return await (listings().stat(storage_path) if to_show else storage_path.driver.stat(storage_path.path))
+    found = (await listings().get(storage_path.parent)).find(storage_path.path.name)
     if found is None:
         raise NotFound
     return found

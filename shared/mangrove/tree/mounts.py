@@ -204,7 +204,7 @@ class _RecordedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class StoragePath:
     """A path inside one mounted storage, whose driver runs."""
 
     driver: Driver
@@ -212,17 +212,17 @@ class Located:
     mount: Mount
 
     @property
-    def parent(self) -> Located:
+    def parent(self) -> StoragePath:
         """The folder above; the storage's root is its own parent."""
         return self.with_path(self.path.parent)
 
-    def child(self, name: str) -> Located:
+    def child(self, name: str) -> StoragePath:
         """The entry `name` of this folder."""
         return self.with_path(self.path / name)
 
-    def with_path(self, path: TreePath) -> Located:
+    def with_path(self, path: TreePath) -> StoragePath:
         """Another path inside the same storage."""
-        return Located(self.driver, path, self.mount)
+        return StoragePath(self.driver, path, self.mount)
 
 
 class Mounts:

@@ -28,9 +28,9 @@ async def serve_bytes(request: Request, file: Download) -> Response:
     """The answer to GET or HEAD: the file; where it is too large for a function, an address at which it is staged."""
     forward_headers(request.headers.items(), file.settings.proxy_ignore_headers)
     try:
-        return await serve_file(request, file.located.driver, file.located.path, file.path.name, file.stat)
+        return await serve_file(request, file.storage_path.driver, file.storage_path.path, file.path.name, file.stat)
     except TooLarge:
-        url = await staged_downloads.stage(file.located, await file.stat(anew=True), guess_mime(file.path.name))
+        url = await staged_downloads.stage(file.storage_path, await file.stat(anew=True), guess_mime(file.path.name))
         return RedirectResponse(url, 302, headers=NO_STORE)
 
 
@@ -40,5 +40,5 @@ async def serve_archive_member(request: Request, file: Download, inside: str, pa
         return await serve_member(request, await archives.open_member(file, inside, password, caller), NO_STORE)
     except TooLarge:
         member = await archives.open_member(file, inside, password, caller)
-        url = await staged_downloads.stage_member(file.located, member, guess_mime(member.member.path))
+        url = await staged_downloads.stage_member(file.storage_path, member, guess_mime(member.member.path))
         return RedirectResponse(url, 302, headers=NO_STORE)

@@ -10,7 +10,7 @@ from mangrove.core.problems import NotFound
 from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry
 from mangrove.drivers.options import Options
 from mangrove.tree.listing.listing import Listings
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 
 
 class MemoryFolders(Driver):
@@ -74,4 +74,4 @@ class SlowFolders(MemoryFolders):
 
 
 async def names(cache: Listings, at: Mount, driver: Driver, path: str = "/", refresh: bool = False) -> list[str]:
-    return [entry.name for entry in (await cache.get(Located(driver, TreePath(path), at), refresh=refresh)).entries]
+    return [entry.name for entry in (await cache.get(StoragePath(driver, TreePath(path), at), refresh=refresh)).entries]

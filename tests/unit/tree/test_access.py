@@ -138,9 +138,9 @@ def test_mounts_and_the_folders_above_them_are_known(tree: TreeEnv) -> None:
 
 def test_a_path_is_located_in_its_storage(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "d/file")
-    located = tree.run(tree.access("/disk/d/file").locate())
-    assert (located.driver.name, located.path, located.mount.path) == ("Local", "/d/file", "/disk")
-    assert (located.parent.path, located.parent.child("x").path) == ("/d", "/d/x")
+    storage_path = tree.run(tree.access("/disk/d/file").locate())
+    assert (storage_path.driver.name, storage_path.path, storage_path.mount.path) == ("Local", "/d/file", "/disk")
+    assert (storage_path.parent.path, storage_path.parent.child("x").path) == ("/d", "/d/x")
     assert tree.run(tree.access("/disk/d/file").stat()).size == len("d/file")
     with pytest.raises(StorageProblem, match="rawPath: /none"):
         tree.run(tree.access("/none").locate())
@@ -152,9 +152,9 @@ def test_a_driver_without_direct_lookup_is_asked_for_the_folder(tree: TreeEnv) -
     driver = MemoryFolders()
     driver.folders["/"] = ["a", "b"]
     access = builders.access(driver, "/", Right.READ)
-    located = tree.run(access.locate())
+    storage_path = tree.run(access.locate())
     for name in ("a", "b"):
-        assert tree.run(lookup(located.child(name))).name == name
+        assert tree.run(lookup(storage_path.child(name))).name == name
     with pytest.raises(NotFound):
-        tree.run(lookup(located.child("c")))
+        tree.run(lookup(storage_path.child("c")))
     assert driver.reads == 1

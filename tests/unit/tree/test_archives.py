@@ -30,7 +30,7 @@ from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.identity.rights import Right
 from mangrove.tree.listing.browse import Slice
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import archives, links
 from mangrove.tree.operations.downloads import Download
 from mangrove.tree.operations.links import Purpose
@@ -45,7 +45,7 @@ async def file(folder: Path, name: str) -> Download:
     driver = Local(Local.Options(root_folder_path=str(folder)), DriverContext())
     await driver.start()
     path = TreePath(f"/{name}")
-    return Download(path, Located(driver, path, mount("/")), Settings({}))
+    return Download(path, StoragePath(driver, path, mount("/")), Settings({}))
 
 
 def test_an_archive_in_which_nothing_is_found_for_long_is_given_up(

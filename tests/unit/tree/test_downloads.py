@@ -28,7 +28,7 @@ def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> Non
     tree.mount_disk("/disk", "d/file.txt")
     tree.set(sign_all="false")
     file = authorize(tree, "/disk//d/./file.txt", "nonsense")
-    assert (file.path, file.located.path, file.extension) == ("/disk/d/file.txt", "/d/file.txt", "txt")
+    assert (file.path, file.storage_path.path, file.extension) == ("/disk/d/file.txt", "/d/file.txt", "txt")
     assert tree.run(file.stat()).size == len("d/file.txt")
 
 
@@ -39,7 +39,7 @@ def test_where_a_signature_is_demanded_it_must_be_that_of_the_path(tree: TreeEnv
     if demand == "rule":
         tree.add_rule("/disk/d", password="secret", p_sub=True)
     signature = sign(tree, "/disk/d/file")
-    assert authorize(tree, "/disk/d/file", signature).located.path == "/d/file"
+    assert authorize(tree, "/disk/d/file", signature).storage_path.path == "/d/file"
     for path, given in (("/disk/d/other", signature), ("/disk/d/file", ""), ("/disk/d/none", signature)):
         with pytest.raises(Unauthorized):
             authorize(tree, path, given)

@@ -17,7 +17,7 @@ from mangrove.identity.rights import Right
 from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, names, transfers, uploads
 from mangrove.tree.operations.change_log import Journal
 from mangrove.tree.operations.journal import Touched
@@ -72,7 +72,7 @@ def move(env: TreeEnv, name: str) -> None:
     env.run(transfers.move(*ends, [name], OnConflict()))
 
 
-def locate(env: TreeEnv, path: str) -> Located:
+def locate(env: TreeEnv, path: str) -> StoragePath:
     return env.run(env.access(path).locate())
 
 
@@ -206,9 +206,9 @@ def test_task_needs_no_intent_below_a_folder_that_it_makes(env: TreeEnv) -> None
     new = locate(env, "/disk/d/a")
 
     async def change() -> None:
-        for located in (new, new.child("b"), new.child("c").child("d")):
-            await names.makedirs(located, in_bulk=True)
-            async with journal.change_folders(Touched(located)):
+        for storage_path in (new, new.child("b"), new.child("c").child("d")):
+            await names.makedirs(storage_path, in_bulk=True)
+            async with journal.change_folders(Touched(storage_path)):
                 pass
 
     env.run(change())

@@ -14,7 +14,7 @@ from mangrove.core.problems import NotFound
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.folder import FOLDER_BYTES, VIEWS, Encode
 from mangrove.tree.listing.listing import Listings
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from tests.unit.tree.builders import mount
 from tests.unit.tree.memory_folders import MemoryFolders, WithToken, names
 
@@ -103,7 +103,7 @@ def test_encoded_rows_count_and_what_is_no_longer_kept_does_not() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a", "b", "c"]
-        folder = await cache.get(Located(driver, ROOT, at))
+        folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
         view = await folder.get_view("key", None, encode_names(100))
         rows = await view.get_rows(0, 2)
@@ -127,7 +127,7 @@ def test_a_view_that_is_dropped_gives_back_its_weight() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()
         driver.folders["/"] = ["a"]
-        folder = await cache.get(Located(driver, ROOT, at))
+        folder = await cache.get(StoragePath(driver, ROOT, at))
         before = cache.weight
         for number in range(10 * VIEWS):
             view = await folder.get_view(number, None, encode_names(1000))
@@ -145,12 +145,12 @@ def test_the_account_is_what_the_folders_really_weigh() -> None:
         cache, at, driver = Listings(1 << 40), mount(), MemoryFolders()
         driver.folders |= {f"/few{number}": ["a", "b"] for number in range(2000)}
         driver.folders["/many"] = [f"file-{number:07}.txt" for number in range(100_000)]
-        await cache.get(Located(driver, P("/few0"), at))
+        await cache.get(StoragePath(driver, P("/few0"), at))
         for paths in (["/many"], list(driver.folders)[1:2000]):
             tracemalloc.start()
             held, counted = tracemalloc.get_traced_memory()[0], cache.weight
             for path in paths:
-                folder = await cache.get(Located(driver, P(path), at))
+                folder = await cache.get(StoragePath(driver, P(path), at))
                 view = await folder.get_view("key", None, encode_names(10))
                 await view.get_rows(0, 1)
                 cache.update_weight(folder)

@@ -10,7 +10,7 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.tree.listing import lookups
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
 
@@ -33,7 +33,7 @@ class Folders(MemoryFolders):
 
 
 async def find(driver: Folders, *names: str, folder: str = "/d") -> list[bool]:
-    found = await lookups.look_up(Located(driver, TreePath(folder), builders.mount()), names)
+    found = await lookups.look_up(StoragePath(driver, TreePath(folder), builders.mount()), names)
     return [await found.has(name) for name in names]
 
 

@@ -15,7 +15,7 @@ from mangrove.drivers.base import Entry
 from mangrove.drivers.observed import observe
 from mangrove.records import storages
 from mangrove.tree import mounts
-from mangrove.tree.mounts import DISABLED, WORKING, Located, Mount, Mounts, MountTable, select_mount
+from mangrove.tree.mounts import DISABLED, WORKING, Mount, Mounts, MountTable, StoragePath, select_mount
 from tests.support.sharing import share_memory
 from tests.unit.tree.builders import mount
 from tests.unit.tree.environment import TreeEnv
@@ -82,10 +82,10 @@ def test_virtual_folders_come_in_the_order_of_the_storages() -> None:
 
 
 def test_a_location_moves_inside_its_storage() -> None:
-    located = Located(MemoryFolders(), P("/a/b"), mount())
-    assert located.child("c") == located.with_path(P("/a/b/c"))
-    assert located.child("c").parent == located
-    assert located.with_path(P("/")).parent.path == "/"
+    storage_path = StoragePath(MemoryFolders(), P("/a/b"), mount())
+    assert storage_path.child("c") == storage_path.with_path(P("/a/b/c"))
+    assert storage_path.child("c").parent == storage_path
+    assert storage_path.with_path(P("/")).parent.path == "/"
 
 
 def test_the_table_follows_the_records_and_keeps_drivers_that_serve_the_new_ones_too(tree: TreeEnv) -> None:

@@ -16,7 +16,7 @@ from mangrove.drivers.base import Upload
 from mangrove.records.files import holds
 from mangrove.records.store import base
 from mangrove.records.store.counters import Counter
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import names
 from mangrove.tree.operations.names import hold_name
 from tests.unit.tree import builders
@@ -66,8 +66,8 @@ class SameFolders(CheckingDriver):
         return {f"folder:{path}"}
 
 
-def locate(path: str, driver: CheckingDriver | None = None, mount_path: str = "/") -> Located:
-    return Located(driver or CheckingDriver(), TreePath(path), builders.mount(mount_path))
+def locate(path: str, driver: CheckingDriver | None = None, mount_path: str = "/") -> StoragePath:
+    return StoragePath(driver or CheckingDriver(), TreePath(path), builders.mount(mount_path))
 
 
 def list_holds() -> list[str]:
@@ -83,8 +83,8 @@ def start_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]
             process.kill()
 
 
-async def try_to_hold(located: Located) -> None:
-    async with hold_name(located):
+async def try_to_hold(storage_path: StoragePath) -> None:
+    async with hold_name(storage_path):
         pass
 
 
@@ -226,16 +226,16 @@ def test_a_name_that_something_has_is_refused_while_it_is_held() -> None:
 def test_a_slow_sender_keeps_nobody_from_the_name_and_finds_it_taken_at_the_end() -> None:
     async def work() -> None:
         driver = CheckingDriver()
-        located = locate("/x", driver)
+        storage_path = locate("/x", driver)
 
         async def send_slowly() -> AsyncIterator[bytes]:
             yield b"slow"
-            await names.write(located, send(b"fast"), Upload(4, 1.0, overwrite=False))
+            await names.write(storage_path, send(b"fast"), Upload(4, 1.0, overwrite=False))
             yield b"er"
 
         with pytest.raises(Exists):
-            await names.write(located, send_slowly(), Upload(6, 1.0, overwrite=False))
-        assert driver.files[located.path] == b"fast"
+            await names.write(storage_path, send_slowly(), Upload(6, 1.0, overwrite=False))
+        assert driver.files[storage_path.path] == b"fast"
 
     asyncio.run(work())
 
@@ -244,7 +244,7 @@ async def send(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-async def hold_both(one: Located, other: Located) -> None:
+async def hold_both(one: StoragePath, other: StoragePath) -> None:
     async with hold_name(one):
         await try_to_hold(other)
 
@@ -272,7 +272,7 @@ def test_a_file_that_is_reached_through_two_storages_has_one_name(
     check_shared(monkeypatch, same, locate(path, driver, "/m"), locate(path, driver, "/n"))
 
 
-def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: Located) -> None:
+def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePath) -> None:
     monkeypatch.setattr(names, "WAIT_SECONDS", 0.2 if same else 60)
     if same:
         with pytest.raises(InUse):
@@ -282,7 +282,7 @@ def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: Located) 
 
 
 def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() -> None:
-    async def hold(*places: Located) -> None:
+    async def hold(*places: StoragePath) -> None:
         async with hold_name(*places):
             await asyncio.sleep(0.005)
 
@@ -294,7 +294,7 @@ def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() 
 
 
 def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused() -> None:
-    async def work(verb: Callable[[Located], Awaitable[None]]) -> None:
+    async def work(verb: Callable[[StoragePath], Awaitable[None]]) -> None:
         driver = CheckingDriver()
         await asyncio.gather(*(verb(locate(f"/a/b/{number}", driver)) for number in range(3)))
         assert {path for path in driver.files if path.parent == "/a/b"} == {"/a/b/0", "/a/b/1", "/a/b/2"}
@@ -309,11 +309,11 @@ def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused()
 def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> None:
     """A real storage, with whatever it can: eight bodies at once, one is stored."""
     disk = tree.mount_disk()
-    located = tree.run(tree.access("/disk/x").locate())
+    storage_path = tree.run(tree.access("/disk/x").locate())
     contents = [bytes([number]) * 100_000 for number in range(8)]
 
     async def race() -> list[object]:
-        writes = (names.write(located, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
+        writes = (names.write(storage_path, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
         return await asyncio.gather(*writes, return_exceptions=True)
 
     ends = tree.run(race())

@@ -13,7 +13,7 @@ from mangrove.core.problems import NotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.paging import EntriesPage, ListsRanges, get_key
 from mangrove.tree.listing import lookups
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import ranges
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -103,7 +103,7 @@ def test_of_names_in_a_very_large_folder_none_is_asked_for_by_itself() -> None:
     driver, names = Ordered(HUGE), [f"{number:07}" for number in range(60_000, 61_000)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up(Located(driver, D, builders.mount()), [*names, "gone"])
+        found = await lookups.look_up(StoragePath(driver, D, builders.mount()), [*names, "gone"])
         return [await found.has(name) for name in [*names, "gone"]]
 
     assert asyncio.run(look_up()) == [True] * 1000 + [False]
@@ -123,7 +123,7 @@ def test_a_storage_that_keeps_no_order_is_asked_for_each() -> None:
     names = [f"n{number:02}" for number in range(5, 35)]
 
     async def look_up() -> list[bool]:
-        found = await lookups.look_up(Located(driver, D, builders.mount()), names)
+        found = await lookups.look_up(StoragePath(driver, D, builders.mount()), names)
         return [await found.has(name) for name in names]
 
     assert asyncio.run(look_up()) == [True] * 25 + [False] * 5

@@ -21,7 +21,7 @@ from mangrove.core.problems import (
 )
 from mangrove.identity.rights import Right
 from mangrove.tree.listing.items import Item
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import transfers
 from mangrove.tree.operations.transfers import OnConflict
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
@@ -281,9 +281,9 @@ def test_a_name_that_is_taken_after_the_look_follows_the_same_policy_and_what_wa
     disk = tree.mount_disk("/disk", *FILES, "from/c")
     look = transfers.check_target_folder
 
-    async def look_and_lose(located: Located) -> None:
+    async def look_and_lose(storage_path: StoragePath) -> None:
         """Another request takes the second name when all looks are done."""
-        await look(located)
+        await look(storage_path)
         (disk / "to/b").write_text("another")
 
     monkeypatch.setattr(transfers, "check_target_folder", look_and_lose)

@@ -330,19 +330,19 @@ class SFTP(Driver):
     async def remove_empty(self, path: TreePath) -> bool:
         if path == "/":
             raise Forbidden("delete root folder is not allowed")
-        located = self._locate(path)
+        storage_path = self._locate(path)
         async with self._asking.use() as session:
-            found = await find(session, located, path)
+            found = await find(session, storage_path, path)
             if found is None:
                 return True
             if not is_folder(found):
                 raise NotAFolder
-            if not await removal.is_empty(session, located, path):
+            if not await removal.is_empty(session, storage_path, path):
                 return False  # some servers remove what is not empty
             try:
-                await removal.remove_folder(session, located, path)
+                await removal.remove_folder(session, storage_path, path)
             except Failure:
-                if await removal.is_empty(session, located, path):
+                if await removal.is_empty(session, storage_path, path):
                     raise
                 return False
         return True

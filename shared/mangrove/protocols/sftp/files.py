@@ -222,8 +222,8 @@ class TreeServer(SFTPServer):
         entry = await entries.stat(access)
         if entry.is_dir:
             raise NotAFile
-        located = await locate(access)
-        return OpenedFile(located, entry, HandleAccess(access, located, Right.READ, partial(self._at, path)))
+        storage_path = await locate(access)
+        return OpenedFile(storage_path, entry, HandleAccess(access, storage_path, Right.READ, partial(self._at, path)))
 
     async def _open_to_write(self, path: bytes, flags: int) -> WrittenFile:
         access = await self._at(path, Right.WRITE)
@@ -239,9 +239,9 @@ class TreeServer(SFTPServer):
             raise NotAFile
         is_exclusive = bool(flags & FXF_EXCL)
         handle = HandleAccess(access, await locate(access), Right.WRITE, partial(self._at, path, Right.WRITE))
-        chosen, located = await uploads.prepare(access, not is_exclusive)
-        old = None if entry is None or flags & FXF_TRUNC else Old(located, entry)
-        file = WrittenFile(handle, chosen, old, not is_exclusive, await open_spool(located, self._handles))
+        chosen, storage_path = await uploads.prepare(access, not is_exclusive)
+        old = None if entry is None or flags & FXF_TRUNC else Old(storage_path, entry)
+        file = WrittenFile(handle, chosen, old, not is_exclusive, await open_spool(storage_path, self._handles))
         file.is_appending = bool(flags & FXF_APPEND)
         return file
 

@@ -16,7 +16,7 @@ from mangrove.configuration import snapshot
 from mangrove.core.problems import Denied, TooMany
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, locate
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 
 MAX_HANDLES_PER_CONNECTION = 64
 MAX_WRITE_HANDLES_PER_CONNECTION = 8
@@ -108,14 +108,18 @@ class HandleAccess:
     """The access of an open handle, evaluated anew while it is used and when its file is stored.
 
     `evaluate` returns the access to the path that the client has opened, for the account, the rules and the base path
-    as they are now. `located`: the path in its storage, None for a folder.
+    as they are now. `storage_path`: the path in its storage, None for a folder.
     """
 
     def __init__(
-        self, opened: PathAccess, located: Located | None, right: Right, evaluate: Callable[[], Awaitable[PathAccess]]
+        self,
+        opened: PathAccess,
+        storage_path: StoragePath | None,
+        right: Right,
+        evaluate: Callable[[], Awaitable[PathAccess]],
     ) -> None:
         self._opened = opened
-        self._located = located
+        self._storage_path = storage_path
         self._right = right
         self._evaluate = evaluate
         self._evaluated_at = time.monotonic()
@@ -139,9 +143,9 @@ class HandleAccess:
         return access
 
     async def _check_storage(self, access: PathAccess) -> None:
-        if self._located is not None:
-            located = await locate(access)
-            if located.driver is not self._located.driver or located.path != self._located.path:
+        if self._storage_path is not None:
+            storage_path = await locate(access)
+            if storage_path.driver is not self._storage_path.driver or storage_path.path != self._storage_path.path:
                 raise Denied("the storage of the file has changed, open the file again")
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 from mangrove.drivers.base import BLOCK, Checksums, Entry
 from mangrove.protocols.sftp.handles import HandleAccess
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 
 READ_BYTES = 256 << 10  # of one answer
 HEX_DIGITS = {"md5": 32, "sha1": 40, "sha256": 64}  # some storages have them in base64, which is shorter
@@ -16,10 +16,10 @@ NEAR = 2 * BLOCK  # bytes that are rather read and dropped than skipped by anoth
 class OpenedFile:
     """The file as it was when it was opened: Changed where the storage can tell that it is another one by now."""
 
-    def __init__(self, located: Located, entry: Entry, access: HandleAccess) -> None:
+    def __init__(self, storage_path: StoragePath, entry: Entry, access: HandleAccess) -> None:
         self.entry = entry
         self.access = access
-        self._located = located
+        self._storage_path = storage_path
         self._stream: AsyncIterator[bytes] | None = None
         self._buffer = b""
         self._start = 0  # of the unread bytes in the buffer
@@ -38,7 +38,7 @@ class OpenedFile:
 
     async def _seek(self, offset: int) -> None:
         await self.close()
-        self._stream = await self._located.driver.read(self._located.path, offset, None, self.entry)
+        self._stream = await self._storage_path.driver.read(self._storage_path.path, offset, None, self.entry)
         self._position = offset
 
     async def _take(self, size: int) -> bytes:
@@ -59,10 +59,10 @@ class OpenedFile:
 
     async def get_checksums(self) -> Mapping[str, str]:
         """Algorithm → checksum in hex, as far as the storage knows them without reading the file."""
-        driver = self._located.driver
+        driver = self._storage_path.driver
         known = dict(self.entry.hashes or {})
         if isinstance(driver, Checksums):
-            known |= await driver.get_checksums(self._located.path)
+            known |= await driver.get_checksums(self._storage_path.path)
         return {name: value for name, value in known.items() if len(value) == HEX_DIGITS.get(name)}
 
     async def close(self) -> None:

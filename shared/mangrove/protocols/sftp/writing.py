@@ -27,7 +27,7 @@ from mangrove.protocols.sftp.handles import SPOOL_STEP_BYTES, ConnectionHandles,
 from mangrove.protocols.sftp.reading import READ_BYTES
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import uploads
 
 MAX_SPOOLED_BYTES_PER_FILE = 256 << 20  # of a temporary file
@@ -39,7 +39,7 @@ LARGEST = (1 << 63) - 1  # of an offset
 class Old:
     """The file that was there when it was opened without being emptied."""
 
-    located: Located
+    storage_path: StoragePath
     entry: Entry
 
 
@@ -145,11 +145,11 @@ class Spool:
             self._handles.budget.release_spool(self._handles.user_id, reserved)
 
 
-async def open_spool(located: Located, handles: ConnectionHandles) -> Spool:
+async def open_spool(storage_path: StoragePath, handles: ConnectionHandles) -> Spool:
     """Return a place for the bytes of a new file."""
-    driver = located.driver
+    driver = storage_path.driver
     try:
-        ahead = await driver.open_ahead(located.path) if isinstance(driver, WritesAhead) else None
+        ahead = await driver.open_ahead(storage_path.path) if isinstance(driver, WritesAhead) else None
     except NotSupported:
         ahead = None
     return Spool(handles, ahead)
@@ -273,8 +273,8 @@ class WrittenFile:
 
     async def _copy_old(self, start: int, stop: int) -> None:
         assert self._old is not None
-        located, entry = self._old.located, self._old.entry
-        async for block in await located.driver.read(located.path, start, stop - start, entry):
+        storage_path, entry = self._old.storage_path, self._old.entry
+        async for block in await storage_path.driver.read(storage_path.path, start, stop - start, entry):
             await self._append(block)
             self._received += len(block)
 

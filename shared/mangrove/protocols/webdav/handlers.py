@@ -91,7 +91,7 @@ async def find_file(visit: Visit, path: str, method: str) -> File | Answer:
             return Answer(200, headers={"content-type": FOLDER_TYPE})
         raise DavProblem(405, "a folder has no bytes: PROPFIND lists it")
     download = Download(access.path, await locate(access), access.settings)
-    policy = download.located.mount.storage.webdav_policy
+    policy = download.storage_path.mount.storage.webdav_policy
     link = await download.get_link() if policy == "302_redirect" else None
     if link is not None:
         needs_stat = method == "HEAD" and link.lifetime is not None

@@ -13,7 +13,7 @@ from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations.names import makedirs
 from mangrove.tree.rules import Rule
 
@@ -46,9 +46,9 @@ class Target:
     _folders: dict[str | None, tuple[bool, Sequence[Rule]]] = field(default_factory=dict)
 
     @property
-    def located(self) -> Located:
+    def storage_path(self) -> StoragePath:
         """The target with its mount."""
-        return Located(self.endpoint.driver, self.endpoint.path, self.mount)
+        return StoragePath(self.endpoint.driver, self.endpoint.path, self.mount)
 
     def find_refusal(self, item: str) -> StorageProblem | None:
         """Why the entry `item` below the target ("" for itself) may not be put there; None when it may."""
@@ -83,10 +83,10 @@ async def resolve_target(caller: Caller, folder: str, name: str, password: str =
     """Where a task's bytes go, as the caller may put them there; Denied when that is not allowed."""
     into = await access_path(caller, folder, password)
     into.require(caller.declared_right)
-    located = await into.locate()
+    storage_path = await into.locate()
     if name:
-        located = located.child(name)
-    return Target(into, name, Endpoint(located.driver, located.path, located.mount), located.mount)
+        storage_path = storage_path.child(name)
+    return Target(into, name, Endpoint(storage_path.driver, storage_path.path, storage_path.mount), storage_path.mount)
 
 
 async def make_target_folder(target: Target) -> None:
@@ -98,5 +98,5 @@ async def make_target_folder(target: Target) -> None:
             break
         check_name(ancestor.name)
         folder.with_path(path.parent).require(folder.caller.declared_right)
-    located = Located(driver, inner, target.mount)
-    await makedirs(located)
+    storage_path = StoragePath(driver, inner, target.mount)
+    await makedirs(storage_path)

@@ -14,7 +14,7 @@ from mangrove.core.problems import Changed, NotFound, NotSupported
 from mangrove.core.streams import split_chunks
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
 from mangrove.tasks.core.specs import SourceVersion
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations.names import hold_name, makedirs
 
 COMPARE = 32 << 20  # bytes of two files that are compared at once
@@ -42,7 +42,7 @@ class Endpoint:
     async def makedirs(self) -> None:
         """Make a folder here and those above it; NotSupported by a storage without folders."""
         if self.mount is not None:
-            await makedirs(Located(self.driver, self.path, self.mount), in_bulk=True)
+            await makedirs(StoragePath(self.driver, self.path, self.mount), in_bulk=True)
         elif isinstance(self.driver, MakesDirectories):
             await self.driver.makedirs(self.path)
         else:
@@ -130,7 +130,7 @@ class TargetListing:
 @asynccontextmanager
 async def hold_names(endpoints: Sequence[Endpoint]) -> AsyncIterator[None]:
     """Keep others from names of one storage, as `Endpoint.hold_name` does."""
-    places = [Located(one.driver, one.path, one.mount) for one in endpoints if one.mount is not None]
+    places = [StoragePath(one.driver, one.path, one.mount) for one in endpoints if one.mount is not None]
     if not places:
         yield
         return

@@ -15,7 +15,7 @@ from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tasks.core.manifest import Manifest
 from mangrove.tasks.core.specs import SpecT, WalkCursor
 from mangrove.tasks.core.steps import Run
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import Touched
 
@@ -84,7 +84,7 @@ async def remove_folders(
                 if may_remove(name):
                     await _remove_empty(source.driver, (source / name).path)
                     if source.mount is not None:
-                        change.put(Located(source.driver, (source / name).path, source.mount))
+                        change.put(StoragePath(source.driver, (source / name).path, source.mount))
                 pass_checkpoint("move.tidied")
                 left -= 1
                 cursor.folders_left = left
@@ -99,15 +99,15 @@ def find_source_changes(source: Endpoint, is_folder: bool) -> list[Touched]:
     it changes nothing that is listed."""
     if source.mount is None:
         return []
-    located = Located(source.driver, source.path, source.mount)
-    return [Touched(located.parent), *([Touched(located, True)] if is_folder else ())]
+    storage_path = StoragePath(source.driver, source.path, source.mount)
+    return [Touched(storage_path.parent), *([Touched(storage_path, True)] if is_folder else ())]
 
 
 def _find_changes(source: Endpoint, names: Sequence[str], is_listed: bool) -> list[Touched]:
     if not is_listed or source.mount is None:
         return find_source_changes(source, True)
     parents = {(source / name).path.parent for name in names if name}
-    return [Touched(Located(source.driver, parent, source.mount)) for parent in parents]
+    return [Touched(StoragePath(source.driver, parent, source.mount)) for parent in parents]
 
 
 async def _remove_empty(driver: Driver, path: TreePath) -> None:

@@ -85,15 +85,15 @@ async def _find_source(run: DecompressRun) -> tuple[Endpoint, Entry]:
     caller = await authorization.authorize_caller(run.task, Right.DECOMPRESS)
     await authorization.resolve_target(caller, spec.target_dir, spec.name)
     source = (await authorization.access_path(caller, spec.source, spec.password)).require_read()
-    located = await source.locate()
-    entry = await located.driver.stat(located.path)
+    storage_path = await source.locate()
+    entry = await storage_path.driver.stat(storage_path.path)
     if entry.is_dir:
         raise StorageProblem("not a file")
     if run.cursor.archive is None:
         run.cursor.archive = SourceVersion.of(entry)
     if not run.cursor.archive.matches(entry):
         raise StorageProblem("the source changed since the task began")
-    return Endpoint(located.driver, located.path), entry
+    return Endpoint(storage_path.driver, storage_path.path), entry
 
 
 async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:

@@ -12,39 +12,39 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotFound, NotSupported, TooLarge
 from mangrove.drivers.base import Entry, Links, Upload, Writes
 from mangrove.tasks.core import staging
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.archives import MemberStream
 
 FOLDER = "served"
 STAGE_SECONDS = 20.0  # a function has 29 for its whole answer
 
 
-async def stage(located: Located, entry: Entry, mime: str) -> str:
+async def stage(storage_path: StoragePath, entry: Entry, mime: str) -> str:
     """An address of the file as `entry` describes it; TooLarge when it cannot be staged in time."""
 
     async def read() -> AsyncIterator[bytes]:
-        return await located.driver.read(located.path, if_match=entry)
+        return await storage_path.driver.read(storage_path.path, if_match=entry)
 
     upload = Upload(entry.size, entry.modified, mime)
-    return await _hand_out(_describe(located, entry), located.path.name, upload, read)
+    return await _hand_out(_describe(storage_path, entry), storage_path.path.name, upload, read)
 
 
-async def stage_member(located: Located, body: MemberStream, mime: str) -> str:
-    """The same of a file in the archive at `located`; closes it."""
+async def stage_member(storage_path: StoragePath, body: MemberStream, mime: str) -> str:
+    """The same of a file in the archive at `storage_path`; closes it."""
 
     async def read() -> AsyncIterator[bytes]:
         return body
 
     member = body.member
     upload = Upload(member.size, member.modified or body.archive.modified, mime)
-    version = f"{_describe(located, body.archive)}\n{member.path}"
+    version = f"{_describe(storage_path, body.archive)}\n{member.path}"
     async with aclosing(body):
         return await _hand_out(version, member.path.rpartition("/")[2], upload, read)
 
 
-def _describe(located: Located, entry: Entry) -> str:
+def _describe(storage_path: StoragePath, entry: Entry) -> str:
     """What is another text for another version of a file."""
-    return f"{located.mount.storage.id}\n{located.path}\n{entry.size}\n{entry.modified}\n{entry.etag}"
+    return f"{storage_path.mount.storage.id}\n{storage_path.path}\n{entry.size}\n{entry.modified}\n{entry.etag}"
 
 
 async def _hand_out(

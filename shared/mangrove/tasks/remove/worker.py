@@ -24,7 +24,7 @@ from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES, SAVE_INTERVAL_SECONDS, Run
 from mangrove.tasks.remove.declaration import RemoveCursor, RemoveSpec
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import changes
 
 REMOVAL_CONCURRENCY = 16  # entries
@@ -36,33 +36,33 @@ async def remove(run: RemoveRun) -> bool:
     """Remove the next entries or folders. True if there is more."""
     if run.cursor.attempt != run.task.attempt:
         run.cursor = RemoveCursor(attempt=run.task.attempt)
-    folder, located = await _find_folder(run)
+    folder, storage_path = await _find_folder(run)
     if run.spec.count:
-        return await _remove_entries(run, folder, located)
-    if not run.cursor.planned and await _list_folders(run, folder, located):
+        return await _remove_entries(run, folder, storage_path)
+    if not run.cursor.planned and await _list_folders(run, folder, storage_path):
         return True
     run.cursor.planned = True
 
     def may_remove(name: str) -> bool:
         return bool(name) and changes.may_prune(folder.with_path(folder.path / name))
 
-    source = Endpoint(located.driver, located.path, located.mount)
+    source = Endpoint(storage_path.driver, storage_path.path, storage_path.mount)
     return await remove_folders(run, source, is_listed=True, may_remove=may_remove)
 
 
-async def _find_folder(run: RemoveRun) -> tuple[PathAccess, Located]:
+async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
     """Return the folder in which entries are removed. Raise Denied or its like if the owner may not do that any
     more."""
     caller = await authorization.authorize_caller(run.task, Right.DELETE)
     folder = await authorization.access_path(caller, run.spec.folder, run.spec.password)
     folder.require(Right.DELETE)
-    located = await folder.require_read().locate()
-    if not isinstance(located.driver, Removes):
+    storage_path = await folder.require_read().locate()
+    if not isinstance(storage_path.driver, Removes):
         raise NotSupported
-    return folder, located
+    return folder, storage_path
 
 
-async def _list_folders(run: RemoveRun, folder: PathAccess, located: Located) -> bool:
+async def _list_folders(run: RemoveRun, folder: PathAccess, storage_path: StoragePath) -> bool:
     """Write down which folders may be empty. True if there is more."""
     folders = manifest.open_folders(run.task.id, run.cursor.folder_count)
     if not folders.count:
@@ -74,10 +74,10 @@ async def _list_folders(run: RemoveRun, folder: PathAccess, located: Located) ->
                 if entry.is_dir and not entry.is_link:
                     await folders.append(f"{name}/{entry.name}".lstrip("/"))
 
-        path = located.path / name if name else located.path
+        path = storage_path.path / name if name else storage_path.path
         try:
             if not name or changes.may_prune(folder.with_path(folder.path / name)):
-                async for next_page in walk_folder(located.driver, path, start, take):
+                async for next_page in walk_folder(storage_path.driver, path, start, take):
                     yield next_page
                 return
         except NotFound:
@@ -93,13 +93,13 @@ async def _list_folders(run: RemoveRun, folder: PathAccess, located: Located) ->
         await folders.flush()
 
 
-async def _remove_entries(run: RemoveRun, folder: PathAccess, located: Located) -> bool:
+async def _remove_entries(run: RemoveRun, folder: PathAccess, storage_path: StoragePath) -> bool:
     cursor, count, saved = run.cursor, run.spec.count, time.monotonic()
 
     async def remove_entry(name: str) -> Problem | None:
         try:
             changes.check_removal(folder, name)
-            await changes.remove_entry(folder, located, name)
+            await changes.remove_entry(folder, storage_path, name)
         except (Unreachable, OutOfTime):
             raise
         except Problem as problem:

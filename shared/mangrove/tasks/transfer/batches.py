@@ -18,7 +18,7 @@ from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
 from mangrove.tasks.core.verification import check_copy, look_at_copy, withdraw
 from mangrove.tasks.transfer import small_files
 from mangrove.tasks.transfer.step import TransferStep
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.journal import Change, Touched
 
@@ -58,13 +58,13 @@ def split_batches(rows: Sequence[ManifestEntry], most: int) -> list[list[Manifes
 def note_batch(work: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
     """The change that copying a batch is: of the folders that its files go to, and of a move of the source; folders
     that are made note themselves. `copy_batch` notes the files."""
-    target = work.route.target.located
+    target = work.route.target.storage_path
     paths: Collection[str] = [row.path for row in batch if not row.is_dir]
     if not work.route.is_renaming:
         paths = {path.rpartition("/")[0]: path for path in paths}.values()  # one of each folder
     parents = {work.route.find_target(path).path.parent for path in paths}
     doubtful = [target.with_path(parent) for parent in parents]
-    touched = [Touched(located) for located in doubtful]
+    touched = [Touched(storage_path) for storage_path in doubtful]
     if work.is_move:
         folders = _find_source_folders(work, batch)
         doubtful += folders
@@ -75,13 +75,13 @@ def note_batch(work: TransferStep, batch: Sequence[ManifestEntry]) -> Change:
     return change
 
 
-def _find_source_folders(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[Located]:
+def _find_source_folders(work: TransferStep, batch: Sequence[ManifestEntry]) -> list[StoragePath]:
     """The folders that the files of a batch are in, unless that is staging."""
     source = work.route.source
     if source.mount is None:
         return []
     parents = {(source / row.path).path.parent for row in batch if not row.is_dir}
-    return [Located(source.driver, parent, source.mount) for parent in parents]
+    return [StoragePath(source.driver, parent, source.mount) for parent in parents]
 
 
 def _note_results(
@@ -93,14 +93,14 @@ def _note_results(
         if row.is_dir:
             continue
         target = work.route.find_target(row.path).path
-        stored = work.route.target.located.with_path(target)
+        stored = work.route.target.storage_path.with_path(target)
         is_copied = index < done and results[index] is None
         if is_copied and row.size is not None and not work.mode.keep_existing:
             change.put(stored, Entry(target.name, row.size, row.modified, False))
         else:
             change.put(stored)  # whatever is there
         if work.is_move and source.mount is not None:
-            taken = Located(source.driver, (source / row.path).path, source.mount)
+            taken = StoragePath(source.driver, (source / row.path).path, source.mount)
             change.remove(taken) if is_copied else change.put(taken)
 
 

@@ -17,7 +17,7 @@ from mangrove.tasks.core.specs import ManifestEntry
 from mangrove.tasks.core.steps import SAVE_INTERVAL_SECONDS
 from mangrove.tasks.transfer.routes import TransferRoute
 from mangrove.tasks.transfer.step import TransferRun
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.names import hold_name
 
@@ -112,7 +112,10 @@ async def _move_at_once(route: TransferRoute, row: ListedEntry, is_rename: bool)
     source, target = route.source / row.path, route.find_target(row.path)
     if verb is None or source.mount is None or target.mount is None or route.find_refusal(row.path) is not None:
         return False
-    there, here = Located(target.driver, target.path, target.mount), Located(source.driver, source.path, source.mount)
+    there, here = (
+        StoragePath(target.driver, target.path, target.mount),
+        StoragePath(source.driver, source.path, source.mount),
+    )
     try:
         async with (
             journal.move(here, there, is_folder=row.is_dir, replaces=route.overwrite),

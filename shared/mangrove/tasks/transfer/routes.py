@@ -91,9 +91,9 @@ async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
         source.require_read()
     else:
         source.require_export(is_move)
-    located = await source.locate()
-    if is_move and not isinstance(located.driver, Removes):
+    storage_path = await source.locate()
+    if is_move and not isinstance(storage_path.driver, Removes):
         raise NotSupported
     names = await manifest.read_names(run.task.id, spec.count) if spec.selection == "renamed_list" else {}
-    end = Endpoint(located.driver, located.path, located.mount)
+    end = Endpoint(storage_path.driver, storage_path.path, storage_path.mount)
     return TransferRoute(end, target, source, overwrite, is_move, spec.is_listed, names, spec.selection == "files")

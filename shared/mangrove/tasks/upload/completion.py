@@ -25,7 +25,7 @@ from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize, look
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, names, uploads
 
 TRIES = 5  # of a change that meets another one
@@ -84,12 +84,12 @@ def _check_complete(progress: Progress) -> None:
         )
 
 
-async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, Located]:
+async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, StoragePath]:
     """Where the file goes, which may be replaced there now; Collision where it would have to have another name."""
-    prepared, located = await uploads.prepare(access, session.facts.overwrite)
+    prepared, storage_path = await uploads.prepare(access, session.facts.overwrite)
     if prepared.path != access.path:
         raise Collision
-    return prepared, located
+    return prepared, storage_path
 
 
 async def _complete_direct(access: PathAccess, session: Session) -> None:
@@ -98,11 +98,11 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
         assert isinstance(driver, Parts)
         await driver.abort(path, session.facts.partial.token)  # it replaced one that was the same
     else:
-        access, located = await _prepare(access, session)
+        access, storage_path = await _prepare(access, session)
         replaceable = session.facts.overwrite and access.parent.may_replace(access)
         upload = session.make_upload(overwrite=replaceable, durable=access.settings.is_durable)
         try:
-            async with journal.add(located), names.hold_name(located, overwrite=replaceable):
+            async with journal.add(storage_path), names.hold_name(storage_path, overwrite=replaceable):
                 await finish_despite_cancel(_finish(session, upload))
         except Exists:
             if await session.find_stored() is None:

@@ -41,7 +41,7 @@ from mangrove.tasks.core.specs import PartialFile
 from mangrove.tasks.upload.sessions import Session, SessionFacts, SessionState, find_open
 from mangrove.tree import access as tree_access
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal, uploads
 from mangrove.tree.operations.journal import Touched
 
@@ -134,11 +134,15 @@ def require_enabled(settings: Settings) -> None:
 async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
     """A session for a file, and whether it was there before; what can be refused is refused here."""
     await uploads.refuse_form(access)
-    target, located = await uploads.prepare(access, new.overwrite)
+    target, storage_path = await uploads.prepare(access, new.overwrite)
     for session in await find_open(access.caller, access.path, new.upload.size or 0):
-        if new.identity and session.facts.identity == new.identity and session.facts.storage_id == _get_id(located):
+        if (
+            new.identity
+            and session.facts.identity == new.identity
+            and session.facts.storage_id == _get_id(storage_path)
+        ):
             return await _resume(session, new), True
-    session = await _make_session(access, target, located, new)
+    session = await _make_session(access, target, storage_path, new)
     await session.save()
     await session.begin_parts()
     return await look(session), False
@@ -151,25 +155,25 @@ async def _resume(session: Session, new: NewUpload) -> Progress:
     return await look(session)
 
 
-def _get_id(located: Located) -> int:
-    return located.mount.storage.id
+def _get_id(storage_path: StoragePath) -> int:
+    return storage_path.mount.storage.id
 
 
-async def _make_session(access: PathAccess, target: PathAccess, located: Located, new: NewUpload) -> Session:
+async def _make_session(access: PathAccess, target: PathAccess, storage_path: StoragePath, new: NewUpload) -> Session:
     size = new.upload.size or 0
-    is_direct = takes_direct(located.driver)
+    is_direct = takes_direct(storage_path.driver)
     is_staged_directly = not is_direct and takes_direct(await staging.driver())
     stage = "" if is_direct else queue.make_id()
     partial = PartialFile(
-        path=staging.get_path(stage, staging.BODY) if stage else located.path,
+        path=staging.get_path(stage, staging.BODY) if stage else storage_path.path,
         key=make_parts_key(),
         length=plan_chunk_size(
             size, new.chunk_size, access.settings.multipart_chunk_size, is_direct or is_staged_directly
         ),
-        storage="" if stage else partials.remember_storage(located.mount),
+        storage="" if stage else partials.remember_storage(storage_path.mount),
     )
     facts = SessionFacts(
-        path=access.path, target=target.path, storage_id=_get_id(located), size=size, modified=new.upload.modified,
+        path=access.path, target=target.path, storage_id=_get_id(storage_path), size=size, modified=new.upload.modified,
         mime=new.upload.mime, overwrite=new.overwrite, identity=new.identity, hashes=dict(new.hashes),
         partial=partial, stage=stage,
     )  # fmt: skip
@@ -308,14 +312,14 @@ async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> Si
     driver = (await tree_access.locate(access)).driver
     if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
         raise NotSupported
-    access, located = await uploads.prepare(access, overwrite)
+    access, storage_path = await uploads.prepare(access, overwrite)
     if (upload.size or 0) > LARGEST_PUT:
         raise TooLarge(f"one request stores at most {LARGEST_PUT} bytes")
     replaceable = overwrite and access.parent.may_replace(access)
-    change = journal.change_folders(Touched(located.parent))
-    change.read(located.parent)  # what is stored later is found when the folder is read
+    change = journal.change_folders(Touched(storage_path.parent))
+    change.read(storage_path.parent)  # what is stored later is found when the folder is read
     async with change:
         try:
-            return await driver.sign_upload(located.path, replace(upload, overwrite=replaceable))
+            return await driver.sign_upload(storage_path.path, replace(upload, overwrite=replaceable))
         except Exists:
             raise Collision from None

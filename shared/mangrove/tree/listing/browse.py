@@ -35,7 +35,7 @@ from mangrove.tree.listing.mount_folders import MountFolders, get_mount_details,
 from mangrove.tree.listing.orders import Order, cut_page
 from mangrove.tree.listing.paged_folder import PagedFolder
 from mangrove.tree.listing.related import look_up_with_related
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import links, objects
 from mangrove.tree.operations.objects import Rows, encode_rows, join_rows
 
@@ -79,13 +79,16 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
         nothing = View(Selection(Columns(), ()), lambda _: b"")
         content, total = await _get_merged(access, nothing, virtual, part, part.find_order(None))
     else:
-        folder, located = found
-        provider, is_writable = located.driver.name, isinstance(located.driver, MakesDirectories | StoresUrls | Writes)
+        folder, storage_path = found
+        provider, is_writable = (
+            storage_path.driver.name,
+            isinstance(storage_path.driver, MakesDirectories | StoresUrls | Writes),
+        )
         if isinstance(folder, PagedFolder):
             content, total = await _get_stored_page(access, folder, virtual, part, base)
         else:
-            order = part.find_order(located.mount.storage)
-            view = await _get_view(access, folder, located.mount, base, order)
+            order = part.find_order(storage_path.mount.storage)
+            view = await _get_view(access, folder, storage_path.mount, base, order)
             content, total = await _get_merged(access, view, exclude_names(virtual, folder), part, order)
             listings().update_weight(folder)
     readme, header = access.judgement.texts
@@ -164,16 +167,16 @@ def exclude_names(virtual: dict[str, Mount], folder: CachedFolder) -> dict[str, 
 
 async def _open_folder(
     access: PathAccess, part: Slice, refresh: bool, has_virtual: bool
-) -> tuple[CachedFolder | PagedFolder, Located] | None:
+) -> tuple[CachedFolder | PagedFolder, StoragePath] | None:
     """The storage's listing, as much of it as a part needs; None where only virtual folders answer."""
 
-    async def read(located: Located) -> tuple[CachedFolder | PagedFolder, Located]:
-        order = part.find_order(located.mount.storage) or Order.of(located.mount.storage)
+    async def read(storage_path: StoragePath) -> tuple[CachedFolder | PagedFolder, StoragePath]:
+        order = part.find_order(storage_path.mount.storage) or Order.of(storage_path.mount.storage)
         if 0 < part.per_page <= WHOLE_ROWS:
             in_pages = not has_virtual and order.is_of_storage
-            return await listings().open(located, in_pages=in_pages, refresh=refresh), located
+            return await listings().open(storage_path, in_pages=in_pages, refresh=refresh), storage_path
         most = platform().max_listed_entries
-        return await listings().get(located, refresh=refresh, most=most), located
+        return await listings().get(storage_path, refresh=refresh, most=most), storage_path
 
     return await _ask_storage(access, has_virtual, read)
 
@@ -189,15 +192,15 @@ async def check_folder(access: PathAccess) -> None:
     await _ask_storage(access, bool(access.find_virtual_folders()), _check_folder)
 
 
-async def _check_folder(located: Located) -> None:
-    if located.mount.has_failed:
-        await listings().get(located)  # it may serve all the same
-    elif located.path != "/" and not (await lookup(located, to_show=True)).is_dir:
+async def _check_folder(storage_path: StoragePath) -> None:
+    if storage_path.mount.has_failed:
+        await listings().get(storage_path)  # it may serve all the same
+    elif storage_path.path != "/" and not (await lookup(storage_path, to_show=True)).is_dir:
         raise NotAFolder
 
 
 async def _ask_storage(
-    access: PathAccess, has_virtual: bool, ask: Callable[[Located], Awaitable[Result]]
+    access: PathAccess, has_virtual: bool, ask: Callable[[StoragePath], Awaitable[Result]]
 ) -> Result | None:
     """What the storage says of a folder, its failure in the words of a listing; None where only virtual folders
     answer."""
@@ -212,9 +215,9 @@ async def _ask_storage(
             raise NotMounted("failed get storage: storage not found; please add a storage first") from None
         raise NotMounted(f"failed get storage: storage not found; rawPath: {access.path}") from None
     try:
-        located = Located(await mount.get_driver(), inner, mount)
-        direct_lookup = located.driver.config.direct_lookup
-        return await ask(located)
+        storage_path = StoragePath(await mount.get_driver(), inner, mount)
+        direct_lookup = storage_path.driver.config.direct_lookup
+        return await ask(storage_path)
     except StorageProblem as problem:
         if has_virtual:
             return None
@@ -244,11 +247,11 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         mounted = access.table.by_path.get(access.path)
         details = await get_mount_details(access, mounted[0]) if mounted else {}
         return objects.make_row({}, entry) | tail | {"provider": provider} | details
-    located = await locate(access)
+    storage_path = await locate(access)
     try:
-        entry, beside = await look_up_with_related(access, located)
+        entry, beside = await look_up_with_related(access, storage_path)
     except StorageProblem as problem:
-        if not located.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
+        if not storage_path.driver.config.direct_lookup or isinstance(problem, StorageUnavailable):
             raise
         raise problem.with_prefix("failed to get obj") from problem
     codes = access.settings.type_codes
@@ -260,9 +263,9 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         sign,
         encoders.make_thumb_url(access.path, entry, sign, base),
     )
-    record |= tail | {"provider": entry.provider or located.driver.name}
+    record |= tail | {"provider": entry.provider or storage_path.driver.name}
     if not entry.is_dir:
-        record["raw_url"] = await _get_raw_url(access, located, entry, base, sign)
+        record["raw_url"] = await _get_raw_url(access, storage_path, entry, base, sign)
     record["related"] = await _encode_related(access, beside)
     return record
 
@@ -297,15 +300,15 @@ def _make_proxy_url(access: PathAccess, mount: Mount, base: str, sign: str, rout
     return links.make_proxy_url(mount, access.path, base, signature, bool(sign), route)
 
 
-async def _get_raw_url(access: PathAccess, located: Located, entry: Entry, base: str, sign: str) -> str:
+async def _get_raw_url(access: PathAccess, storage_path: StoragePath, entry: Entry, base: str, sign: str) -> str:
     """Where the bytes of a file are fetched (behaviour 5.2); `sign`: of our links to it, "" where they carry none."""
-    driver, mount = located.driver, located.mount
+    driver, mount = storage_path.driver, storage_path.mount
     if driver.config.only_proxy or mount.storage.web_proxy or not isinstance(driver, Links):
         return _make_proxy_url(access, mount, base, sign)
     if entry.url:
         return entry.url
     try:
-        url = (await driver.link(located.path)).url
+        url = (await driver.link(storage_path.path)).url
     except NotSupported:  # of this file: `/d` streams it
         return _make_proxy_url(access, mount, base, sign, "/d")
     return base + url if url.startswith("/") else url
@@ -318,12 +321,12 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
     virtual = access.find_virtual_folders()
     passes = access.make_visibility_filter().passes
 
-    async def read(located: Located) -> Selection:
-        folder = await listings().open(located, in_pages=True)
+    async def read(storage_path: StoragePath) -> Selection:
+        folder = await listings().open(storage_path, in_pages=True)
         if isinstance(folder, CachedFolder):
             _exclude(virtual, [name for name in virtual if folder.find(name) is not None])
             return await run_in_slices(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
-        columns = await collect_entries(_select_folders(located, virtual, passes))
+        columns = await collect_entries(_select_folders(storage_path, virtual, passes))
         return Selection(columns, range(len(columns)))
 
     found = await _ask_storage(access, bool(virtual), read)
@@ -340,9 +343,9 @@ def _exclude(virtual: dict[str, Mount], names: Iterable[str]) -> None:
 
 
 async def _select_folders(
-    located: Located, virtual: dict[str, Mount], passes: Callable[[Entry], bool]
+    storage_path: StoragePath, virtual: dict[str, Mount], passes: Callable[[Entry], bool]
 ) -> AsyncIterator[Sequence[Entry]]:
-    async for batch in located.driver.list(located.path):
+    async for batch in storage_path.driver.list(storage_path.path):
         _exclude(virtual, (entry.name for entry in batch))
         yield [entry for entry in batch if entry.is_dir and passes(entry)]
 
@@ -353,14 +356,14 @@ def _encode_subfolders(entries: Sequence[Entry]) -> bytes:
 
 async def get_link(access: PathAccess, base: str) -> Link:
     """The answer of `fs/link`: the driver's own link, or ours where it has none (for this file)."""
-    located = await access.locate()
-    driver = located.driver
+    storage_path = await access.locate()
+    driver = storage_path.driver
     query = f"d&sign={encoders.make_signer(access).sign(access.path)}"
     if driver.config.only_proxy or not isinstance(driver, Links):
         return Link(links.make_file_url(base, "/p", access.path, query))
-    entry = await stat_file(located)
+    entry = await stat_file(storage_path)
     try:
-        found = await driver.link(located.path)
+        found = await driver.link(storage_path.path)
     except NotSupported:
         return Link(links.make_file_url(base, "/d", access.path, query))
     return Link(entry.url or found.url, found.headers, found.lifetime)
@@ -372,12 +375,12 @@ def explain_folder_failure(access: PathAccess, problem: StorageProblem) -> Probl
     return explain_list_failure(problem, driver is not None and driver.config.direct_lookup)
 
 
-async def stat_file(located: Located) -> Entry:
+async def stat_file(storage_path: StoragePath) -> Entry:
     """The file's entry, with failures worded as the link routes do."""
     try:
-        entry = await lookup(located)
+        entry = await lookup(storage_path)
     except NotFound as problem:
-        explained = problem.with_prefix("failed to get obj") if located.driver.config.direct_lookup else problem
+        explained = problem.with_prefix("failed to get obj") if storage_path.driver.config.direct_lookup else problem
         raise explained.with_prefix("failed link: failed to get file") from None
     if entry.is_dir:
         raise NotAFile("failed link: not a file")

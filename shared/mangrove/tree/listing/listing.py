@@ -31,7 +31,7 @@ from mangrove.tree.listing.folder import CachedFolder, make_folder
 from mangrove.tree.listing.folder_changes import Key, Stamp, note_every_folder, note_folders, note_trees, read_total
 from mangrove.tree.listing.paged_folder import MARKS_SECONDS, PagedFolder
 from mangrove.tree.listing.shared_reads import SharedReads
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.places import find_places
 
 LARGEST_CACHE = 96 << 20  # bytes
@@ -63,35 +63,35 @@ class Listings:
         self._reads: SharedReads[CachedFolder] = SharedReads()
         self._first_reads: SharedReads[CachedFolder | PagedFolder] = SharedReads()
         self._entries: dict[Key, _KnownEntry] = {}
-        self._observers: list[Callable[[Located, CachedFolder], None]] = []
+        self._observers: list[Callable[[StoragePath, CachedFolder], None]] = []
         self.weight = 0
 
-    def add_observer(self, observe: Callable[[Located, CachedFolder], None]) -> None:
+    def add_observer(self, observe: Callable[[StoragePath, CachedFolder], None]) -> None:
         """Tell of each folder that is read, and in which nothing changed meanwhile; the call returns at once."""
         self._observers.append(observe)
 
-    async def get(self, located: Located, *, refresh: bool = False, most: int | None = None) -> CachedFolder:
+    async def get(self, storage_path: StoragePath, *, refresh: bool = False, most: int | None = None) -> CachedFolder:
         """The folder, from the cache while it is fresh; the driver's StorageProblem when it cannot be read.
 
         One read serves all that asked before it began; if it is kept, also those that asked while it went on.
         With `refresh` nothing serves that began to be read before this call. TooLarge when it has to be read and has
         more than `most` entries.
         """
-        kept = None if refresh else await self.find_fresh(located)
+        kept = None if refresh else await self.find_fresh(storage_path)
         if kept is not None:
             return kept
         return await self._reads.get(
-            (located.mount, located.path, most),
-            partial(self._read, located, most),
+            (storage_path.mount, storage_path.path, most),
+            partial(self._read, storage_path, most),
             lambda folder: folder.is_cached and not refresh,
         )
 
-    async def find_fresh(self, located: Located) -> CachedFolder | None:
+    async def find_fresh(self, storage_path: StoragePath) -> CachedFolder | None:
         """The folder as it is kept, while it is fresh."""
-        key = _make_key(located)
+        key = _make_key(storage_path)
         folder = self._folders.get(key)
         # asking whether it is fresh takes a while, in which it may have changed or been dropped
-        if folder is None or not await _is_fresh(folder, located) or self._folders.get(key) is not folder:
+        if folder is None or not await _is_fresh(folder, storage_path) or self._folders.get(key) is not folder:
             return None
         if not folder.stamp.is_current():
             self._drop(key)
@@ -99,39 +99,41 @@ class Listings:
         self._folders.move_to_end(key)
         return folder
 
-    async def open(self, located: Located, *, in_pages: bool, refresh: bool = False) -> CachedFolder | PagedFolder:
+    async def open(
+        self, storage_path: StoragePath, *, in_pages: bool, refresh: bool = False
+    ) -> CachedFolder | PagedFolder:
         """The folder as `get` answers it, unless its storage lists it in several pages: then its pages, where these
         are enough (`in_pages`) or it has more than LARGEST_SORTED entries."""
-        place = await find_paged(located.driver, located.path)
+        place = await find_paged(storage_path.driver, storage_path.path)
         if place is None:
-            return await self.get(located, refresh=refresh)
-        kept = None if refresh else await self.find_fresh(located)
+            return await self.get(storage_path, refresh=refresh)
+        kept = None if refresh else await self.find_fresh(storage_path)
         if kept is not None:
             return kept
-        paged = self._find_paged(located, place)
+        paged = self._find_paged(storage_path, place)
         if paged is not None and refresh:
             paged.forget_entries()
         if not in_pages and (paged is None or not paged.is_large):
             try:
-                return await self.get(located, refresh=refresh, most=LARGEST_SORTED)
+                return await self.get(storage_path, refresh=refresh, most=LARGEST_SORTED)
             except TooLarge:
-                folder = await self.open(located, in_pages=True)
+                folder = await self.open(storage_path, in_pages=True)
                 if isinstance(folder, PagedFolder):
                     folder.is_large = True
                 return folder
         return paged or await self._first_reads.get(
-            (located.mount, located.path),
-            partial(self._read_first, located, place),
+            (storage_path.mount, storage_path.path),
+            partial(self._read_first, storage_path, place),
             lambda folder: folder.is_cached and not refresh,
         )
 
-    def _find_paged(self, located: Located, place: PagedPlace) -> PagedFolder | None:
-        key = _make_key(located)
+    def _find_paged(self, storage_path: StoragePath, place: PagedPlace) -> PagedFolder | None:
+        key = _make_key(storage_path)
         paged = self._paged.get(key)
         if paged is None:
             return None
         if (
-            paged.mount is not located.mount
+            paged.mount is not storage_path.mount
             or paged.place != place
             or time.monotonic() - paged.began_at > MARKS_SECONDS
         ):
@@ -140,34 +142,34 @@ class Listings:
         self._paged.move_to_end(key)
         return paged
 
-    async def stat(self, located: Located) -> Entry:
+    async def stat(self, storage_path: StoragePath) -> Entry:
         """One entry as the driver describes it; asked at most every TOKEN_SECONDS."""
-        key, now, changes = _make_key(located), time.monotonic(), read_total()
+        key, now, changes = _make_key(storage_path), time.monotonic(), read_total()
         kept = self._entries.get(key)
-        is_same = kept is not None and kept.mount is located.mount and kept.changes == changes
+        is_same = kept is not None and kept.mount is storage_path.mount and kept.changes == changes
         if kept is not None and is_same and now - kept.read_at < TOKEN_SECONDS:
             return kept.entry
-        entry = await located.driver.stat(located.path)
+        entry = await storage_path.driver.stat(storage_path.path)
         if len(self._entries) >= MAX_ENTRIES:
             self._entries.clear()
-        self._entries[key] = _KnownEntry(located.mount, entry, now, changes)
+        self._entries[key] = _KnownEntry(storage_path.mount, entry, now, changes)
         return entry
 
-    async def _read(self, located: Located, most: int | None) -> CachedFolder:
-        folder = await _read_folder(located, most)
-        self._keep(located, folder)
+    async def _read(self, storage_path: StoragePath, most: int | None) -> CachedFolder:
+        folder = await _read_folder(storage_path, most)
+        self._keep(storage_path, folder)
         return folder
 
-    async def _read_first(self, located: Located, place: PagedPlace) -> CachedFolder | PagedFolder:
+    async def _read_first(self, storage_path: StoragePath, place: PagedPlace) -> CachedFolder | PagedFolder:
         """The folder, of which there is nothing yet but the first page."""
-        key = _make_key(located)
+        key = _make_key(storage_path)
         stamp = Stamp(key)
-        paged = PagedFolder(key, place, located.mount, _get_max_age(located))
+        paged = PagedFolder(key, place, storage_path.mount, _get_max_age(storage_path))
         page = await place.driver.list_page(place.path)
         columns = await paged.start_with(page)
         if not page.next_start:
-            folder = await make_folder(columns, located.mount, None, TOKEN_MAX_AGE, stamp)
-            self._keep(located, folder)
+            folder = await make_folder(columns, storage_path.mount, None, TOKEN_MAX_AGE, stamp)
+            self._keep(storage_path, folder)
             return folder
         paged.is_cached = stamp.is_current()
         self._paged[key] = paged
@@ -175,17 +177,17 @@ class Listings:
             self._paged.popitem(last=False)
         return paged
 
-    def _keep(self, located: Located, folder: CachedFolder) -> None:
-        key = _make_key(located)
+    def _keep(self, storage_path: StoragePath, folder: CachedFolder) -> None:
+        key = _make_key(storage_path)
         self._drop(key)
         if not folder.stamp.is_current():
             return
-        if _get_max_age(located) > 0 and len(folder.entries):
+        if _get_max_age(storage_path) > 0 and len(folder.entries):
             self._folders[key] = folder
             folder.is_cached = True
             self.update_weight(folder)
         for observe in self._observers:
-            observe(located, folder)
+            observe(storage_path, folder)
 
     def update_weight(self, folder: CachedFolder) -> None:
         """Account for what `folder` weighs now and drop the oldest while all weigh too much."""
@@ -232,16 +234,16 @@ class Listings:
         self._paged.clear()
 
 
-async def _read_folder(located: Located, most: int | None) -> CachedFolder:
-    driver, stamp = located.driver, Stamp(_make_key(located))
+async def _read_folder(storage_path: StoragePath, most: int | None) -> CachedFolder:
+    driver, stamp = storage_path.driver, Stamp(_make_key(storage_path))
     began = time.monotonic()
     before = time.time_ns()
-    token = await driver.get_change_token(located.path) if isinstance(driver, ChangeToken) else None
-    columns = await collect_entries(driver.list(located.path), most)
+    token = await driver.get_change_token(storage_path.path) if isinstance(driver, ChangeToken) else None
+    columns = await collect_entries(driver.list(storage_path.path), most)
     if token is not None and before - token < RACY_NS:
         token = None
     max_age = min(TOKEN_MAX_AGE, max(1.0, MAX_AGE_FACTOR * (time.monotonic() - began)))
-    return await make_folder(columns, located.mount, token, max_age, stamp)
+    return await make_folder(columns, storage_path.mount, token, max_age, stamp)
 
 
 async def collect_entries(batches: AsyncIterator[Sequence[Entry]], most: int | None = None) -> Columns:
@@ -264,23 +266,23 @@ def listings() -> Listings:
     return runtime.get(Listings)
 
 
-def _make_key(located: Located) -> Key:
-    return located.mount.storage.id, str(located.path)
+def _make_key(storage_path: StoragePath) -> Key:
+    return storage_path.mount.storage.id, str(storage_path.path)
 
 
-async def _is_fresh(folder: CachedFolder, located: Located) -> bool:
+async def _is_fresh(folder: CachedFolder, storage_path: StoragePath) -> bool:
     now = time.monotonic()
-    if folder.mount is not located.mount:
+    if folder.mount is not storage_path.mount:
         return False
-    driver = located.driver
+    driver = storage_path.driver
     if not isinstance(driver, ChangeToken):
-        return now - folder.read_at < _get_max_age(located)
+        return now - folder.read_at < _get_max_age(storage_path)
     if now - folder.checked_at < TOKEN_SECONDS:
         return True
     if folder.token is None or now - folder.read_at > folder.max_age:
         return False
     try:
-        if await driver.get_change_token(located.path) != folder.token:
+        if await driver.get_change_token(storage_path.path) != folder.token:
             return False
     except Problem:
         return False
@@ -288,13 +290,13 @@ async def _is_fresh(folder: CachedFolder, located: Located) -> bool:
     return True
 
 
-def _get_max_age(located: Located) -> float:
+def _get_max_age(storage_path: StoragePath) -> float:
     """Seconds for which a listing may be kept; 0 for not at all."""
-    if isinstance(located.driver, ChangeToken):
+    if isinstance(storage_path.driver, ChangeToken):
         return TOKEN_MAX_AGE
-    if located.driver.config.no_cache:
+    if storage_path.driver.config.no_cache:
         return 0.0
-    seconds = _get_cache_minutes(located.mount.storage, located.path) * 60.0
+    seconds = _get_cache_minutes(storage_path.mount.storage, storage_path.path) * 60.0
     trusted = config().snapshot_seconds  # in the cloud other functions write, and nothing reports that here
     return seconds if trusted is None or platform().reports_changes else min(seconds, trusted)
 

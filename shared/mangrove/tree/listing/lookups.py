@@ -11,7 +11,7 @@ from mangrove.core.slices import in_batches, in_slices
 from mangrove.drivers.base import Entry, ShowsOthers
 from mangrove.drivers.paging import ListsRanges, find_paged
 from mangrove.tree.access import lookup
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.ranges import NotInOrder, find_in_ranges
 
 FEW = 16  # names that are asked for one by one
@@ -23,7 +23,7 @@ AT_ONCE = 16
 class Lookups:
     """What a folder has of some names. Of names that nobody looked up in advance, the storage is asked."""
 
-    def __init__(self, folder: Located, found: dict[str, Entry | None]) -> None:
+    def __init__(self, folder: StoragePath, found: dict[str, Entry | None]) -> None:
         self._folder = folder
         self._found = found
 
@@ -45,7 +45,7 @@ class Lookups:
         return True
 
 
-async def look_up(folder: Located, names: Collection[str]) -> Lookups:
+async def look_up(folder: StoragePath, names: Collection[str]) -> Lookups:
     """Look names up in a folder. A few, or where asking costs nothing, are asked for when they are needed."""
     driver = folder.driver
     if len(names) <= FEW:
@@ -62,7 +62,7 @@ async def look_up(folder: Located, names: Collection[str]) -> Lookups:
     return Lookups(folder, {}) if driver.config.no_cache else await _list(folder, names)
 
 
-async def _list(folder: Located, names: Collection[str]) -> Lookups:
+async def _list(folder: StoragePath, names: Collection[str]) -> Lookups:
     wanted, found, count = set(names), dict[str, Entry | None](), 0
     most = max(LARGEST_LISTED, LISTED_FOR_EACH * len(wanted))
     is_whole = True
@@ -82,14 +82,14 @@ async def _list(folder: Located, names: Collection[str]) -> Lookups:
     return await _ask_all(folder, names, found)
 
 
-async def _ask_all(folder: Located, names: Collection[str], found: dict[str, Entry | None]) -> Lookups:
+async def _ask_all(folder: StoragePath, names: Collection[str], found: dict[str, Entry | None]) -> Lookups:
     """What was found, and what is asked for."""
     async for some in in_batches([name for name in names if name not in found]):
         found |= zip(some, await gather_bounded([partial(_ask, folder, name) for name in some], AT_ONCE), strict=True)
     return Lookups(folder, found)
 
 
-async def _ask(folder: Located, name: str) -> Entry | None:
+async def _ask(folder: StoragePath, name: str) -> Entry | None:
     try:
         return await lookup(folder.child(name))
     except NotFound:

@@ -9,10 +9,10 @@ from mangrove.drivers.paging import ListsPages, PagedPlace, find_paged
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing.columns import Selection, make_columns
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 
 
-async def look_up_with_related(access: PathAccess, located: Located) -> tuple[Entry, Selection | None]:
+async def look_up_with_related(access: PathAccess, storage_path: StoragePath) -> tuple[Entry, Selection | None]:
     """The entry at a path, and what of its folder begins with its stem, by name, rules not applied; None where the
     caller may not list the folder, or that fails.
 
@@ -22,21 +22,21 @@ async def look_up_with_related(access: PathAccess, located: Located) -> tuple[En
     stem = name.rpartition(".")[0] or name
     folder = await _find_folder(access)
     if folder is None:
-        return await lookup(located, to_show=True), None
+        return await lookup(storage_path, to_show=True), None
     place = await find_paged(folder.driver, folder.path)
     if place is None or await listings().find_fresh(folder) is not None:
-        return await lookup(located, to_show=True), await _find_listed(folder, stem)
+        return await lookup(storage_path, to_show=True), await _find_listed(folder, stem)
     found: tuple[Entry | None, Selection | None] = None, None
     try:
         found = await _list(place, stem, name)
     except Problem:
         pass  # the look at the entry tells
-    is_same = isinstance(located.driver, ListsPages) and place == (located.driver, located.path.parent)
+    is_same = isinstance(storage_path.driver, ListsPages) and place == (storage_path.driver, storage_path.path.parent)
     entry = found[0] if is_same else None
-    return entry or await lookup(located, to_show=True), found[1]
+    return entry or await lookup(storage_path, to_show=True), found[1]
 
 
-async def _find_folder(access: PathAccess) -> Located | None:
+async def _find_folder(access: PathAccess) -> StoragePath | None:
     parent = access.parent
     try:
         return await parent.locate() if parent.may_read() else None
@@ -44,7 +44,7 @@ async def _find_folder(access: PathAccess) -> Located | None:
         return None
 
 
-async def _find_listed(folder: Located, stem: str) -> Selection | None:
+async def _find_listed(folder: StoragePath, stem: str) -> Selection | None:
     try:
         return (await listings().get(folder)).find_by_prefix(stem)
     except Problem:

@@ -29,7 +29,7 @@ from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing.browse import Slice, get_content
 from mangrove.tree.listing.folder import View
 from mangrove.tree.listing.orders import Order, sort_entries
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import links, objects
 from mangrove.tree.operations.downloads import Download
 from mangrove.tree.operations.links import Purpose
@@ -70,7 +70,7 @@ def make_limits(settings: Settings) -> Limits:
 
 async def get_meta(access: PathAccess, password: str, base: str, caller: str) -> dict[str, Any]:
     """The answer of `fs/archive/meta`; `base` is the address clients reach us at, `caller` who has the share."""
-    located = await _locate(access)
+    storage_path = await _locate(access)
     must_sign = access.requires_signature()
     found = {
         "comment": "",
@@ -82,14 +82,14 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
         else "",
     }
     try:
-        entry = await _stat_archive(located)
-        async with _look_into(access, located, entry, password, caller) as archive:
+        entry = await _stat_archive(storage_path)
+        async with _look_into(access, storage_path, entry, password, caller) as archive:
             tree = await _build_tree(archive, entry.modified)
             found |= {"comment": archive.comment, "encrypted": archive.encrypted}
     except (StorageProblem, BrokenArchive) as problem:
-        raise problem.with_prefix(f"failed to get {located.path} archive met") from None
+        raise problem.with_prefix(f"failed to get {storage_path.path} archive met") from None
     if tree is not None:
-        storage = located.mount.storage
+        storage = storage_path.mount.storage
         found["content"] = await _make_tree_rows(tree, access.settings.type_codes, storage)
         found["sort"] = {
             "order_by": storage.order_by,
@@ -102,15 +102,17 @@ async def get_meta(access: PathAccess, password: str, base: str, caller: str) ->
 async def list_folder(access: PathAccess, password: str, inside: str, part: Slice, caller: str) -> dict[str, Any]:
     """The answer of `fs/archive/list`: one folder of the archive."""
     folder = TreePath(inside)
-    located = await _locate(access)
+    storage_path = await _locate(access)
     try:
-        entry = await _stat_archive(located)
-        async with _look_into(access, located, entry, password, caller) as archive:
+        entry = await _stat_archive(storage_path)
+        async with _look_into(access, storage_path, entry, password, caller) as archive:
             found = await _read_folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
         repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
-        raise type(problem)(f"failed to list archive [{located.path}]{folder}: {problem.message}{repeated}") from None
-    storage = located.mount.storage
+        raise type(problem)(
+            f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
+        ) from None
+    storage = storage_path.mount.storage
     rows = await sort_entries(found, part.find_order(storage) or Order.of(storage))
     codes = access.settings.type_codes
     view = View(rows, lambda entries: encode_rows(objects.make_row(codes, entry) for entry in entries))
@@ -148,7 +150,7 @@ async def open_member(file: Download, inside: str, password: str, caller: str) -
     """One file of an archive; NotFound when there is none. A failure up to its first block is raised here."""
     try:
         async with _limit_time():
-            archive = await _stat_archive(file.located)
+            archive = await _stat_archive(file.storage_path)
             stream = _stream_member(file, archive, TreePath(inside)[1:], password, caller)
             found = await anext(stream, None)
             first = await anext(stream, b"")
@@ -165,7 +167,7 @@ async def _stream_member(
     """The member, then its blocks; nothing when there is none."""
     async with (
         limits().archive_members.hold(caller),
-        _open(file.located, entry, file.settings, password) as archive,
+        _open(file.storage_path, entry, file.settings, password) as archive,
         aclosing(archive.iter_contents(lambda _, member: member.path == path)) as contents,
     ):
         async for _, member, blocks in contents:
@@ -175,7 +177,7 @@ async def _stream_member(
             return
 
 
-async def _locate(access: PathAccess) -> Located:
+async def _locate(access: PathAccess) -> StoragePath:
     """Where the archive is, if the caller may look into archives and read here."""
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
@@ -187,12 +189,12 @@ async def _locate(access: PathAccess) -> Located:
         raise problem.with_prefix("failed get storage") from None
 
 
-async def _stat_archive(located: Located) -> Entry:
+async def _stat_archive(storage_path: StoragePath) -> Entry:
     """The archive's entry; NotSupported for what is none, or when its size is not known: its end is read first."""
-    entry = await lookup(located)
+    entry = await lookup(storage_path)
     if entry.is_dir:
         raise NotAFile
-    if not archives.is_supported(located.path.name):
+    if not archives.is_supported(storage_path.path.name):
         raise NotSupported("failed get archive tool: the obj does not have an extension.")
     if entry.size is None:
         raise NotSupported("the size of the archive is not known")
@@ -210,22 +212,24 @@ async def _limit_time() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _look_into(
-    access: PathAccess, located: Located, entry: Entry, password: str, caller: str
+    access: PathAccess, storage_path: StoragePath, entry: Entry, password: str, caller: str
 ) -> AsyncIterator[Archive]:
     """The archive, open for LOOKUP_SECONDS."""
     async with (
         limits().archive_lookups.hold(caller),
         _limit_time(),
-        _open(located, entry, access.settings, password) as archive,
+        _open(storage_path, entry, access.settings, password) as archive,
     ):
         yield archive
 
 
 @asynccontextmanager
-async def _open(located: Located, entry: Entry, settings: Settings, password: str) -> AsyncIterator[Archive]:
-    source = Packed(located.driver, located.path, entry.size or 0)
+async def _open(storage_path: StoragePath, entry: Entry, settings: Settings, password: str) -> AsyncIterator[Archive]:
+    source = Packed(storage_path.driver, storage_path.path, entry.size or 0)
     encoding = settings.non_efs_zip_encoding
-    async with archives.open_archive(located.path.name, source, password, encoding, make_limits(settings)) as archive:
+    async with archives.open_archive(
+        storage_path.path.name, source, password, encoding, make_limits(settings)
+    ) as archive:
         yield archive
 
 

@@ -32,7 +32,7 @@ from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.items import Item
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.lookups import Lookups, look_up
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.drops import choose_path
 from mangrove.tree.operations.names import hold_name, makedirs
@@ -53,21 +53,21 @@ async def mkdir(access: PathAccess) -> None:
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor():
         return
-    located = await locate(access)
-    if not isinstance(located.driver, MakesDirectories):
+    storage_path = await locate(access)
+    if not isinstance(storage_path.driver, MakesDirectories):
         raise NotSupported
-    access, located = await choose_path(access, located, is_folder=True)
+    access, storage_path = await choose_path(access, storage_path, is_folder=True)
     try:
-        if not (await lookup(located)).is_dir:
+        if not (await lookup(storage_path)).is_dir:
             raise Exists
         return
     except NotFound:
         pass
-    await check_missing_folders(access, located)
-    await makedirs(located)
+    await check_missing_folders(access, storage_path)
+    await makedirs(storage_path)
 
 
-async def check_source(item: PathAccess, located: Located, known: Lookups | None = None) -> Entry:
+async def check_source(item: PathAccess, storage_path: StoragePath, known: Lookups | None = None) -> Entry:
     """What an item is; NotFound when it is missing or hidden, Forbidden when it is or holds a mount. `known`: what was
     looked up of its folder."""
     if item.is_mount_or_ancestor():
@@ -75,30 +75,30 @@ async def check_source(item: PathAccess, located: Located, known: Lookups | None
     try:
         if item.is_hidden():
             raise NotFound
-        return await (lookup(located) if known is None else known.find(located.path.name))
+        return await (lookup(storage_path) if known is None else known.find(storage_path.path.name))
     except NotFound as problem:
-        raise explain_missing_source(located, problem) from None
+        raise explain_missing_source(storage_path, problem) from None
 
 
-def explain_missing_source(located: Located, problem: NotFound) -> NotFound:
+def explain_missing_source(storage_path: StoragePath, problem: NotFound) -> NotFound:
     """Of an entry that is to be changed, in the words that clients know."""
-    prefix = "failed to get obj: " if located.driver.config.direct_lookup else ""
+    prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
     return NotFound(f"failed to get src object: {prefix}{problem.message}")
 
 
-async def exists(located: Located) -> bool:
+async def exists(storage_path: StoragePath) -> bool:
     """Whether the storage has an entry at that path."""
     try:
-        await lookup(located)
+        await lookup(storage_path)
     except NotFound:
         return False
     return True
 
 
-async def check_missing_folders(access: PathAccess, located: Located) -> None:
+async def check_missing_folders(access: PathAccess, storage_path: StoragePath) -> None:
     """Refuse what may not be made, among the path and the folders above it that are not there yet."""
-    for step, path in zip(located.path.ancestors()[:-1], access.path.ancestors(), strict=False):
-        if await exists(located.with_path(step)):
+    for step, path in zip(storage_path.path.ancestors()[:-1], access.path.ancestors(), strict=False):
+        if await exists(storage_path.with_path(step)):
             return
         check_name(step.name)
         access.with_path(path.parent).require(Right.WRITE)
@@ -129,8 +129,8 @@ async def rename_all(
         check_name(new)
     if not wanted:
         return ()
-    located = await locate(folder)
-    driver = located.driver
+    storage_path = await locate(folder)
+    driver = storage_path.driver
     if not isinstance(driver, Renames) and (budget is None or not _can_carry(driver)):
         raise NotSupported
     pairs = {old: new async for old, new in in_slices(wanted.items()) if old != new}
@@ -138,17 +138,25 @@ async def rename_all(
         item = folder.child(old)
         if not item.is_hidden():  # else it is not found, whatever is there
             item.require_export()
-    known = await look_up(located, {*wanted, *pairs.values()})
-    entries = {old: await check_source(folder.child(old), located.child(old), known) async for old in in_slices(wanted)}
+    known = await look_up(storage_path, {*wanted, *pairs.values()})
+    entries = {
+        old: await check_source(folder.child(old), storage_path.child(old), known) async for old in in_slices(wanted)
+    }
     async for new in in_slices(pairs.values()):
         folder.child(new).require_import()
     await _check_new_names(folder, known, pairs, overwrite)
     items = [
-        Item(old, located.path / old, located.path / new, entries[old], overwrite and folder.may_replace(target))
+        Item(
+            old,
+            storage_path.path / old,
+            storage_path.path / new,
+            entries[old],
+            overwrite and folder.may_replace(target),
+        )
         async for old, new in in_slices(pairs.items())
         if (target := folder.child(new))
     ]
-    return await _rename_items(located, items, budget)
+    return await _rename_items(storage_path, items, budget)
 
 
 def _can_carry(driver: Driver) -> bool:
@@ -156,15 +164,15 @@ def _can_carry(driver: Driver) -> bool:
     return isinstance(driver, Writes) and isinstance(driver, Removes) and not driver.config.no_upload
 
 
-async def _rename_items(located: Located, items: Sequence[Item], budget: Budget | None) -> Sequence[Item]:
+async def _rename_items(storage_path: StoragePath, items: Sequence[Item], budget: Budget | None) -> Sequence[Item]:
     left: list[Item] = []
-    driver, time_left = located.driver, budget or unlimited()
+    driver, time_left = storage_path.driver, budget or unlimited()
     if not isinstance(driver, Renames):
         return items
     async for position, item in in_slices(enumerate(items)):
         if not time_left.covers(position, len(items)):
             return [*left, *items[position:]]
-        source, target = located.with_path(item.path), located.with_path(item.target)
+        source, target = storage_path.with_path(item.path), storage_path.with_path(item.target)
         try:
             async with (
                 journal.move(source, target, is_folder=item.is_dir, replaces=item.overwrite),
@@ -248,8 +256,8 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None
     async for name in in_slices(names):
         check_existing_name(name)
         check_removal(folder, name)
-    located = await locate(folder)
-    if not isinstance(located.driver, Removes):
+    storage_path = await locate(folder)
+    if not isinstance(storage_path.driver, Removes):
         raise NotSupported
     time_left = budget or unlimited()
     async for position, name in in_slices(enumerate(names)):
@@ -258,7 +266,7 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None
             return names[position:]
         try:
             with deadlines.limit(time_left.get_seconds()):
-                await remove_entry(folder, located, name)
+                await remove_entry(folder, storage_path, name)
         except OutOfTime:
             if budget is None:
                 raise
@@ -275,25 +283,25 @@ def check_removal(folder: PathAccess, name: str) -> None:
         raise Forbidden(f"remove [{name}]: permission denied")
 
 
-async def remove_entry(folder: PathAccess, parent: Located, name: str) -> None:
+async def remove_entry(folder: PathAccess, parent: StoragePath, name: str) -> None:
     """Remove an entry of the folder `parent` with all it holds, if it is there and not hidden; OutOfTime in the middle
     where time is limited, by storages that remove one after the other."""
-    driver, located = parent.driver, parent.child(name)
+    driver, storage_path = parent.driver, parent.child(name)
     assert isinstance(driver, Removes)
     if folder.child(name).is_hidden():
         return
     try:
-        is_folder = journal.is_logged() and await _is_folder(located)
-        async with journal.remove(located, is_folder=is_folder):
-            await driver.remove(located.path)
+        is_folder = journal.is_logged() and await _is_folder(storage_path)
+        async with journal.remove(storage_path, is_folder=is_folder):
+            await driver.remove(storage_path.path)
     except NotFound:
         pass  # already gone
 
 
-async def _is_folder(located: Located) -> bool:
+async def _is_folder(storage_path: StoragePath) -> bool:
     """Whether a removal that breaks off would leave something below."""
     try:
-        found = await lookup(located)
+        found = await lookup(storage_path)
     except NotFound:
         return False
     return found.is_dir and not found.is_link
@@ -308,16 +316,16 @@ async def remove_empty(folder: PathAccess) -> None:
     limited: what is removed by then is."""
     folder.require(Right.DELETE)
     folder.require_read()
-    located = await locate(folder)
-    if not isinstance(located.driver, Removes):
+    storage_path = await locate(folder)
+    if not isinstance(storage_path.driver, Removes):
         raise NotSupported
     try:
-        found = await listings().get(located, refresh=True)
+        found = await listings().get(storage_path, refresh=True)
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
     async for entry in in_slices(found.entries):
         if entry.is_dir and not entry.is_link:
-            await _prune(folder.child(entry.name), located.child(entry.name))
+            await _prune(folder.child(entry.name), storage_path.child(entry.name))
 
 
 def may_prune(access: PathAccess) -> bool:
@@ -325,16 +333,16 @@ def may_prune(access: PathAccess) -> bool:
     return not access.is_mount_or_ancestor() and access.may_read() and access.may_write()
 
 
-async def _prune(access: PathAccess, located: Located) -> bool:
+async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
     """Whether the folder was empty, or became so, and is gone."""
-    driver = located.driver
+    driver = storage_path.driver
     assert isinstance(driver, Removes)
     deadlines.check()
     if not may_prune(access):
         return False
     empty, subfolders = True, []
     try:
-        async for batch in driver.list(located.path):
+        async for batch in driver.list(storage_path.path):
             async for entry in in_slices(batch):
                 is_folder = entry.is_dir and not entry.is_link
                 empty = empty and is_folder
@@ -342,11 +350,11 @@ async def _prune(access: PathAccess, located: Located) -> bool:
     except NotFound:
         return False  # gone meanwhile, or nothing in it can be shown
     async for name in in_slices(subfolders):
-        empty = await _prune(access.child(name), located.child(name)) and empty
+        empty = await _prune(access.child(name), storage_path.child(name)) and empty
     if not empty:
         return False
-    async with journal.add(located):
+    async with journal.add(storage_path):
         if isinstance(driver, RemovesEmpty):
-            return await driver.remove_empty(located.path)
-        await driver.remove(located.path)
+            return await driver.remove_empty(storage_path.path)
+        await driver.remove(storage_path.path)
     return True

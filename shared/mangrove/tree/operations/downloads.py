@@ -14,7 +14,7 @@ from mangrove.tree import mounts
 from mangrove.tree.access import needs_signature
 from mangrove.tree.listing import browse
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located, MountTable, select_mount
+from mangrove.tree.mounts import MountTable, StoragePath, select_mount
 from mangrove.tree.operations import links
 from mangrove.tree.operations.links import Purpose
 from mangrove.tree.rules import Rules, get_rules
@@ -26,7 +26,7 @@ class Download:
     with, "" where none was needed."""
 
     path: TreePath
-    located: Located
+    storage_path: StoragePath
     settings: Settings
     signature: str = ""
 
@@ -37,18 +37,19 @@ class Download:
     @property
     def must_proxy(self) -> bool:
         """Whether the storage has no address of its own for it, or none that may be given out."""
-        driver = self.located.driver
+        driver = self.storage_path.driver
         return (
             driver.config.only_proxy
             or not isinstance(driver, Links)
-            or self.located.mount.storage.web_proxy
+            or self.storage_path.mount.storage.web_proxy
             or self.extension in self.settings.proxy_types
         )
 
     async def require_proxy(self) -> None:
         """Denied when bytes of this file are not to pass through us, and it can be had elsewhere."""
         wanted = (
-            self.located.mount.storage.webdav_policy == "use_proxy_url" or self.extension in self.settings.text_types
+            self.storage_path.mount.storage.webdav_policy == "use_proxy_url"
+            or self.extension in self.settings.text_types
         )
         if not (wanted or self.must_proxy or await self.get_link() is None):
             raise Denied("proxy not allowed")
@@ -56,17 +57,17 @@ class Download:
     async def stat(self, anew: bool = False) -> Entry:
         """The file's entry, with `anew` one that no cache knew; NotFound or NotSupported in the words of a link."""
         if anew:
-            listings().forget(self.located.mount.storage.id, self.located.path.parent)
-        return await browse.stat_file(self.located)
+            listings().forget(self.storage_path.mount.storage.id, self.storage_path.path.parent)
+        return await browse.stat_file(self.storage_path)
 
     async def get_link(self) -> Link | None:
         """The storage's own address that a browser can follow; None when there is none."""
         entry = await self.stat()
-        driver = self.located.driver
+        driver = self.storage_path.driver
         if not isinstance(driver, Links):
             return None
         try:
-            found = await driver.link(self.located.path)
+            found = await driver.link(self.storage_path.path)
         except NotSupported:
             return None
         if found.headers:
@@ -75,7 +76,7 @@ class Download:
 
     def get_down_proxy_url(self) -> str | None:
         """The address at the storage's download proxy, when it has one."""
-        mount = self.located.mount
+        mount = self.storage_path.mount
         if not mount.storage.down_proxy_url.strip():
             return None
         signature = self.signature or links.make_signer(self.settings, 0).sign(self.path)
@@ -97,7 +98,9 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
     must_sign = needs_signature(now.settings, rules, table, path)
     if must_sign:
         await _check_signature(now, rules, table, path, signature, purpose)
-    return Download(path, Located(await mount.get_driver(), inner, mount), now.settings, signature if must_sign else "")
+    return Download(
+        path, StoragePath(await mount.get_driver(), inner, mount), now.settings, signature if must_sign else ""
+    )
 
 
 async def _check_signature(

@@ -12,23 +12,25 @@ from secrets import token_hex
 from mangrove.core.paths import LONGEST_NAME, TreePath
 from mangrove.core.problems import Collision, NotFound
 from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 
 
-async def choose_path(access: PathAccess, located: Located, *, is_folder: bool) -> tuple[PathAccess, Located]:
+async def choose_path(
+    access: PathAccess, storage_path: StoragePath, *, is_folder: bool
+) -> tuple[PathAccess, StoragePath]:
     """Where something new goes that the caller puts at a path: there, or beside what may not be known to be there."""
     if access.rules.is_empty or access.path == access.base:
-        return access, located
-    mount_path = located.mount.path
-    place, there = access.with_path(mount_path), located.with_path(TreePath("/"))
-    names = located.path[1:].split("/") if located.path != "/" else []
+        return access, storage_path
+    mount_path = storage_path.mount.path
+    place, there = access.with_path(mount_path), storage_path.with_path(TreePath("/"))
+    names = storage_path.path[1:].split("/") if storage_path.path != "/" else []
     for position, name in enumerate(names, 1):
         chosen = await choose_name(place, there, name, is_folder=is_folder or position < len(names))
         place, there = place.child(chosen), there.child(chosen)
     return place, there
 
 
-async def choose_name(folder: PathAccess, located: Located, name: str, *, is_folder: bool) -> str:
+async def choose_name(folder: PathAccess, storage_path: StoragePath, name: str, *, is_folder: bool) -> str:
     """The name of something new in a folder: `name`, or another one where the caller may not know that it is taken.
 
     A folder that is there takes a folder. Collision for a hidden name, whatever has it, where the other name would be
@@ -45,7 +47,7 @@ async def choose_name(folder: PathAccess, located: Located, name: str, *, is_fol
     if wanted.is_mount_or_ancestor():
         return name if is_folder else other
     try:
-        found = await lookup(located.child(name))
+        found = await lookup(storage_path.child(name))
     except NotFound:
         return name
     return name if is_folder and found.is_dir else other

@@ -12,7 +12,7 @@ from mangrove.core.problems import NotFound, Problem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
-from mangrove.tree.mounts import Located, Mount, Mounts
+from mangrove.tree.mounts import Mount, Mounts, StoragePath
 from mangrove.tree.places import Place, find_all_places
 
 
@@ -24,13 +24,13 @@ class Effect:
     content has left that place.
     """
 
-    located: Located
+    storage_path: StoragePath
     entry: Entry | None = None
-    source: Located | None = None
+    source: StoragePath | None = None
     is_move: bool = False
     replaces: bool = False  # what is there already, which has to be looked at before
     is_gone: bool = False
-    is_unknown: bool = False  # what the folder `located` holds; `is_deep`: and all below it
+    is_unknown: bool = False  # what the folder `storage_path` holds; `is_deep`: and all below it
     is_deep: bool = False
 
 
@@ -39,39 +39,39 @@ async def look_ahead(effect: Effect) -> list[Effect]:
     if not effect.replaces or effect.source is None:
         return [effect]
     try:
-        await effect.located.driver.stat(effect.located.path)
+        await effect.storage_path.driver.stat(effect.storage_path.path)
     except NotFound:
         return [effect]
     except Problem:
         pass
-    unknown = Effect(effect.located, is_unknown=True, is_deep=True)
-    return [Effect(effect.located), unknown, *([Effect(effect.source)] if effect.is_move else ())]
+    unknown = Effect(effect.storage_path, is_unknown=True, is_deep=True)
+    return [Effect(effect.storage_path), unknown, *([Effect(effect.source)] if effect.is_move else ())]
 
 
 async def describe_effect(effect: Effect) -> list[IndexChange]:
     """The changes of all storages that show the entry."""
-    own = Place(effect.located.mount.storage.id, str(effect.located.path), effect.is_deep)
+    own = Place(effect.storage_path.mount.storage.id, str(effect.storage_path.path), effect.is_deep)
     if effect.is_unknown:
-        places = await find_all_places(own.storage_id, effect.located.path, effect.is_deep)
+        places = await find_all_places(own.storage_id, effect.storage_path.path, effect.is_deep)
         return [IndexChange(place.storage_id, ChangeKind.READ, place.path, place.deep) for place in places]
     if effect.source is not None:
-        return await _describe_folder(effect.located, effect.source, effect.is_move)
-    changes = [await _describe_name(effect.located, effect.entry, effect.is_gone)]
-    if effect.located.path != "/":
-        changes += await _describe_elsewhere(effect.located)
+        return await _describe_folder(effect.storage_path, effect.source, effect.is_move)
+    changes = [await _describe_name(effect.storage_path, effect.entry, effect.is_gone)]
+    if effect.storage_path.path != "/":
+        changes += await _describe_elsewhere(effect.storage_path)
         if changes[0].removed or any(entry.is_dir for entry in changes[0].entries):
-            changes += await _describe_below(effect.located)
+            changes += await _describe_below(effect.storage_path)
     return changes
 
 
-async def _describe_name(located: Located, entry: Entry | None, is_gone: bool = False) -> IndexChange:
-    folder, storage_id = str(located.path.parent), located.mount.storage.id
-    if located.path == "/":
+async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone: bool = False) -> IndexChange:
+    folder, storage_id = str(storage_path.path.parent), storage_path.mount.storage.id
+    if storage_path.path == "/":
         return IndexChange(storage_id, ChangeKind.READ, "/")
-    name = located.path.name
+    name = storage_path.path.name
     try:
         if entry is None and not is_gone:
-            entry = await located.driver.stat(located.path)
+            entry = await storage_path.driver.stat(storage_path.path)
     except NotFound:
         pass
     except Problem:
@@ -85,14 +85,14 @@ def _make_name(entry: Entry, name: str) -> IndexedName:
     return IndexedName(name, entry.is_dir, entry.size, entry.modified)
 
 
-async def _describe_elsewhere(located: Located) -> list[IndexChange]:
+async def _describe_elsewhere(storage_path: StoragePath) -> list[IndexChange]:
     """Return the effects in other storages that show the entry.
 
     If its name may be another one there, its folder is to be read.
     """
     changes = []
-    places = await _find_elsewhere(located.parent)
-    are_alike = _have_own_names(located.mount, places)
+    places = await _find_elsewhere(storage_path.parent)
+    are_alike = _have_own_names(storage_path.mount, places)
     for place in places:
         mount = runtime.get(Mounts).table.by_id.get(place.storage_id)
         read = IndexChange(place.storage_id, ChangeKind.READ, place.path)
@@ -100,20 +100,21 @@ async def _describe_elsewhere(located: Located) -> list[IndexChange]:
             if mount is None or not are_alike:
                 changes.append(read)
                 continue
-            other = Located(await mount.get_driver(), TreePath(place.path) / located.path.name, mount)
+            other = StoragePath(await mount.get_driver(), TreePath(place.path) / storage_path.path.name, mount)
             changes.append(await _describe_name(other, None))
         except Problem:
             changes.append(read)
     return changes
 
 
-async def _describe_below(located: Located) -> list[IndexChange]:
+async def _describe_below(storage_path: StoragePath) -> list[IndexChange]:
     """Return the folders of other storages that show the content of a folder under another name: they are read."""
     names = {
-        (place.storage_id, TreePath(place.path) / located.path.name) for place in await _find_elsewhere(located.parent)
+        (place.storage_id, TreePath(place.path) / storage_path.path.name)
+        for place in await _find_elsewhere(storage_path.parent)
     }
     changes = []
-    for place in await _find_elsewhere(located, deep=True):
+    for place in await _find_elsewhere(storage_path, deep=True):
         path = TreePath(place.path)
         if not any(place.storage_id == id and path.within(name) for id, name in names):
             if path != "/":
@@ -126,7 +127,7 @@ async def _describe_below(located: Located) -> list[IndexChange]:
     return changes
 
 
-async def _find_elsewhere(folder: Located, deep: bool = False) -> list[Place]:
+async def _find_elsewhere(folder: StoragePath, deep: bool = False) -> list[Place]:
     """The places at which other storages show a folder."""
     if not runtime.get(Mounts).table.showing:
         return []
@@ -142,22 +143,22 @@ def _have_own_names(mount: Mount, places: Iterable[Place]) -> bool:
     return encoding.isdisjoint({mount.storage.id, *(place.storage_id for place in places)})
 
 
-async def _describe_folder(target: Located, source: Located, is_move: bool) -> list[IndexChange]:
+async def _describe_folder(target: StoragePath, source: StoragePath, is_move: bool) -> list[IndexChange]:
     """A folder that moved, or was copied with all it holds, wherever it is shown."""
     named = await _describe_name(target, None)
-    is_ignored = any(_is_ignored(located.mount, located.path) for located in (source, target))
+    is_ignored = any(_is_ignored(storage_path.mount, storage_path.path) for storage_path in (source, target))
     is_known = bool(named.entries) and not is_ignored
     own = _describe_transfer(source.mount, [source.path], [target.path], named.entries if is_known else (), is_move)
     changes = own or [named, IndexChange(named.storage_id, ChangeKind.READ, str(target.path), True)]
     if is_move and not own:
         changes.append(await _describe_name(source, None))
-    places = [await _find_elsewhere(located.parent) for located in (source, target)]
+    places = [await _find_elsewhere(storage_path.parent) for storage_path in (source, target)]
     are_alike = _have_own_names(source.mount, [*places[0], *places[1]])
     for id in dict.fromkeys(place.storage_id for place in (*places[0], *places[1])):
         mount = runtime.get(Mounts).table.by_id.get(id)
         sources, targets = (
-            [TreePath(place.path) / located.path.name for place in folders if place.storage_id == id]
-            for folders, located in zip(places, (source, target), strict=True)
+            [TreePath(place.path) / storage_path.path.name for place in folders if place.storage_id == id]
+            for folders, storage_path in zip(places, (source, target), strict=True)
         )
         elsewhere: list[IndexChange] = []
         if mount is not None and are_alike:
@@ -166,8 +167,8 @@ async def _describe_folder(target: Located, source: Located, is_move: bool) -> l
             elsewhere = [IndexChange(id, ChangeKind.READ, str(path), True) for path in targets]
             elsewhere += [IndexChange(id, ChangeKind.READ, str(path.parent)) for path in (*sources, *targets)]
         changes += elsewhere
-    for located in (source, target) if is_move else (target,):
-        changes += await _describe_below(located)
+    for storage_path in (source, target) if is_move else (target,):
+        changes += await _describe_below(storage_path)
     return changes
 
 
@@ -188,13 +189,13 @@ def _describe_transfer(
     return [IndexChange(mount.storage.id, kind, str(sources[0]), target=str(targets[0]), entries=entries)]
 
 
-async def find_logged(touched: Iterable[tuple[Located, bool]]) -> set[Place]:
+async def find_logged(touched: Iterable[tuple[StoragePath, bool]]) -> set[Place]:
     """The places to be logged: of all storages that show what is touched, and whose names are in the index."""
     if not is_logged():
         return set()
     places: set[Place] = set()
-    for located, deep in touched:
-        places |= await find_all_places(located.mount.storage.id, located.path, deep)
+    for storage_path, deep in touched:
+        places |= await find_all_places(storage_path.mount.storage.id, storage_path.path, deep)
     table = runtime.get(Mounts).table
     return {place for place in places if _is_indexed(table.by_id.get(place.storage_id), TreePath(place.path))}
 

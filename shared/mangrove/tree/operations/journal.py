@@ -21,7 +21,7 @@ from mangrove.core.problems import Exists, NotFound, NotSupported
 from mangrove.drivers.base import Entry
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations.change_log import Journal
 from mangrove.tree.operations.effects import Effect, describe_effect, find_logged, is_indexed_change, look_ahead
 from mangrove.tree.operations.effects import is_logged as is_logged
@@ -31,7 +31,7 @@ from mangrove.tree.places import Place
 class Touched(NamedTuple):
     """A folder that is changed; `deep`: with all below it."""
 
-    located: Located
+    storage_path: StoragePath
     deep: bool = False
 
 
@@ -46,19 +46,21 @@ class Change:
         self._places: set[Place] = set()
         self._has_begun = False
         self.effects: list[Effect] = []
-        self.doubtful: Sequence[Located] = ()  # folders to be read if a task's change fails; none: all that it touches
+        self.doubtful: Sequence[
+            StoragePath
+        ] = ()  # folders to be read if a task's change fails; none: all that it touches
 
-    def put(self, located: Located, entry: Entry | None = None) -> None:
+    def put(self, storage_path: StoragePath, entry: Entry | None = None) -> None:
         """Note an entry that is there when the change is over, or what is there then if it is None."""
-        self.effects.append(Effect(located, entry))
+        self.effects.append(Effect(storage_path, entry))
 
-    def remove(self, located: Located) -> None:
+    def remove(self, storage_path: StoragePath) -> None:
         """Note an entry that is gone when the change is over."""
-        self.effects.append(Effect(located, is_gone=True))
+        self.effects.append(Effect(storage_path, is_gone=True))
 
-    def read(self, located: Located, *, deep: bool = False) -> None:
+    def read(self, storage_path: StoragePath, *, deep: bool = False) -> None:
         """Note a folder of which it is not known what it holds when the change is over."""
-        self.effects.append(Effect(located, is_unknown=True, is_deep=deep))
+        self.effects.append(Effect(storage_path, is_unknown=True, is_deep=deep))
 
     def set_entry(self, entry: Entry) -> None:
         """Note what the only entry of the change is by now."""
@@ -96,9 +98,9 @@ class Change:
         """The effects to record; after a failure only those that were looked up."""
         if problem is None:
             return self.effects
-        reads = [Effect(located, is_unknown=True, is_deep=deep) for located, deep in self._touched]
+        reads = [Effect(storage_path, is_unknown=True, is_deep=deep) for storage_path, deep in self._touched]
         if self._in_bulk:
-            doubtful = [Effect(located, is_unknown=True) for located in self.doubtful]
+            doubtful = [Effect(storage_path, is_unknown=True) for storage_path in self.doubtful]
             return self.effects + (doubtful or reads)
         if isinstance(problem, Exists | NotSupported):
             return []  # refused before anything was done
@@ -106,7 +108,7 @@ class Change:
             return self.effects
         if any(deep for _, deep in self._touched):
             return reads
-        return [Effect(effect.located) for effect in self.effects]
+        return [Effect(effect.storage_path) for effect in self.effects]
 
     async def __aenter__(self) -> Change:
         await self.begin()
@@ -125,25 +127,25 @@ async def note(*changes: IndexChange) -> None:
         await runtime.get(Journal).add(logged)
 
 
-def add(located: Located, entry: Entry | None = None) -> Change:
+def add(storage_path: StoragePath, entry: Entry | None = None) -> Change:
     """A new, replaced or removed file, or empty folder, whose folder is there."""
-    change = Change(lambda: _forget_upwards(located), [Touched(located.parent)])
-    change.put(located, entry)
+    change = Change(lambda: _forget_upwards(storage_path), [Touched(storage_path.parent)])
+    change.put(storage_path, entry)
     return change
 
 
-def make_folders(located: Located, steps: Sequence[TreePath], *, in_bulk: bool) -> Change:
+def make_folders(storage_path: StoragePath, steps: Sequence[TreePath], *, in_bulk: bool) -> Change:
     """A folder that is made with those above it that are missing; `steps`: all of these, the topmost last."""
-    first = located.with_path(steps[-1]) if steps else None
-    touched = [Touched((first or located).parent), *([Touched(first, True)] if first is not None else ())]
-    change = Change(lambda: _forget_upwards(located), touched, in_bulk)
+    first = storage_path.with_path(steps[-1]) if steps else None
+    touched = [Touched((first or storage_path).parent), *([Touched(first, True)] if first is not None else ())]
+    change = Change(lambda: _forget_upwards(storage_path), touched, in_bulk)
     now = time.time()
     for step in reversed(steps):
-        change.put(located.with_path(step), Entry(step.name, 0, now, True))
+        change.put(storage_path.with_path(step), Entry(step.name, 0, now, True))
     return change
 
 
-def move(source: Located, target: Located, *, is_folder: bool, replaces: bool) -> Change:
+def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
     """An entry that gets another path; `replaces`: what is there already."""
     change = _change([source, target], is_folder)
     if is_folder:
@@ -154,7 +156,7 @@ def move(source: Located, target: Located, *, is_folder: bool, replaces: bool) -
     return change
 
 
-def copy(source: Located, target: Located, *, is_folder: bool, replaces: bool) -> Change:
+def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> Change:
     """An entry that gets a copy at another path; `replaces`: what is there already."""
     change = _change([target], is_folder)
     if is_folder:
@@ -164,14 +166,14 @@ def copy(source: Located, target: Located, *, is_folder: bool, replaces: bool) -
     return change
 
 
-def remove(located: Located, *, is_folder: bool) -> Change:
+def remove(storage_path: StoragePath, *, is_folder: bool) -> Change:
     """An entry that vanishes; `is_folder`: with all it holds."""
-    change = _change([located], is_folder)
-    change.remove(located)
+    change = _change([storage_path], is_folder)
+    change.remove(storage_path)
     return change
 
 
-def _change(entries: Sequence[Located], are_folders: bool) -> Change:
+def _change(entries: Sequence[StoragePath], are_folders: bool) -> Change:
     def forget() -> None:
         for entry in entries:
             _forget(entry)
@@ -188,19 +190,19 @@ def change_folders(*touched: Touched) -> Change:
         folders = {(one.mount.storage.id, path) for one, _ in touched for path in one.path.ancestors()}
         for storage_id, path in folders:
             listings().forget(storage_id, path)
-        for located in (one for one, deep in touched if deep):
-            listings().forget_below(located.mount.storage.id, located.path)
+        for storage_path in (one for one, deep in touched if deep):
+            listings().forget_below(storage_path.mount.storage.id, storage_path.path)
 
     return Change(forget, touched, in_bulk=True)
 
 
-def _forget_upwards(located: Located) -> None:
+def _forget_upwards(storage_path: StoragePath) -> None:
     """Drop the listings that a new entry (and new folders on the way to it) changed."""
-    for folder in located.path.ancestors():
-        listings().forget(located.mount.storage.id, folder)
+    for folder in storage_path.path.ancestors():
+        listings().forget(storage_path.mount.storage.id, folder)
 
 
-def _forget(located: Located) -> None:
+def _forget(storage_path: StoragePath) -> None:
     """Drop the listings of a changed entry's folder, of itself and of all below."""
-    listings().forget(located.mount.storage.id, located.path.parent)
-    listings().forget_below(located.mount.storage.id, located.path)
+    listings().forget(storage_path.mount.storage.id, storage_path.path.parent)
+    listings().forget_below(storage_path.mount.storage.id, storage_path.path)

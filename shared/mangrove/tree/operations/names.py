@@ -22,7 +22,7 @@ from mangrove.drivers.base import Entry, MakesDirectories, SameFile, Upload, Wri
 from mangrove.records.files import holds
 from mangrove.records.files.holds import Beat
 from mangrove.records.store.base import Conflict
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 
 RENEW_SECONDS = 1.5
@@ -46,7 +46,7 @@ class Hold:
         self._locks = AsyncExitStack()
         self._renewing: asyncio.Task[None] | None = None
 
-    async def take(self, *places: Located) -> None:
+    async def take(self, *places: StoragePath) -> None:
         """Wait until all these names are held; InUse after WAIT_SECONDS."""
         names = await _identify(places)
         self._renewing = asyncio.create_task(self._renew())
@@ -126,7 +126,7 @@ def _split(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[start : start + holds.MOST] for start in range(0, len(names), holds.MOST))
 
 
-async def _identify(places: Sequence[Located]) -> list[str]:
+async def _identify(places: Sequence[StoragePath]) -> list[str]:
     """The names that stand for entries in the records, the same through whichever storage they are reached; in the one
     order in which everybody takes them.
 
@@ -143,18 +143,18 @@ async def _identify(places: Sequence[Located]) -> list[str]:
     return sorted(found)
 
 
-async def _identify_folder(located: Located) -> set[str]:
+async def _identify_folder(storage_path: StoragePath) -> set[str]:
     """The names of the folder that an entry is in."""
-    if isinstance(located.driver, SameFile):
+    if isinstance(storage_path.driver, SameFile):
         try:
-            return set(await located.driver.identify(located.path.parent)) or {_name_folder(located)}
+            return set(await storage_path.driver.identify(storage_path.path.parent)) or {_name_folder(storage_path)}
         except NotFound:
             pass  # there is nothing yet that has another name
-    return {_name_folder(located)}
+    return {_name_folder(storage_path)}
 
 
-def _name_folder(located: Located) -> str:
-    return f"{located.mount.path}:{located.path.parent}"
+def _name_folder(storage_path: StoragePath) -> str:
+    return f"{storage_path.mount.path}:{storage_path.path.parent}"
 
 
 @asynccontextmanager
@@ -175,7 +175,7 @@ async def _open_hold() -> AsyncIterator[Hold]:
 
 
 @asynccontextmanager
-async def hold_name(target: Located, *sources: Located, overwrite: bool = True) -> AsyncIterator[None]:
+async def hold_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
     """Keep all others from a name while it is changed, and from those that vanish for it (`sources`).
 
     Without `overwrite`, Exists when something has it. Nothing of this where the driver refuses a taken name by itself.
@@ -191,20 +191,20 @@ async def hold_name(target: Located, *sources: Located, overwrite: bool = True) 
         yield
 
 
-async def _check_free(located: Located) -> None:
+async def _check_free(storage_path: StoragePath) -> None:
     try:
-        await located.driver.stat(located.path)
+        await storage_path.driver.stat(storage_path.path)
     except NotFound:
         return
     raise Exists
 
 
-async def write(located: Located, body: AsyncIterator[bytes], upload: Upload) -> Entry:
+async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
     """Store a body; Exists unless `upload.overwrite`. The change begins, and the name is held, at the body's end: a
     slow sender keeps nobody from it, since a driver stores nothing before."""
-    driver = located.driver
+    driver = storage_path.driver
     assert isinstance(driver, Writes)
-    change = journal.add(located)
+    change = journal.add(storage_path)
     async with AsyncExitStack() as stack:
         stack.push_async_exit(change.__aexit__)
         hold = None if await driver.can_refuse_existing() else await stack.enter_async_context(_open_hold())
@@ -214,49 +214,49 @@ async def write(located: Located, body: AsyncIterator[bytes], upload: Upload) ->
                 yield chunk
             await change.begin()
             if hold is not None:
-                await hold.take(located)
+                await hold.take(storage_path)
                 if not upload.overwrite:
-                    await _check_free(located)
+                    await _check_free(storage_path)
 
-        entry = await driver.write(located.path, begin_at_end(), upload)
+        entry = await driver.write(storage_path.path, begin_at_end(), upload)
         change.set_entry(entry)
         return entry
 
 
-async def makedirs(located: Located, *, in_bulk: bool = False) -> None:
+async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
     """Make a folder and its missing parents, each name held; Exists when a file is in the way.
 
     NotSupported by a storage without folders. The root is always there. `in_bulk`: one of many that a task makes.
     """
-    driver = located.driver
+    driver = storage_path.driver
     if not isinstance(driver, MakesDirectories):
         raise NotSupported
-    if located.path == "/":
+    if storage_path.path == "/":
         return
     is_whole = await driver.can_refuse_existing()  # the storage makes all of them
     is_logged = journal.is_logged()
-    steps = [located.path] if is_whole and not is_logged else await _find_missing(located)
-    is_new = is_logged and (len(steps) > 1 or not await _exists(located))
-    async with journal.make_folders(located, steps if is_new else (), in_bulk=in_bulk):
+    steps = [storage_path.path] if is_whole and not is_logged else await _find_missing(storage_path)
+    is_new = is_logged and (len(steps) > 1 or not await _exists(storage_path))
+    async with journal.make_folders(storage_path, steps if is_new else (), in_bulk=in_bulk):
         if is_whole:
-            await driver.makedirs(located.path)
+            await driver.makedirs(storage_path.path)
             return
         for step in reversed(steps):
-            async with hold_name(located.with_path(step)):
+            async with hold_name(storage_path.with_path(step)):
                 await driver.makedirs(step)
 
 
-async def _find_missing(located: Located) -> list[TreePath]:
+async def _find_missing(storage_path: StoragePath) -> list[TreePath]:
     """The folder and, upwards, those above it that are not there."""
-    steps = [located.path]
-    while steps[-1].parent != "/" and not await _exists(located.with_path(steps[-1].parent)):
+    steps = [storage_path.path]
+    while steps[-1].parent != "/" and not await _exists(storage_path.with_path(steps[-1].parent)):
         steps.append(steps[-1].parent)
     return steps
 
 
-async def _exists(located: Located) -> bool:
+async def _exists(storage_path: StoragePath) -> bool:
     try:
-        await _check_free(located)
+        await _check_free(storage_path)
     except Exists:
         return True
     return False

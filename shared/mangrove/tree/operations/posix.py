@@ -48,17 +48,17 @@ async def remove_folder(access: PathAccess) -> None:
     await entries.require_folder(access)
     if access.is_restricted_below(True):
         raise Denied
-    located = await locate(access)
-    driver = located.driver
+    storage_path = await locate(access)
+    driver = storage_path.driver
     if not isinstance(driver, Removes):
         raise NotSupported
-    async for batch in driver.list(located.path):
+    async for batch in driver.list(storage_path.path):
         if batch:
             raise NotEmpty
-    async with journal.remove(located, is_folder=True):
+    async with journal.remove(storage_path, is_folder=True):
         if not isinstance(driver, RemovesEmpty):
-            await driver.remove(located.path)
-        elif not await driver.remove_empty(located.path):
+            await driver.remove(storage_path.path)
+        elif not await driver.remove_empty(storage_path.path):
             raise NotEmpty
 
 
@@ -84,8 +84,8 @@ async def set_modified(access: PathAccess, modified: float) -> None:
         raise Denied
     if access.is_mount_or_ancestor():
         raise NotSupported
-    located = await locate(access)
-    if not isinstance(located.driver, SetsTimes):
+    storage_path = await locate(access)
+    if not isinstance(storage_path.driver, SetsTimes):
         raise NotSupported
-    async with journal.add(located):
-        await located.driver.set_modified(located.path, modified)
+    async with journal.add(storage_path):
+        await storage_path.driver.set_modified(storage_path.path, modified)

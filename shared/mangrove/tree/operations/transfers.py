@@ -34,7 +34,7 @@ from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.items import NOTHING, Item
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.lookups import Lookups, look_up
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 from mangrove.tree.operations.changes import MOST_NAMES, check_count, check_source, exists, explain_missing_source
 from mangrove.tree.operations.drops import choose_name
@@ -61,8 +61,8 @@ class OnConflict:
 class Plan:
     """Checked items, and the folders they go from and to."""
 
-    source: Located
-    target: Located
+    source: StoragePath
+    target: StoragePath
     items: Sequence[Item]
 
     @property
@@ -142,15 +142,17 @@ async def copy(
     return (await _execute(plan, verb, "copy", conflict, budget)).left
 
 
-Verb = Callable[[Located, Located, bool], Awaitable[None]]  # from a place to another, with or without overwriting
+Verb = Callable[
+    [StoragePath, StoragePath, bool], Awaitable[None]
+]  # from a place to another, with or without overwriting
 
 
-async def _move(driver: Moves, source: Located, target: Located, overwrite: bool) -> None:
+async def _move(driver: Moves, source: StoragePath, target: StoragePath, overwrite: bool) -> None:
     async with hold_name(target, source, overwrite=overwrite):
         await driver.move(source.path, target.path, overwrite=overwrite)
 
 
-async def _copy(driver: Copies, durable: bool, source: Located, target: Located, overwrite: bool) -> None:
+async def _copy(driver: Copies, durable: bool, source: StoragePath, target: StoragePath, overwrite: bool) -> None:
     async with hold_name(target, overwrite=overwrite):
         await driver.copy(source.path, target.path, overwrite=overwrite, durable=durable)
 
@@ -280,20 +282,20 @@ def _check_hide_rules(source: PathAccess, target: PathAccess, is_dir: bool) -> N
         raise NotReadable
 
 
-async def _check_source_folder(located: Located) -> None:
+async def _check_source_folder(storage_path: StoragePath) -> None:
     """NotFound, as for each entry, when the folder is not there: before anything else is asked about its names."""
     try:
-        await lookup(located)
+        await lookup(storage_path)
     except NotFound as problem:
-        raise explain_missing_source(located, problem) from None
+        raise explain_missing_source(storage_path, problem) from None
 
 
-async def check_target_folder(located: Located) -> None:
+async def check_target_folder(storage_path: StoragePath) -> None:
     """Refuse unless it is a folder."""
     try:
-        found = await lookup(located)
+        found = await lookup(storage_path)
     except NotFound as problem:
-        prefix = "failed to get obj: " if located.driver.config.direct_lookup else ""
+        prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
         raise NotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
     if not found.is_dir:
         raise NotAFolder
@@ -386,13 +388,13 @@ async def _resolve_conflicts(items: Sequence[Item], taken: set[str], policy: str
     return chosen
 
 
-async def _walk_files(access: PathAccess, located: Located, target: TreePath) -> AsyncIterator[Item]:
+async def _walk_files(access: PathAccess, storage_path: StoragePath, target: TreePath) -> AsyncIterator[Item]:
     """Every file below that the caller may see and move away."""
     visibility = access.make_visibility_filter()
     if not access.may_write():
         return
     folders: list[str] = []
-    async for batch in located.driver.list(located.path):
+    async for batch in storage_path.driver.list(storage_path.path):
         deadlines.check()
         async for entry in in_slices(batch):
             if not visibility.passes(entry):
@@ -400,9 +402,9 @@ async def _walk_files(access: PathAccess, located: Located, target: TreePath) ->
             if entry.is_dir:
                 folders += [] if entry.is_link else [entry.name]
             else:
-                yield Item(entry.name, located.path / entry.name, target / entry.name, entry)
+                yield Item(entry.name, storage_path.path / entry.name, target / entry.name, entry)
     async for name in in_slices(folders):
         below = access.child(name)
         if not below.is_mount_or_ancestor() and below.may_read():
-            async for item in _walk_files(below, located.child(name), target):
+            async for item in _walk_files(below, storage_path.child(name), target):
                 yield item

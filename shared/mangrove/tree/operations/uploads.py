@@ -20,7 +20,7 @@ from mangrove.core.problems import (
 from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
-from mangrove.tree.mounts import Located, Mount
+from mangrove.tree.mounts import Mount, StoragePath
 from mangrove.tree.operations import names
 from mangrove.tree.operations.changes import check_missing_folders
 from mangrove.tree.operations.drops import choose_path
@@ -45,11 +45,11 @@ async def write(
     not fit its hashes leaves no file and the old one as it was. Without `overwrite` nothing is replaced, whatever
     appears there meanwhile. It survives a power cut where the setting `durability` says so.
     """
-    access, located = await prepare(access, overwrite)
+    access, storage_path = await prepare(access, overwrite)
     replaceable = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
     try:
-        await names.write(located, verify_hashes(body, hashes), upload)
+        await names.write(storage_path, verify_hashes(body, hashes), upload)
     except Exists:
         if replaceable:
             raise
@@ -58,27 +58,27 @@ async def write(
         raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
 
 
-async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Located]:
+async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, StoragePath]:
     """Where an upload goes that is allowed; its folder exists afterwards."""
     access.parent.require(Right.WRITE)
     mount, inner = _find_mount(access)
     check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
         raise Denied("system file upload ignored")
-    located = Located(await mount.get_driver(), inner, mount)
-    if not is_writable(located.driver):
+    storage_path = StoragePath(await mount.get_driver(), inner, mount)
+    if not is_writable(storage_path.driver):
         raise StorageProblem("upload not supported")
-    access, located = await choose_path(access, located, is_folder=False)
+    access, storage_path = await choose_path(access, storage_path, is_folder=False)
     try:
-        found = await lookup(located)
+        found = await lookup(storage_path)
     except NotFound:
-        await _make_folder(access.parent, located.parent)
+        await _make_folder(access.parent, storage_path.parent)
     else:
         if not (overwrite and access.parent.may_replace(access)):
             raise Collision
         if found.is_dir:
             raise Exists
-    return access, located
+    return access, storage_path
 
 
 def is_writable(driver: Driver) -> bool:
@@ -95,24 +95,24 @@ def _find_mount(access: PathAccess) -> tuple[Mount, TreePath]:
         raise problem.with_prefix("failed get storage") from None
 
 
-async def _make_folder(access: PathAccess, located: Located) -> None:
+async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
     """Make the folder and its missing parents, where the storage has folders."""
-    if located.path == "/":
+    if storage_path.path == "/":
         return
     try:
-        if (await lookup(located)).is_dir:
+        if (await lookup(storage_path)).is_dir:
             return
-        raise FileInPath(f"failed to make dir [{located.path}]: file exists")
+        raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
     except NotFound:
         pass
-    if isinstance(located.driver, MakesDirectories):
-        await check_missing_folders(access, located)
+    if isinstance(storage_path.driver, MakesDirectories):
+        await check_missing_folders(access, storage_path)
         try:
-            await names.makedirs(located)
+            await names.makedirs(storage_path)
         except Exists as problem:
-            raise FileInPath(f"failed to make dir [{located.path}]: {problem.message}") from problem
+            raise FileInPath(f"failed to make dir [{storage_path.path}]: {problem.message}") from problem
         except StorageProblem as problem:
-            raise problem.with_prefix(f"failed to make dir [{located.path}]") from problem
+            raise problem.with_prefix(f"failed to make dir [{storage_path.path}]") from problem
 
 
 async def refuse_form(access: PathAccess) -> None:

@@ -12,7 +12,7 @@ from mangrove.drivers.s3.driver import S3
 from mangrove.drivers.s3.options import S3Options
 from mangrove.drivers.s3.pages import Page
 from mangrove.tree.listing.listing import Listings
-from mangrove.tree.mounts import Located
+from mangrove.tree.mounts import StoragePath
 from tests.unit.drivers.s3.bucket import Bucket, P, run_on_driver
 from tests.unit.tree.builders import mount
 
@@ -71,9 +71,9 @@ def test_a_listing_is_kept_as_long_as_the_storage_says(bucket: Bucket, minutes: 
             return await list_page(prefix, start, names)
 
         driver.call.list_page = count  # type: ignore[method-assign]
-        located = Located(driver, P("/"), mount(driver="S3", cache_expiration=minutes))
+        storage_path = StoragePath(driver, P("/"), mount(driver="S3", cache_expiration=minutes))
         for _ in range(3):
-            assert len((await listings.get(located)).entries) == 1
+            assert len((await listings.get(storage_path)).entries) == 1
         return asked
 
     bucket.put("a.txt")
