@@ -12,11 +12,12 @@ import orjson
 
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.problems import InUse, Problem, Unreachable
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import SharedState
 
 MAX_LEFTOVERS = 500  # names of one storage
+REMOVAL_CONCURRENCY = 8
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 MAX_LOOKS = 2  # at a file that is not there, though a request of a connection that broke may still make it
@@ -90,18 +91,31 @@ class Leftovers:
 
     async def _remove_all(self) -> bool:
         """Remove what can be removed; False when the storage does not answer."""
-        for part in [*self._looks]:
-            try:
-                is_gone = await self._remove(part)
-            except Unreachable:
+        parts = [*self._looks]
+        for start in range(0, len(parts), REMOVAL_CONCURRENCY):
+            batch = parts[start : start + REMOVAL_CONCURRENCY]
+            answers = await asyncio.gather(*map(self._try_to_remove, batch))
+            for part in batch:
+                if self._looks.get(part) == 0:
+                    del self._looks[part]
+                    await self._forget(part)
+            if not all(answers):
                 return False
-            except Problem as problem:
-                log_warning("an unfinished file stays", name=part.name, reason=problem.message)
-                is_gone = True
-            self._looks[part] = 0 if is_gone else self._looks.get(part, 1) - 1
-            if not self._looks[part]:
-                del self._looks[part]
-                await self._forget(part)
+        return True
+
+    async def _try_to_remove(self, part: TreePath) -> bool:
+        """Remove a file and count the attempt; False when the storage does not answer."""
+        looks = self._looks.get(part, 1)
+        try:
+            looks = 0 if await self._remove(part) else looks - 1
+        except Unreachable:
+            return False
+        except InUse:
+            pass  # the server has not noticed yet that the connection of the upload is gone
+        except Problem as problem:
+            log_warning("an unfinished file stays", name=part.name, reason=problem.message)
+            looks = 0
+        self._looks[part] = looks
         return True
 
     async def _record(self, part: TreePath) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, Problem, Unreachable
+from mangrove.core.problems import Forbidden, InUse, Problem, Unreachable
 from mangrove.drivers import leftovers
 from mangrove.drivers.base import LocalState
 from mangrove.drivers.leftovers import Leftovers, parse_names
@@ -114,6 +114,44 @@ def test_refused_removal_is_given_up() -> None:
         await names.discard(P("/a"))
         await asyncio.sleep(0.1)
         assert (disk.calls, await state.read()) == (2, "")
+        await names.stop()
+
+    run(work)
+
+
+def test_file_that_is_in_use_is_removed_later() -> None:
+    """A server may still hold the file of a connection that broke off."""
+
+    async def work() -> None:
+        disk = Disk("/a")
+        names = Leftovers(LocalState(), disk.remove)
+        disk.problem = InUse()
+        await names.discard(P("/a"))
+        await until(lambda: disk.calls > 3)
+        disk.problem = None
+        await until(lambda: not disk.paths)
+        await names.stop()
+
+    run(work)
+
+
+def test_files_are_removed_beside_a_slow_one() -> None:
+    async def work() -> None:
+        disk, is_released = Disk("/a", "/b"), asyncio.Event()
+
+        async def remove(path: TreePath) -> bool:
+            if path == "/a" and disk.problem is None:
+                await is_released.wait()
+            return await disk.remove(path)
+
+        names = Leftovers(LocalState(), remove)
+        disk.problem = Unreachable()
+        await names.discard(P("/a"))
+        await names.discard(P("/b"))
+        disk.problem = None
+        await until(lambda: disk.paths == {"/a"})
+        is_released.set()
+        await until(lambda: not disk.paths)
         await names.stop()
 
     run(work)
