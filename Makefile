@@ -1,5 +1,5 @@
-# These targets are the whole vocabulary: serve test test-rest test-all check generate build deploy undeploy bench crash; each sets up what it needs.
-.PHONY: serve test test-rest test-all check generate build deploy undeploy bench crash named
+# These targets are the whole vocabulary: serve test test-rest test-all check generate docs build deploy undeploy bench crash; each sets up what it needs.
+.PHONY: serve test test-rest test-all check generate docs build deploy undeploy bench crash named
 export PYTHONDONTWRITEBYTECODE =
 SHELL := /bin/bash
 
@@ -41,6 +41,11 @@ check: .venv/test page/node_modules/ready
 # Writes the files that are derived from the code; `check` fails when one is not up to date.
 generate: .venv/test
 	.venv/bin/python -m deployment.generate
+
+# Builds the documentation into site/; a dead link or a page without a place in the menu fails.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: .venv-docs/ready
+	.venv-docs/bin/mkdocs build --strict
 
 SAM = SAM_CLI_TELEMETRY=0 PATH="$(CURDIR)/.venv-build/bin:$$PATH" .venv-build/bin/sam
 # Of the template, as Name=value: `make build` needs the architecture, `make deploy` may have any.
@@ -121,6 +126,11 @@ endef
 .venv-build/ready: requirements/build.txt
 	"$(PYTHON)" -m venv .venv-build
 	.venv-build/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/build.txt
+	@touch $@
+
+.venv-docs/ready: requirements/docs.txt
+	"$(PYTHON)" -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
 node_modules/engine: package-lock.json
