@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deployment.generate import Generator, api, events, limits, page, settings, tasks
+from deployment.generate import Generator, api, events, limits, page, settings, storages, tasks
 
 GENERATORS: tuple[Generator, ...] = (
     api.generate_document,
@@ -12,6 +12,9 @@ GENERATORS: tuple[Generator, ...] = (
     page.generate_enums,
     page.generate_labels,
     settings.generate_reference,
+    storages.generate_pages,
+    storages.generate_list,
+    storages.generate_menu,
     tasks.generate_workers,
     tasks.generate_retries,
 )
