@@ -17,8 +17,6 @@ CHANGING = {
 """The verbs of a driver after which a folder holds something else."""
 
 NOTED_ABOVE = {
-    "mangrove.tree.operations.transfers._move": "_execute",
-    "mangrove.tree.operations.transfers._copy": "_execute",
     "mangrove.tasks.transfer.batches._copy_directly": "tasks.transfer.copy_on, around each batch",
     "mangrove.tasks.upload.completion._finish": "_complete_direct; elsewhere the file is in staging",
     "mangrove.tasks.core.endpoints.makedirs": "only in staging; in a storage it is tree.names.makedirs",

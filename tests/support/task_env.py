@@ -163,11 +163,11 @@ class TaskEnv:
     def transfer(self, verb: str, source: str, target: str, *names: str, **conflict: bool) -> list[Task]:
         """The tasks that a copy or move of entries between two folders takes."""
         from mangrove.tasks import submit
-        from mangrove.tree.operations.transfers import OnConflict
+        from mangrove.tree.operations.plans import OnConflict, TransferRequest
 
         right = Right.COPY if verb == "copy" else Right.MOVE
         ends = self.access(source, right), self.access(target, right)
-        return self.do(getattr(submit, verb)(*ends, names, OnConflict(**conflict)))
+        return self.do(submit.transfer(TransferRequest(right, *ends, names, OnConflict(**conflict))))
 
     def copy(self, source: str, target: str, name: str, **conflict: bool) -> Task:
         (task,) = self.transfer("copy", source, target, name, **conflict)

@@ -9,12 +9,13 @@ import orjson
 from starlette.responses import Response
 
 from mangrove.core.problems import Denied, NotSupported
-from mangrove.identity.rights import Caller
+from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
 from mangrove.tree import access
 from mangrove.tree.listing import browse
-from mangrove.tree.operations import archives, changes, transfers
+from mangrove.tree.operations import archives, changes
+from mangrove.tree.operations.plans import OnConflict, TransferRequest
 from mangrove.web import dialects
 from mangrove.web import fs_models as models
 from mangrove.web.api import Api, make_lambda_handler
@@ -86,7 +87,7 @@ async def dirs_by_query(who: Reader, query: Annotated[models.DirsQuery, Query()]
 @api.post("/api/fs/other")
 async def other(who: Reader, body: models.OtherReq) -> Reply:
     """Ask something of the driver that only it knows; no driver of this version knows anything."""
-    await access.locate((await access.at(who, body.path, body.password)).require_read())
+    await (await access.at(who, body.path, body.password)).require_read().locate("")
     raise NotSupported
 
 
@@ -129,10 +130,6 @@ async def regex_rename(who: Renamer, body: models.RegexRenameReq, dialect: Reque
     return ok(dialects.format_left(tasks, dialect))
 
 
-def _build_conflict(body: models.MoveCopyReq) -> transfers.OnConflict:
-    return transfers.OnConflict(body.overwrite, body.skip_existing, body.merge)
-
-
 async def _find_ends(
     who: Caller, body: models.MoveCopyReq | models.RecursiveMoveReq | models.DecompressReq
 ) -> tuple[access.PathAccess, access.PathAccess]:
@@ -140,19 +137,22 @@ async def _find_ends(
     return await access.at(who, body.src_dir, body.password), await access.at(who, body.dst_dir, body.password)
 
 
+async def _make_request(who: Caller, body: models.MoveCopyReq, right: Right) -> TransferRequest:
+    conflict = OnConflict(body.overwrite, body.skip_existing, body.merge)
+    return TransferRequest(right, *await _find_ends(who, body), body.names, conflict)
+
+
 @api.post("/api/fs/move", data_model=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     """Move entries into another folder, now or as tasks."""
-    ends = await _find_ends(who, body)
-    tasks = await submit.move(*ends, body.names, _build_conflict(body))
+    tasks = await submit.transfer(await _make_request(who, body, Right.MOVE))
     return ok(await _encode_transfer("Move", tasks, dialect))
 
 
 @api.post("/api/fs/copy", data_model=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     """Copy entries into another folder, now or as tasks."""
-    ends = await _find_ends(who, body)
-    tasks = await submit.copy(*ends, body.names, _build_conflict(body))
+    tasks = await submit.transfer(await _make_request(who, body, Right.COPY))
     return ok(await _encode_transfer("Copy", tasks, dialect))
 
 

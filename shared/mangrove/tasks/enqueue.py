@@ -18,7 +18,7 @@ from mangrove.tasks.core.specs import Spec
 from mangrove.tasks.remove.declaration import RemoveSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tree.access import PathAccess
-from mangrove.tree.listing.items import Item
+from mangrove.tree.operations.plans import TransferItem
 
 EACH = 20  # entries of a request that get tasks of their own; of more, all are the work of one
 
@@ -88,7 +88,7 @@ class TransferEnqueuer:
     overwrite: bool = False
     keep_existing: bool = False
 
-    async def open(self, items: Sequence[Item]) -> list[Task]:
+    async def open(self, items: Sequence[TransferItem]) -> list[Task]:
         """Open the tasks for what is left of the request."""
         if not items:
             return []
@@ -111,7 +111,7 @@ class TransferEnqueuer:
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
         return await enqueue(self.kind, self.source_dir, TaskRequest(self._make_name(source, target), spec))
 
-    def _make_request(self, item: Item) -> TaskRequest:
+    def _make_request(self, item: TransferItem) -> TaskRequest:
         spec = TransferSpec(
             source=self._source_mount / item.path,
             password=self.source_dir.password,
@@ -133,7 +133,7 @@ class TransferEnqueuer:
     def _target_mount(self) -> TreePath:
         return self.target_dir.find_mount()[0].path
 
-    async def _open_list(self, items: Sequence[Item]) -> Task:
+    async def _open_list(self, items: Sequence[TransferItem]) -> Task:
         """One task over items that may all replace what is there, or none."""
         source, target = self.source_dir.find_mount()[1], self.target_dir.find_mount()[1]
         has_targets = False

@@ -32,12 +32,10 @@ from mangrove.tasks.enqueue import (
 )
 from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
-from mangrove.tree.access import PathAccess, locate, lookup
-from mangrove.tree.listing.items import Item
+from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.operations import changes, journal, transfers, uploads
-from mangrove.tree.operations.changes import check_source
 from mangrove.tree.operations.names import hold_name
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
 
 MOST_TASKS = 10_000  # opened by one request
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds between two looks at a task that is waited for
@@ -54,40 +52,18 @@ class DecompressOptions:
     overwrite: bool = False
 
 
-async def move(
-    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
-) -> list[Task]:
-    """Move entries; the tasks for what could not be done at once."""
-    left = await transfers.move(source_dir, target_dir, names, conflict, Budget())
-    return await _make_transfers("move", "move", source_dir, target_dir, conflict).open(left)
-
-
-async def copy(
-    source_dir: PathAccess, target_dir: PathAccess, names: Sequence[str], conflict: OnConflict
-) -> list[Task]:
-    """Copy entries; the tasks for what could not be done at once."""
-    left = await transfers.copy(source_dir, target_dir, names, conflict, Budget())
-    word = "merge" if conflict.merge else "copy"
-    return await _make_transfers("copy", word, source_dir, target_dir, conflict).open(left)
-
-
-async def move_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
-    """Move an entry to a path in another folder; the task, if it could not be done at once."""
-    left = await transfers.move_to(source, target, overwrite)
-    return await _open_one("move", source, target, left, overwrite)
-
-
-async def copy_to(source: PathAccess, target: PathAccess, overwrite: bool) -> Task | None:
-    """Copy an entry to a path; the task, if it could not be done at once."""
-    left = await transfers.copy_to(source, target, overwrite)
-    return await _open_one("copy", source, target, left, overwrite)
-
-
-async def _open_one(
-    kind: str, source: PathAccess, target: PathAccess, left: Sequence[Item], overwrite: bool
-) -> Task | None:
-    transfers = _make_transfers(kind, kind, source.parent, target.parent, OnConflict(overwrite=overwrite))
-    return next(iter(await transfers.open(left)), None)
+async def transfer(request: TransferRequest) -> list[Task]:
+    """Move or copy entries. Return the tasks for what could not be done at once."""
+    left = await transfers.transfer(request, Budget())
+    conflict = request.conflict
+    return await TransferEnqueuer(
+        request.word,
+        "merge" if request.is_merging_copy else request.word,
+        request.source_dir,
+        request.target_dir,
+        conflict.overwrite,
+        conflict.merge or conflict.skip,
+    ).open(left)
 
 
 async def wait(task: Task, seconds: float) -> bool:
@@ -103,28 +79,22 @@ async def wait(task: Task, seconds: float) -> bool:
     return True
 
 
-def _make_transfers(
-    kind: str, word: str, source_dir: PathAccess, target_dir: PathAccess, conflict: OnConflict
-) -> TransferEnqueuer:
-    return TransferEnqueuer(kind, word, source_dir, target_dir, conflict.overwrite, conflict.merge or conflict.skip)
-
-
 async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
     """Give an entry another name; the task for what could not be done at once."""
-    return await _open_renames(access.parent, await changes.rename(access, name, overwrite, Budget()))
+    return await _open_renames(access.parent, await transfers.rename(access, name, overwrite, Budget()))
 
 
 async def rename_all(folder: PathAccess, wanted: Mapping[str, str]) -> list[Task]:
     """Give entries of a folder other names; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await changes.rename_all(folder, wanted, budget=Budget()))
+    return await _open_renames(folder, await transfers.rename_all(folder, wanted, budget=Budget()))
 
 
 async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
     """Rename what matches a pattern; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await changes.rename_by_pattern(folder, pattern, template, Budget()))
+    return await _open_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, Budget()))
 
 
-async def _open_renames(folder: PathAccess, left: Sequence[Item]) -> list[Task]:
+async def _open_renames(folder: PathAccess, left: Sequence[TransferItem]) -> list[Task]:
     overwrite = any(item.overwrite for item in left)
     return await TransferEnqueuer("move", "move", folder, folder, overwrite).open(left)
 
@@ -133,8 +103,7 @@ async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str
     """Move every file of a tree into one folder; how many are moved, and the tasks for those that could not be moved
     at once."""
     outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
-    conflict = OnConflict(overwrite=policy == "overwrite", skip=policy == "skip")
-    enqueuer = _make_transfers("move", "move", source_dir, target_dir, conflict)
+    enqueuer = TransferEnqueuer("move", "move", source_dir, target_dir, policy == "overwrite", policy == "skip")
     return outcome.done, await enqueuer.open(outcome.left) if outcome.is_whole else [await enqueuer.open_flat()]
 
 
@@ -169,11 +138,11 @@ async def decompress(
 
 
 async def _open_decompress(archive: PathAccess, target_dir: PathAccess, options: DecompressOptions) -> Task:
-    source = await locate(archive.require_read(), "src")
+    source = await archive.require_read().locate("src")
     await check_source(archive, source)
-    target = await locate(target_dir, "dst")
+    target = await target_dir.locate("dst")
     if source.mount.path == target.mount.path:
-        await transfers.check_target_folder(target)
+        await check_target_folder(target)
     _require_uploads(target.driver)
     within = TreePath(options.inner or "/")
     name = kinds.format_decompress_name(
@@ -227,7 +196,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
 
 async def _find_receiver(target: PathAccess, tool: str) -> Driver:
     """The storage that downloads go to; a folder that is missing is made later."""
-    storage_path = await locate(target)
+    storage_path = await target.locate("")
     driver = storage_path.driver
     if not (tool == registry.SIMPLE_HTTP and isinstance(driver, StoresUrls)):
         _require_uploads(driver)

@@ -165,18 +165,22 @@ class PathAccess:
         """The storage that serves this path and the path inside it; StorageProblem when none does."""
         return select_mount(self.table, self.path)
 
-    async def locate(self) -> StoragePath:
-        """The path inside its storage, whose driver runs; StorageProblem when there is none or it cannot run."""
-        mount, inner = self.find_mount()
+    async def locate(self, role: str | None = None) -> StoragePath:
+        """Return the path inside its storage, whose driver runs. StorageProblem when there is none or it cannot run.
+
+        `role`: "src", "dst" or "", which the message of a missing storage names; None for the bare message.
+        """
+        try:
+            mount, inner = self.find_mount()
+        except StorageProblem as problem:
+            if role is None:
+                raise
+            raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
         return StoragePath(await mount.get_driver(), inner, mount)
 
     async def list_folder(self, refresh: bool = False) -> CachedFolder:
         """The listing of this folder in its storage, rules not applied; the driver's StorageProblem as it is."""
         return await listings().get(await self.locate(), refresh=refresh)
-
-    async def stat(self) -> Entry:
-        """The entry of this path in its storage; NotFound, or the driver's StorageProblem."""
-        return await lookup(await self.locate())
 
     def is_hidden(self) -> bool:
         """Whether the path, or a folder on the way to it, is hidden from the caller."""
@@ -229,15 +233,6 @@ class PathAccess:
     def signs_folder(self) -> bool:
         """Whether links to the files in this folder carry one."""
         return _is_any_place(links.signs_folder, self.settings, self.rules, self.table, self.path)
-
-
-async def locate(access: PathAccess, role: str = "") -> StoragePath:
-    """The path inside its storage; `role` (`src`, `dst`) goes into the message when there is no storage."""
-    try:
-        mount, inner = access.find_mount()
-    except StorageProblem as problem:
-        raise problem.with_prefix(f"failed get {role} storage".replace("  ", " ")) from None
-    return StoragePath(await mount.get_driver(), inner, mount)
 
 
 async def lookup(storage_path: StoragePath, *, to_show: bool = False) -> Entry:

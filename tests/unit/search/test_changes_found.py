@@ -21,7 +21,7 @@ from mangrove.search.find import find
 from mangrove.search.query import Filters
 from mangrove.tree.listing.listing import Listings
 from mangrove.tree.operations import changes, transfers, uploads
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.tree.environment import stream
 
@@ -45,7 +45,7 @@ def put(env: SearchEnv, path: str) -> None:
 
 
 def rename(env: SearchEnv, path: str, name: str) -> None:
-    env.tree.run(changes.rename(env.tree.access(path, Right.RENAME), name, False))
+    env.tree.run(transfers.rename(env.tree.access(path, Right.RENAME), name, False))
 
 
 def remove(env: SearchEnv, folder: str, *names: str) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_that_was_renamed_takes_all_in_it_along(env: SearchEnv) -> None
 
 def test_what_was_moved_is_found_where_it_is(env: SearchEnv) -> None:
     ends = env.tree.access("/disk/one", Right.MOVE), env.tree.access("/disk/two", Right.MOVE)
-    env.tree.run(transfers.move(*ends, ["deep"], OnConflict()))
+    env.tree.run(transfers.transfer(TransferRequest(Right.MOVE, *ends, ["deep"])))
     assert env.find("apple") == ["/disk/two/deep/red apple.txt"]
     assert env.find("er", scope=1) == ["/disk/two/deep/er"]
 

@@ -26,7 +26,7 @@ from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, posix, transfers, uploads
 from mangrove.tree.operations.journal import Journal
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.search.search_env import SearchEnv
 from tests.unit.search.walker import walk
 from tests.unit.tree.environment import stream
@@ -112,7 +112,7 @@ class World:
     def rename(self) -> None:
         (folder, name), new = self.choose_entry(), self.dice.choice(NAMES)
         self.note(folder, name, new)
-        self.tree.run(changes.rename(self.tree.access(f"{folder}/{name}", Right.RENAME), new, False))
+        self.tree.run(transfers.rename(self.tree.access(f"{folder}/{name}", Right.RENAME), new, False))
 
     def replace(self) -> None:
         """As WebDAV and SFTP do it: to any path, over what is there."""
@@ -125,13 +125,13 @@ class World:
         (folder, name), target = self.choose_entry(), self.choose_folder()
         self.note(folder, name, target)
         ends = self.tree.access(folder, Right.MOVE), self.tree.access(target, Right.MOVE)
-        self.tree.run(transfers.move(*ends, [name], OnConflict()))
+        self.tree.run(transfers.transfer(TransferRequest(Right.MOVE, *ends, [name])))
 
     def copy(self) -> None:
         (folder, name), target = self.choose_entry(), self.choose_folder()
         self.note(folder, name, target)
         ends = self.tree.access(folder, Right.COPY), self.tree.access(target, Right.COPY)
-        self.tree.run(transfers.copy(*ends, [name], OnConflict()))
+        self.tree.run(transfers.transfer(TransferRequest(Right.COPY, *ends, [name])))
 
     def remove(self) -> None:
         folder, name = self.choose_entry()

@@ -15,7 +15,7 @@ from mangrove.search import corrections
 from mangrove.search.corrections import Corrections
 from mangrove.search.segments import SegmentStore
 from mangrove.tree.listing.listing import listings
-from mangrove.tree.operations import changes
+from mangrove.tree.operations import transfers
 from tests.unit.search.search_env import SearchEnv
 
 Log = list[tuple[str, str]]
@@ -73,8 +73,8 @@ def test_unknown_folder_is_to_be_read(searched: SearchEnv, disk: Path, observer:
 
 
 def test_own_changes_make_no_difference(searched: SearchEnv, disk: Path, observer: Corrections) -> None:
-    searched.tree.run(changes.rename(searched.tree.access("/disk/one/red.txt", Right.RENAME), "rot.txt", False))
-    searched.tree.run(changes.rename(searched.tree.access("/disk/one", Right.RENAME), "three", False))
+    searched.tree.run(transfers.rename(searched.tree.access("/disk/one/red.txt", Right.RENAME), "rot.txt", False))
+    searched.tree.run(transfers.rename(searched.tree.access("/disk/one", Right.RENAME), "three", False))
     assert list_folder(searched, observer, "/disk/three") == []
 
 

@@ -18,6 +18,7 @@ from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind
 from mangrove.tasks import submit
 from mangrove.tree.operations import changes, transfers, uploads
+from mangrove.tree.operations.plans import TransferRequest
 from tests.support import origin
 from tests.support.task_env import Disk, TaskEnv
 from tests.unit.tasks.test_decompress import pack
@@ -132,10 +133,10 @@ def act_in_one_storage(env: TaskEnv, disk: Disk) -> None:
     env.do(uploads.write(at("/new/deep/f", Right.WRITE), stream(b"x"), Upload(1, 1.0), hashes={}))
     env.do(uploads.write(at("/top", Right.WRITE), stream(b"xy"), Upload(2, 1.0), hashes={}))
     env.do(changes.mkdir(at("/made/there", Right.WRITE)))
-    env.do(changes.rename(at("/d/f", Right.RENAME), "renamed", False))
-    env.do(changes.rename_all(at("/d", Right.RENAME), {"g": "g2", "x": "x2"}))
-    env.do(changes.rename_by_pattern(at("/d/x2", Right.RENAME), "^h$", "${0}"))
-    env.do(transfers.move(at("/d", Right.MOVE), at("/made", Right.MOVE), ["x2"], transfers.OnConflict()))
+    env.do(transfers.rename(at("/d/f", Right.RENAME), "renamed", False))
+    env.do(transfers.rename_all(at("/d", Right.RENAME), {"g": "g2", "x": "x2"}))
+    env.do(transfers.rename_by_pattern(at("/d/x2", Right.RENAME), "^h$", "${0}"))
+    env.do(transfers.transfer(TransferRequest(Right.MOVE, at("/d", Right.MOVE), at("/made", Right.MOVE), ["x2"])))
     env.do(transfers.move_files(at("/made", Right.MOVE), at("/new", Right.MOVE), "cancel"))
     env.do(changes.remove(at("/", Right.DELETE), ["d", "top"]))
     env.do(changes.remove_empty(at("/", Right.DELETE)))

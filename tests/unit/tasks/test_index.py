@@ -29,6 +29,7 @@ from mangrove.tasks.index import worker as index
 from mangrove.tree import mounts
 from mangrove.tree.operations import changes, transfers, uploads
 from mangrove.tree.operations.change_log import INTENT_EXPIRY_SECONDS
+from mangrove.tree.operations.plans import TransferRequest
 from tests.support.indexes import Names, read_disk, read_index
 from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tree.environment import stream
@@ -315,9 +316,11 @@ def test_update_merges_changes_without_reading_a_folder(
         return indexed.access(f"{disk.mount}{path}", right)
 
     indexed.do(uploads.write(at("/new/deep/f", Right.WRITE), stream(b"xyz"), Upload(3, 1.0), hashes={}))
-    indexed.do(changes.rename(at("/one/deep", Right.RENAME), "high", False))
-    indexed.do(changes.rename(at("/one/b", Right.RENAME), "B", False))
-    indexed.do(transfers.copy(at("/one", Right.COPY), at("/new", Right.COPY), ["high"], transfers.OnConflict()))
+    indexed.do(transfers.rename(at("/one/deep", Right.RENAME), "high", False))
+    indexed.do(transfers.rename(at("/one/b", Right.RENAME), "B", False))
+    indexed.do(
+        transfers.transfer(TransferRequest(Right.COPY, at("/one", Right.COPY), at("/new", Right.COPY), ["high"]))
+    )
     indexed.do(changes.remove(at("/two", Right.DELETE), ["d"]))
     indexed.do(changes.remove(at("/", Right.DELETE), ["日本"]))
     wanted = read_disk(disk.root)
@@ -351,7 +354,7 @@ def test_move_during_a_walk_has_its_folders_read(indexed: TaskEnv, disk: Disk, m
     def move(name: str, call: int) -> None:
         if name == "Settle":
             access = indexed.access(f"{disk.mount}/one", Right.RENAME)
-            indexed.do(changes.rename(access, "three", False))
+            indexed.do(transfers.rename(access, "three", False))
 
     indexed.do(indexing.build_all())
     indexed.run_all(move)

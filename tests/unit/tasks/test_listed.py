@@ -17,7 +17,7 @@ from mangrove.tasks.core import manifest, queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import planning
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tree.operations.changes import MOST_NAMES
+from mangrove.tree.operations.plans import MAX_NAMES_PER_REQUEST
 from tests.support.task_env import ALL_RIGHTS, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
@@ -221,7 +221,7 @@ def test_a_task_that_is_deleted_before_it_began_leaves_no_list(task_env: TaskEnv
 def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None:
     """A record has 400 KB; this list has 2.5 MB."""
     source, target = task_env.disk(), task_env.disk()
-    names = [f"{number:05}".ljust(255, "x") for number in range(MOST_NAMES)]
+    names = [f"{number:05}".ljust(255, "x") for number in range(MAX_NAMES_PER_REQUEST)]
     rows = (manifest.ListedEntry(name, 1, 1.0, False, "") for name in names)
     (source.root / names[0]).write_bytes(b"x")
     access = task_env.access(source.mount, Right.COPY)
@@ -235,9 +235,9 @@ def test_the_longest_names_of_the_largest_request_fit(task_env: TaskEnv) -> None
     found = list[str]()
 
     async def read() -> None:
-        async for part in manifest.read_name_rows(task.id, MOST_NAMES, 0):
+        async for part in manifest.read_name_rows(task.id, MAX_NAMES_PER_REQUEST, 0):
             found.extend(row.path for row in part)
 
     task_env.do(read())
     assert found == names and len(task.spec) < 20
-    assert planning.BATCH < MOST_NAMES
+    assert planning.BATCH < MAX_NAMES_PER_REQUEST

@@ -214,7 +214,7 @@ def test_files_that_are_not_found_in_time_are_gathered_by_a_task(
 def test_more_files_than_a_request_may_hold_are_gathered_by_a_task(
     task_env: TaskEnv, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfers, "MOST_GATHERED", 30)
+    monkeypatch.setattr(transfers, "MAX_FILES_PER_FLAT_MOVE", 30)
     (disk.root / "d/to").mkdir()
     task_env.rule(f"{disk.mount}/d/deep", read_users=[0], read_users_sub=True)
     disk.put("d/further/y", b"y")

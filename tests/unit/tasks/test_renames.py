@@ -14,7 +14,7 @@ from mangrove.tasks import submit
 from mangrove.tasks.core import queue, steps
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tree.operations import changes
+from mangrove.tree.operations import transfers
 from tests.support.task_env import ALL_RIGHTS, Bucket, TaskEnv
 
 SUCCEEDED = (State.SUCCEEDED, "")
@@ -77,7 +77,7 @@ def test_what_is_taken_is_refused_before_a_task_is_opened(task_env: TaskEnv, buc
 
 def test_a_door_without_tasks_is_told_that_it_takes_one(task_env: TaskEnv, bucket: Bucket) -> None:
     with pytest.raises(NotSupported):
-        task_env.do(changes.rename(task_env.access(f"{bucket.mount}/old", Right.RENAME), "new", False))
+        task_env.do(transfers.rename(task_env.access(f"{bucket.mount}/old", Right.RENAME), "new", False))
     assert bucket.files() == place("old")
 
 

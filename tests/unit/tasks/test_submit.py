@@ -25,7 +25,7 @@ from mangrove.tasks.core.queue import TaskRequest
 from mangrove.tasks.decompress.declaration import DecompressSpec
 from mangrove.tasks.download.declaration import DownloadSpec
 from mangrove.tasks.transfer.declaration import TransferSpec
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from tests.support.platforms import use_dispatcher
 from tests.support.task_env import ALL_RIGHTS, SECONDS, RecordingDispatcher, TaskEnv
 
@@ -189,7 +189,8 @@ def test_of_one_owner_one_request_opens_tasks_at_a_time_and_others_do_not_wait(
     owner = task_env.user
     ends = task_env.access(source.mount, Right.COPY), task_env.access(target.mount, Right.COPY)
     requests = [
-        asyncio.run_coroutine_threadsafe(submit.copy(*ends, ["f"], OnConflict()), task_env.loop) for _ in range(40)
+        asyncio.run_coroutine_threadsafe(submit.transfer(TransferRequest(Right.COPY, *ends, ["f"])), task_env.loop)
+        for _ in range(40)
     ]
     other = users.create(username=uuid4().hex, password_hash="x", role=0, permission=ALL_RIGHTS)
     task_env.user = other

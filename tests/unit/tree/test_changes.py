@@ -23,8 +23,8 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess, locate
-from mangrove.tree.operations import changes
+from mangrove.tree.access import PathAccess
+from mangrove.tree.operations import changes, transfers
 from tests.unit.tree import builders
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -35,15 +35,15 @@ def mkdir(tree: TreeEnv, path: str) -> None:
 
 
 def rename(tree: TreeEnv, path: str, name: str, overwrite: bool = False) -> None:
-    tree.run(changes.rename(tree.access(path, Right.RENAME), name, overwrite))
+    tree.run(transfers.rename(tree.access(path, Right.RENAME), name, overwrite))
 
 
 def rename_all(tree: TreeEnv, folder: str, **wanted: str) -> None:
-    tree.run(changes.rename_all(tree.access(folder, Right.RENAME), wanted))
+    tree.run(transfers.rename_all(tree.access(folder, Right.RENAME), wanted))
 
 
 def rename_by_pattern(tree: TreeEnv, folder: str, pattern: str, template: str) -> None:
-    tree.run(changes.rename_by_pattern(tree.access(folder, Right.RENAME), pattern, template))
+    tree.run(transfers.rename_by_pattern(tree.access(folder, Right.RENAME), pattern, template))
 
 
 def remove(tree: TreeEnv, folder: str, *names: str) -> None:
@@ -102,7 +102,7 @@ def test_a_verb_asks_for_its_own_right_whatever_else_the_route_declared(tree: Tr
     access = tree.access("/disk", right)
     verbs = {
         Right.WRITE: lambda: changes.mkdir(access.child("new")),
-        Right.RENAME: lambda: changes.rename_all(access, {"a": "b"}),
+        Right.RENAME: lambda: transfers.rename_all(access, {"a": "b"}),
         Right.DELETE: lambda: changes.remove(access, ["a"]),
     }
     for needed, verb in verbs.items():
@@ -278,7 +278,7 @@ def test_empty_folders_are_removed_however_deep(tree: TreeEnv) -> None:
     ("right", "verb"),
     [
         (Right.WRITE, lambda folder: changes.mkdir(folder.child("x"))),
-        (Right.RENAME, lambda folder: changes.rename(folder.child("a"), "b", False)),
+        (Right.RENAME, lambda folder: transfers.rename(folder.child("a"), "b", False)),
         (Right.DELETE, lambda folder: changes.remove(folder, ["a"])), (Right.DELETE, changes.remove_empty),
     ],
 )  # fmt: skip
@@ -295,7 +295,7 @@ def test_a_storage_that_cannot_do_it_is_not_even_listed(
 def test_where_no_storage_is_the_message_names_the_end(tree: TreeEnv) -> None:
     for role, text in (("src", "failed get src storage: "), ("", "failed get storage: ")):
         with pytest.raises(StorageProblem, match=text):
-            tree.run(locate(tree.access("/none"), role))
+            tree.run(tree.access("/none").locate(role))
 
 
 def test_a_listing_that_is_read_while_a_name_changes_is_not_kept(tree: TreeEnv) -> None:

@@ -21,7 +21,7 @@ from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import change_log, changes, journal, names, transfers, uploads
 from mangrove.tree.operations.change_log import Journal
 from mangrove.tree.operations.journal import Touched
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from tests.support.waiting import wait_until
 from tests.unit.tree.environment import TreeEnv, stream
 
@@ -69,7 +69,7 @@ def put(env: TreeEnv, path: str) -> None:
 
 def move(env: TreeEnv, name: str) -> None:
     ends = env.access("/disk/d", Right.MOVE), env.access("/disk/e", Right.MOVE)
-    env.run(transfers.move(*ends, [name], OnConflict()))
+    env.run(transfers.transfer(TransferRequest(Right.MOVE, *ends, [name])))
 
 
 def locate(env: TreeEnv, path: str) -> StoragePath:
@@ -103,9 +103,9 @@ def test_put_logs_the_file_and_the_folders_that_it_makes(env: TreeEnv) -> None:
 
 
 def test_rename_logs_names_of_a_file_and_one_move_of_a_folder(env: TreeEnv) -> None:
-    env.run(changes.rename(env.access("/disk/d/g", Right.RENAME), "h", False))
+    env.run(transfers.rename(env.access("/disk/d/g", Right.RENAME), "h", False))
     assert take_changes(env) == {"/disk": {"- /d/g", "+ /d/h"}}
-    env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
+    env.run(transfers.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
     assert list_intents() == {("/d", False), ("/d/x", True), ("/d/y", True)}
     assert take_changes(env) == {"/disk": {"move /d/x /d/y"}}
     move(env, "y")
@@ -129,7 +129,7 @@ def test_change_that_fails_logs_what_is_to_be_read(env: TreeEnv, monkeypatch: py
     monkeypatch.setattr(Local, "rename", fail)
     monkeypatch.setattr(Local, "remove", fail)
     with pytest.raises(Problem):
-        env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
+        env.run(transfers.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
     assert take_changes(env) == {"/disk": {"? /d", "? /d/x deep", "? /d/y deep"}}
     with pytest.raises(Problem):
         env.run(changes.remove(env.access("/disk/d", Right.DELETE), ["g"]))
@@ -168,13 +168,13 @@ def test_alias_shows_the_change_wherever_it_was_made(env: TreeEnv) -> None:
         }
     put(env, "/disk/e/new")
     assert take_changes(env) == {"/disk": {"+ /e/new"}, "/two": {"+ /b/new"}}
-    env.run(changes.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
+    env.run(transfers.rename(env.access("/disk/d/x", Right.RENAME), "y", False))
     assert take_changes(env) == {"/disk": {"move /d/x /d/y"}, "/alias": {"move /x /y"}, "/two": {"move /a/x /a/y"}}
 
 
 def test_folder_above_what_an_alias_shows_is_to_be_read_there(env: TreeEnv) -> None:
     env.mount("/alias", "Alias", options={"paths": "x:/disk/d/x\ne:/disk/e"})
-    env.run(changes.rename(env.access("/disk/d", Right.RENAME), "c", False))
+    env.run(transfers.rename(env.access("/disk/d", Right.RENAME), "c", False))
     assert take_changes(env) == {"/disk": {"move /d /c"}, "/alias": {"? /x deep", "+ /x/", "- /x"}}
 
 

@@ -14,7 +14,7 @@ from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.operations import changes, transfers
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from mangrove.tree.rules import Rules
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
@@ -44,10 +44,16 @@ class Folders(MemoryFolders):
 
 
 VERBS: dict[str, tuple[Right, Verb]] = {
-    "copy": (Right.COPY, lambda folder, names: transfers.copy(folder, folder.parent, names, OnConflict())),
-    "move": (Right.MOVE, lambda folder, names: transfers.move(folder, folder.parent, names, OnConflict())),
+    "copy": (
+        Right.COPY,
+        lambda folder, names: transfers.transfer(TransferRequest(Right.COPY, folder, folder.parent, names)),
+    ),
+    "move": (
+        Right.MOVE,
+        lambda folder, names: transfers.transfer(TransferRequest(Right.MOVE, folder, folder.parent, names)),
+    ),
     "remove": (Right.DELETE, changes.remove),
-    "rename": (Right.RENAME, lambda folder, names: changes.rename_all(folder, {n: f"{n}x" for n in names}, True)),
+    "rename": (Right.RENAME, lambda folder, names: transfers.rename_all(folder, {n: f"{n}x" for n in names}, True)),
 }
 
 

@@ -15,8 +15,8 @@ from mangrove.drivers.base import Driver, DriverContext, Upload, Writes
 from mangrove.drivers.virtual.driver import Virtual
 from mangrove.drivers.virtual.options import VirtualOptions
 from mangrove.identity.rights import Right
-from mangrove.tree.operations import changes, transfers, uploads
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations import transfers, uploads
+from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import stream
@@ -32,25 +32,25 @@ async def put(driver: Driver, name: str, overwrite: bool = False) -> None:
 
 
 async def rename(driver: Driver, name: str) -> None:
-    await changes.rename(builders.access(driver, f"/to/{name}", Right.RENAME), "x", False)
+    await transfers.rename(builders.access(driver, f"/to/{name}", Right.RENAME), "x", False)
 
 
 async def rename_one_of_many(driver: Driver, name: str) -> None:
-    await changes.rename_all(builders.access(driver, "/to", Right.RENAME), {name: "x"})
+    await transfers.rename_all(builders.access(driver, "/to", Right.RENAME), {name: "x"})
 
 
 async def rename_by_pattern(driver: Driver, name: str) -> None:
-    await changes.rename_by_pattern(builders.access(driver, "/to", Right.RENAME), f"^{name}$", "x")
+    await transfers.rename_by_pattern(builders.access(driver, "/to", Right.RENAME), f"^{name}$", "x")
 
 
 async def move(driver: Driver, name: str) -> None:
     ends = (builders.access(driver, path, Right.MOVE) for path in (f"/{name}", "/to"))
-    await transfers.move(*ends, ["x"], OnConflict())
+    await transfers.transfer(TransferRequest(Right.MOVE, *ends, ["x"]))
 
 
 async def copy(driver: Driver, name: str) -> None:
     ends = (builders.access(driver, path, Right.COPY) for path in (f"/{name}", "/to"))
-    await transfers.copy(*ends, ["x"], OnConflict())
+    await transfers.transfer(TransferRequest(Right.COPY, *ends, ["x"]))
 
 
 async def move_files(driver: Driver, name: str) -> None:
@@ -135,7 +135,7 @@ def test_what_is_put_at_a_name_that_is_being_renamed_is_there_afterwards() -> No
         for _ in range(ROUNDS):
             driver = CheckingDriver("/to")
             await store(driver, "/to/x", b"old")
-            renamed = changes.rename(builders.access(driver, "/to/x", Right.RENAME), "y", False)
+            renamed = transfers.rename(builders.access(driver, "/to/x", Right.RENAME), "y", False)
             assert await run_together(renamed, put(driver, "put", overwrite=True)) == [[], None]
             assert b"put" in (driver.files.get(TreePath("/to/x")), driver.files.get(TreePath("/to/y")))
 
@@ -146,7 +146,7 @@ def test_a_folder_does_not_take_the_name_of_one_that_is_made_for_an_upload() -> 
     async def race() -> None:
         driver = CheckingDriver("/d")
         await store(driver, "/d/x", b"old")
-        renamed = changes.rename(builders.access(driver, "/d", Right.RENAME), "to", False)
+        renamed = transfers.rename(builders.access(driver, "/d", Right.RENAME), "to", False)
         ends = await run_together(put(driver, "put"), renamed)
         acknowledged = {b"put", b"old"} if ends[0] is None else {b"old"}
         assert acknowledged <= set(driver.files.values()), (ends, driver.files)

@@ -18,7 +18,7 @@ from mangrove.records import storages
 from mangrove.tree import administration, mounts
 from mangrove.tree.listing import listing
 from mangrove.tree.listing.listing import Listings
-from mangrove.tree.operations import changes, uploads
+from mangrove.tree.operations import changes, transfers, uploads
 from tests.unit.tree.environment import TreeEnv, stream
 
 CRYPT = {"remote_path": "/source", "password": "p", "encrypted_suffix": ".bin", "filename_encryption": "off"}
@@ -55,7 +55,7 @@ def test_a_change_through_it_shows_in_what_it_leads_to(env: TreeEnv) -> None:
 
     put = env.access("/top/d/f", Right.WRITE)
     assert change(uploads.write(put, stream(b"x"), Upload(1, 1.7e9), hashes={})) == ["f"]
-    assert change(changes.rename(env.access("/top/d/f", Right.RENAME), "g", False)) == ["g"]
+    assert change(transfers.rename(env.access("/top/d/f", Right.RENAME), "g", False)) == ["g"]
     assert change(changes.mkdir(env.access("/top/d/e/e", Right.WRITE))) == ["e", "g"]
     assert change(changes.remove(env.access("/top/d", Right.DELETE), ["g"])) == ["e"]
     assert list_names(env, "/top/d") == ["e"]

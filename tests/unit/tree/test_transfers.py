@@ -20,23 +20,22 @@ from mangrove.core.problems import (
     StorageProblem,
 )
 from mangrove.identity.rights import Right
-from mangrove.tree.listing.items import Item
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import transfers
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations import plans, transfers
+from mangrove.tree.operations.plans import OnConflict, TransferItem, TransferRequest
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
 FILES = {"from/a", "from/b", "from/d/x", "from/d/e/y", "to/other"}
 
 
-def move(tree: TreeEnv, source: str, target: str, *names: str, **conflict: bool) -> Sequence[Item]:
+def move(tree: TreeEnv, source: str, target: str, *names: str, **conflict: bool) -> Sequence[TransferItem]:
     ends = tree.access(source, Right.MOVE), tree.access(target, Right.MOVE)
-    return tree.run(transfers.move(*ends, names, OnConflict(**conflict)))
+    return tree.run(transfers.transfer(TransferRequest(Right.MOVE, *ends, names, OnConflict(**conflict))))
 
 
-def copy(tree: TreeEnv, source: str, target: str, *names: str, **conflict: bool) -> Sequence[Item]:
+def copy(tree: TreeEnv, source: str, target: str, *names: str, **conflict: bool) -> Sequence[TransferItem]:
     ends = tree.access(source, Right.COPY), tree.access(target, Right.COPY)
-    return tree.run(transfers.copy(*ends, names, OnConflict(**conflict)))
+    return tree.run(transfers.transfer(TransferRequest(Right.COPY, *ends, names, OnConflict(**conflict))))
 
 
 def move_files(tree: TreeEnv, source: str, target: str, policy: str = "cancel") -> int:
@@ -86,14 +85,18 @@ def test_the_right_is_required_at_both_ends(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
     with pytest.raises(Denied):
         tree.run(
-            transfers.move(
-                tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.MOVE), ["a"], OnConflict()
+            transfers.transfer(
+                TransferRequest(
+                    Right.MOVE, tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.MOVE), ["a"]
+                )
             )
         )
     with pytest.raises(Denied):
         tree.run(
-            transfers.copy(
-                tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.MOVE), ["a"], OnConflict()
+            transfers.transfer(
+                TransferRequest(
+                    Right.COPY, tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.MOVE), ["a"]
+                )
             )
         )
     tree.change_user(ALL_RIGHTS & ~Right.MOVE & ~Right.COPY)
@@ -145,7 +148,7 @@ def test_a_folder_password_opens_the_source(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
     tree.add_rule("/disk/from", password="secret", p_sub=True)
     ends = tree.access("/disk/from", Right.COPY, "secret"), tree.access("/disk/to", Right.COPY)
-    assert tree.run(transfers.copy(*ends, ["a"], OnConflict())) == []
+    assert tree.run(transfers.transfer(TransferRequest(Right.COPY, *ends, ["a"]))) == []
     assert "to/a" in find_files(disk)
 
 
@@ -279,14 +282,14 @@ def test_a_name_that_is_taken_after_the_look_follows_the_same_policy_and_what_wa
     tree: TreeEnv, monkeypatch: pytest.MonkeyPatch, verb: Any, conflict: dict[str, bool], outcome: type[Problem] | None
 ) -> None:
     disk = tree.mount_disk("/disk", *FILES, "from/c")
-    look = transfers.check_target_folder
+    look = plans.check_target_folder
 
     async def look_and_lose(storage_path: StoragePath) -> None:
         """Another request takes the second name when all looks are done."""
         await look(storage_path)
         (disk / "to/b").write_text("another")
 
-    monkeypatch.setattr(transfers, "check_target_folder", look_and_lose)
+    monkeypatch.setattr(plans, "check_target_folder", look_and_lose)
     if outcome is None:
         assert verb(tree, "/disk/from", "/disk/to", "a", "b", "c", **conflict) == []
     else:

@@ -14,7 +14,7 @@ from mangrove.core.problems import BadRequest, Collision, Denied, Exists, Proble
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.operations import transfers, uploads
-from mangrove.tree.operations.transfers import OnConflict
+from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files, stream
@@ -149,7 +149,7 @@ def test_what_is_stored_or_copied_survives_a_power_cut_where_the_setting_says_so
         target = replace(builders.access(driver, "/file", Right.WRITE), settings=settings)
         await uploads.write(target, stream(CONTENT), Upload(None, 0.0), hashes={})
         ends = (replace(builders.access(driver, path, Right.COPY), settings=settings) for path in ("/", "/d"))
-        await transfers.copy(*ends, ["file"], OnConflict())
+        await transfers.transfer(TransferRequest(Right.COPY, *ends, ["file"]))
 
     asyncio.run(work())
     assert driver.durable == [durable, durable]

@@ -30,7 +30,7 @@ from mangrove.protocols.sftp.reading import OpenedFile
 from mangrove.protocols.sftp.writing import Old, WrittenFile, open_spool
 from mangrove.tree import access as accesses
 from mangrove.tree import mounts
-from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import posix, uploads
 
@@ -222,7 +222,7 @@ class TreeServer(SFTPServer):
         entry = await entries.stat(access)
         if entry.is_dir:
             raise NotAFile
-        storage_path = await locate(access)
+        storage_path = await access.locate("")
         return OpenedFile(storage_path, entry, HandleAccess(access, storage_path, Right.READ, partial(self._at, path)))
 
     async def _open_to_write(self, path: bytes, flags: int) -> WrittenFile:
@@ -238,7 +238,7 @@ class TreeServer(SFTPServer):
         if entry is not None and entry.is_dir:
             raise NotAFile
         is_exclusive = bool(flags & FXF_EXCL)
-        handle = HandleAccess(access, await locate(access), Right.WRITE, partial(self._at, path, Right.WRITE))
+        handle = HandleAccess(access, await access.locate(""), Right.WRITE, partial(self._at, path, Right.WRITE))
         chosen, storage_path = await uploads.prepare(access, not is_exclusive)
         old = None if entry is None or flags & FXF_TRUNC else Old(storage_path, entry)
         file = WrittenFile(handle, chosen, old, not is_exclusive, await open_spool(storage_path, self._handles))

@@ -15,7 +15,7 @@ from asyncssh.sftp import SFTPName
 from mangrove.configuration import snapshot
 from mangrove.core.problems import Denied, TooMany
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
 
 MAX_HANDLES_PER_CONNECTION = 64
@@ -144,7 +144,7 @@ class HandleAccess:
 
     async def _check_storage(self, access: PathAccess) -> None:
         if self._storage_path is not None:
-            storage_path = await locate(access)
+            storage_path = await access.locate("")
             if storage_path.driver is not self._storage_path.driver or storage_path.path != self._storage_path.path:
                 raise Denied("the storage of the file has changed, open the file again")
 

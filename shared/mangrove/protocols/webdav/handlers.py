@@ -19,7 +19,7 @@ from mangrove.protocols.webdav.errors import XML, XML_HEAD, DavProblem, Precondi
 from mangrove.protocols.webdav.properties import FOLDER_TYPE, Renderer, Resource, ShownLock, format_lock
 from mangrove.protocols.webdav.verbs import Outcome, Transfer, Visit
 from mangrove.records.files.locks import Lock
-from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations.downloads import Download
 
@@ -90,7 +90,7 @@ async def find_file(visit: Visit, path: str, method: str) -> File | Answer:
         if method == "HEAD":
             return Answer(200, headers={"content-type": FOLDER_TYPE})
         raise DavProblem(405, "a folder has no bytes: PROPFIND lists it")
-    download = Download(access.path, await locate(access), access.settings)
+    download = Download(access.path, await access.locate(""), access.settings)
     policy = download.storage_path.mount.storage.webdav_policy
     link = await download.get_link() if policy == "302_redirect" else None
     if link is not None:
@@ -146,7 +146,7 @@ def _parse_size(text: str, header: str) -> int:
 
 async def _make_validator(access: PathAccess) -> dict[str, str]:
     """Return the header ETag of what was stored, where the storage tells that of a single file."""
-    if not access.may_read() or not (await locate(access)).driver.config.direct_lookup:
+    if not access.may_read() or not (await access.locate("")).driver.config.direct_lookup:
         return {}
     stored = await entries.find_known(access)
     return {"etag": entries.format_etag(stored)} if stored is not None else {}

@@ -27,6 +27,7 @@ from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import changes, posix, uploads
+from mangrove.tree.operations.plans import TransferRequest
 
 WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
 LOCKS_FRESH_SECONDS = 1.0  # for which what was read of locks is good enough to store a file
@@ -146,16 +147,17 @@ async def copy(visit: Visit, transfer: Transfer) -> Outcome:
         await posix.mkdir(await visit.at(transfer.destination, Right.WRITE))
         await _copy_properties(visit, source, target, is_deep=False)
         return Outcome(is_new)
-    task = await submit.copy_to(source, target, transfer.overwrite)
-    is_done = await _wait(task, transfer.seconds)
+    tasks = await submit.transfer(TransferRequest.of_entry(Right.COPY, source, target, transfer.overwrite))
+    is_done = await _wait(tasks, transfer.seconds)
     if is_done:
         await _copy_properties(visit, source, target)
     return Outcome(is_new, is_done)
 
 
-async def _wait(task: Task | None, seconds: float) -> bool:
-    """Whether all is done; StorageProblem where it failed."""
-    return task is None or await submit.wait(task, min(seconds, deadlines.get_remaining() - LEFT_SECONDS))
+async def _wait(tasks: Sequence[Task], seconds: float) -> bool:
+    """True if all is done; StorageProblem where it failed."""
+    seconds = min(seconds, deadlines.get_remaining() - LEFT_SECONDS)
+    return not tasks or await submit.wait(tasks[0], seconds)  # of one entry there is no second task
 
 
 async def move(visit: Visit, transfer: Transfer) -> Outcome:
@@ -171,10 +173,10 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
     await require_unlocked(visit.conditions, source.parent)
     target, is_new = await _prepare(visit, transfer, source, entry)
     if is_same_folder:
-        task = next(iter(await submit.rename(source, target.path.name, transfer.overwrite)), None)
+        tasks = await submit.rename(source, target.path.name, transfer.overwrite)
     else:
-        task = await submit.move_to(source, target, transfer.overwrite)
-    is_done = await _wait(task, transfer.seconds)
+        tasks = await submit.transfer(TransferRequest.of_entry(Right.MOVE, source, target, transfer.overwrite))
+    is_done = await _wait(tasks, transfer.seconds)
     if is_done:
         await forget(held)
         await _move_properties(source, target)

@@ -309,7 +309,7 @@ async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> Si
     """The request that stores a whole file at a path. What the client then sends, and when, this service does not see:
     the listing of the folder shows it as soon as it is read anew."""
     access.parent.require(Right.WRITE)
-    driver = (await tree_access.locate(access)).driver
+    driver = (await access.locate("")).driver
     if not (takes_direct(driver) and isinstance(driver, DirectUploads)):
         raise NotSupported
     access, storage_path = await uploads.prepare(access, overwrite)

@@ -26,7 +26,7 @@ from mangrove.core.problems import (
 from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
 from mangrove.records.storages import Storage
-from mangrove.tree.access import PathAccess, locate, lookup
+from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing import encoders
 from mangrove.tree.listing.columns import Columns, Selection
 from mangrove.tree.listing.folder import CachedFolder, View, encode_in_thread
@@ -247,7 +247,7 @@ async def get_object(access: PathAccess, base: str) -> dict[str, Any]:
         mounted = access.table.by_path.get(access.path)
         details = await get_mount_details(access, mounted[0]) if mounted else {}
         return objects.make_row({}, entry) | tail | {"provider": provider} | details
-    storage_path = await locate(access)
+    storage_path = await access.locate("")
     try:
         entry, beside = await look_up_with_related(access, storage_path)
     except StorageProblem as problem:

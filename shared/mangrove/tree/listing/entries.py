@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
 from mangrove.core.slices import SLICE, in_slices
 from mangrove.drivers.base import Entry
-from mangrove.tree.access import PathAccess, locate, lookup
+from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing import browse
 from mangrove.tree.listing.mount_folders import make_mount_entry
 from mangrove.tree.listing.paged_folder import PagedFolder
@@ -22,7 +22,7 @@ async def stat(access: PathAccess) -> Entry:
     """
     access.require_read()
     virtual = browse.find_virtual_entry(access)
-    return virtual[0] if virtual is not None else await lookup(await locate(access), to_show=True)
+    return virtual[0] if virtual is not None else await lookup(await access.locate(""), to_show=True)
 
 
 async def find_known(access: PathAccess) -> Entry | None:

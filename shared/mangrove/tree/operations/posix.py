@@ -6,9 +6,10 @@ from __future__ import annotations
 from mangrove.core.problems import Denied, Exists, Forbidden, NotAFile, NotFound, NotSupported
 from mangrove.drivers.base import Removes, RemovesEmpty, SetsTimes
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess, locate
+from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
 from mangrove.tree.operations import changes, journal, transfers
+from mangrove.tree.operations.plans import TransferRequest
 
 
 class NotEmpty(Exists):
@@ -48,7 +49,7 @@ async def remove_folder(access: PathAccess) -> None:
     await entries.require_folder(access)
     if access.is_restricted_below(True):
         raise Denied
-    storage_path = await locate(access)
+    storage_path = await access.locate("")
     driver = storage_path.driver
     if not isinstance(driver, Removes):
         raise NotSupported
@@ -71,8 +72,8 @@ async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> Non
     if source.path == target.path:
         await entries.stat(source)
     elif source.path.parent == target.path.parent:
-        await changes.rename(source, target.path.name, overwrite)
-    elif await transfers.move_to(source, target, overwrite):
+        await transfers.rename(source, target.path.name, overwrite)
+    elif await transfers.transfer(TransferRequest.of_entry(Right.MOVE, source, target, overwrite)):
         raise NotSupported(transfers.NEEDS_TASK)
 
 
@@ -84,7 +85,7 @@ async def set_modified(access: PathAccess, modified: float) -> None:
         raise Denied
     if access.is_mount_or_ancestor():
         raise NotSupported
-    storage_path = await locate(access)
+    storage_path = await access.locate("")
     if not isinstance(storage_path.driver, SetsTimes):
         raise NotSupported
     async with journal.add(storage_path):

@@ -1,0 +1,304 @@
+"""The checks of a request that moves, copies or renames entries. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+
+from mangrove.core.paths import TreePath, check_existing_name, check_name
+from mangrove.core.problems import (
+    BadRequest,
+    Collision,
+    Denied,
+    Forbidden,
+    NotAFolder,
+    NotFound,
+    NotReadable,
+    NotSupported,
+    StorageProblem,
+)
+from mangrove.core.slices import in_slices
+from mangrove.drivers.base import Driver, Entry, Removes, Renames, Writes
+from mangrove.drivers.refusals import refuse_inside_itself
+from mangrove.identity.rights import Right
+from mangrove.tree.access import PathAccess, lookup
+from mangrove.tree.listing.lookups import Lookups, look_up
+from mangrove.tree.mounts import StoragePath
+from mangrove.tree.operations.drops import choose_name
+
+MAX_NAMES_PER_REQUEST = 10_000
+UNKNOWN_ENTRY = Entry("", None, 0.0, False)  # of an item that was not looked up yet
+WORDS = {Right.MOVE: "move", Right.COPY: "copy", Right.RENAME: "rename"}  # in messages
+
+
+@dataclass(frozen=True, slots=True)
+class OnConflict:
+    """The answer to a target name that is taken. Without any of the three it is refused."""
+
+    overwrite: bool = False
+    skip: bool = False
+    merge: bool = False  # existing folders are entered, existing files stay
+
+    def keeps_existing(self, item: TransferItem) -> bool:
+        """True if an item whose target is taken is left out; a merge enters folders instead."""
+        return self.skip or (self.merge and not item.is_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRequest:
+    """A request to move or copy entries of a folder into another one."""
+
+    right: Right  # MOVE or COPY
+    source_dir: PathAccess
+    target_dir: PathAccess
+    names: Sequence[str]
+    conflict: OnConflict = OnConflict()
+    target_name: str = ""  # a new name for the only entry
+
+    @classmethod
+    def of_entry(cls, right: Right, source: PathAccess, target: PathAccess, overwrite: bool) -> TransferRequest:
+        """Return the request for one entry, whose target is a path instead of a folder."""
+        conflict = OnConflict(overwrite=overwrite)
+        return cls(right, source.parent, target.parent, [source.path.name], conflict, target.path.name)
+
+    @property
+    def word(self) -> str:
+        """The operation in messages."""
+        return WORDS[self.right]
+
+    @property
+    def is_merging_copy(self) -> bool:
+        """True if folders that are there get what they lack."""
+        return self.conflict.merge and self.right is Right.COPY
+
+
+@dataclass(frozen=True, slots=True)
+class TransferItem:
+    """An entry to be moved, copied or renamed."""
+
+    name: str  # in messages
+    path: TreePath  # in the source's storage
+    target: TreePath  # in the target's storage
+    entry: Entry  # as it was looked up
+    overwrite: bool = False
+
+    @property
+    def is_dir(self) -> bool:
+        """True for a folder."""
+        return self.entry.is_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Checked items, and the folders they go from and to."""
+
+    source: StoragePath
+    target: StoragePath
+    items: Sequence[TransferItem]
+
+    @property
+    def has_one_driver(self) -> bool:
+        """True if one driver serves both ends."""
+        return self.source.driver is self.target.driver
+
+
+def check_count(names: Sized) -> None:
+    """Raise BadRequest for more names than one request may have."""
+    if len(names) > MAX_NAMES_PER_REQUEST:
+        raise BadRequest(f"{len(names)} names in one request, at most {MAX_NAMES_PER_REQUEST} are taken")
+
+
+async def check_names(names: Sequence[str]) -> None:
+    """Raise a problem unless every name is one that an entry of a folder can have."""
+    if not names:
+        raise BadRequest("Empty file names")
+    check_count(names)
+    async for name in in_slices(names):
+        check_existing_name(name)
+
+
+async def plan_transfer(request: TransferRequest) -> Plan:
+    """Check the rights, names, sources and targets of all entries of a move or copy."""
+    source_dir, target_dir = request.source_dir, request.target_dir
+    await _check_request(request)
+    source = await source_dir.locate("src")
+    if source_dir.may_read():  # otherwise the caller must not learn what is missing
+        await _check_source_folder(source)
+    async for name in in_slices(request.names):
+        source_dir.child(name).require_read()
+    target = await target_dir.locate("dst")
+    if source.mount.path == target.mount.path:
+        target = source.with_path(target.path)  # balanced mounts hold the same files: one of them serves both ends
+    names = dict.fromkeys(request.names)
+    checker = _ItemChecker(request, source, target, await look_up(source, names), await look_up(target, names))
+    items = [item async for name in in_slices(names) if (item := await checker.check(name)) is not None]
+    await check_target_folder(target)
+    return Plan(source, target, items)
+
+
+async def _check_request(request: TransferRequest) -> None:
+    """Check all that needs no storage."""
+    if request.target_name:
+        is_renamed = request.target_name != request.names[0]
+        if request.right is Right.MOVE and is_renamed and not request.source_dir.caller.has(Right.RENAME):
+            raise Denied
+        check_name(request.target_name)
+    await check_names(request.names)
+    if request.right is Right.MOVE:
+        request.source_dir.require(Right.MOVE)
+    request.target_dir.require(request.right)
+
+
+@dataclass(frozen=True, slots=True)
+class _ItemChecker:
+    """The checks of single entries of a move or copy."""
+
+    request: TransferRequest
+    source: StoragePath
+    target: StoragePath
+    sources: Lookups
+    targets: Lookups
+
+    async def check(self, name: str) -> TransferItem | None:
+        """Return the item with its entry; None when it is to be skipped."""
+        request, conflict = self.request, self.request.conflict
+        source_dir, target_dir = request.source_dir, request.target_dir
+        source, target = source_dir.child(name), target_dir.child(request.target_name or name)
+        if not target.may_read():  # a taken name is answered like a free one
+            target, conflict = await self._find_unreadable_target(target), OnConflict()
+        may_replace = target_dir.may_replace(target)
+        target_name = target.path.name
+        is_taken = await self.targets.has(target_name) or target.is_mount_or_ancestor()
+        if is_taken and conflict.skip:
+            return None
+        if is_taken and not (conflict.merge or (conflict.overwrite and may_replace)):
+            raise Collision(f"file [{target_name}] exists")
+        if source.path == target.path:
+            raise StorageProblem(f"{request.word} in place")
+        entry = await check_source(source, self.source.child(name), self.sources)
+        if is_taken and conflict.merge and not entry.is_dir:
+            return None
+        refuse_inside_itself(source.path, target_dir.path)
+        if entry.is_dir and not conflict.merge:
+            target.require_import()
+        if not (conflict.merge and request.right is Right.COPY):
+            source.require_export(request.right is Right.MOVE)
+            check_hide_rules(source, target, entry.is_dir)
+        overwrite = conflict.overwrite and may_replace and not (conflict.skip or conflict.merge)
+        return TransferItem(name, self.source.path / name, self.target.path / target_name, entry, overwrite)
+
+    async def _find_unreadable_target(self, target: PathAccess) -> PathAccess:
+        """Return the path that an entry gets whose target the caller may not read."""
+        name = target.path.name
+        try:
+            free_name = await choose_name(self.request.target_dir, self.target, name, is_folder=False)
+        except Collision:
+            raise Collision(f"file [{name}] exists") from None
+        return self.request.target_dir.child(free_name)
+
+
+async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
+    """Return the entry to be changed. NotFound when it is missing or hidden, Forbidden when it is or holds a mount.
+
+    `lookups`: those of its folder, if there are any.
+    """
+    if item.is_mount_or_ancestor():
+        raise Forbidden
+    try:
+        if item.is_hidden():
+            raise NotFound
+        return await (lookup(storage_path) if lookups is None else lookups.find(storage_path.path.name))
+    except NotFound as problem:
+        raise explain_missing_source(storage_path, problem) from None
+
+
+def explain_missing_source(storage_path: StoragePath, problem: NotFound) -> NotFound:
+    """Return the problem of a missing entry that is to be changed, in the words that clients compare."""
+    prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
+    return NotFound(f"failed to get src object: {prefix}{problem.message}")
+
+
+async def _check_source_folder(storage_path: StoragePath) -> None:
+    """Raise NotFound, as for each entry, when the folder is missing."""
+    try:
+        await lookup(storage_path)
+    except NotFound as problem:
+        raise explain_missing_source(storage_path, problem) from None
+
+
+async def check_target_folder(storage_path: StoragePath) -> None:
+    """Raise NotFound or NotAFolder unless there is a folder."""
+    try:
+        entry = await lookup(storage_path)
+    except NotFound as problem:
+        prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
+        raise NotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
+    if not entry.is_dir:
+        raise NotAFolder
+
+
+def check_hide_rules(source: PathAccess, target: PathAccess, is_dir: bool) -> None:
+    """Refuse to take a folder out of reach of a rule that hides names in it from the caller."""
+    target_rules = target.find_hide_rules()
+    if is_dir and any(not any(rule is other for other in target_rules) for rule in source.find_hide_rules()):
+        raise NotReadable
+
+
+async def plan_renames(
+    folder: PathAccess, new_names: Mapping[str, str], overwrite: bool, *, may_use_task: bool
+) -> Plan:
+    """Check the renames of entries of a folder, old name to new name. Names that stay the same are left out.
+
+    NotSupported by a storage that cannot rename, unless a task may copy and remove instead.
+    """
+    folder.require(Right.RENAME)
+    async for old, new in in_slices(new_names.items()):
+        check_existing_name(old)
+        check_name(new)
+    parent = await folder.locate("")
+    if not isinstance(parent.driver, Renames) and not (may_use_task and _can_copy_and_remove(parent.driver)):
+        raise NotSupported
+    async for old in in_slices(new_names):
+        item = folder.child(old)
+        if not item.is_hidden():  # a hidden one is not found, whatever is there
+            item.require_export()
+    pairs = {old: new async for old, new in in_slices(new_names.items()) if old != new}
+    lookups = await look_up(parent, {*new_names, *pairs.values()})
+    entries = {
+        old: await check_source(folder.child(old), parent.child(old), lookups) async for old in in_slices(new_names)
+    }
+    async for new in in_slices(pairs.values()):
+        folder.child(new).require_import()
+    await _check_new_names(folder, lookups, pairs.values(), overwrite)
+    items = [
+        TransferItem(
+            old, parent.path / old, parent.path / new, entries[old], overwrite and folder.may_replace(folder.child(new))
+        )
+        async for old, new in in_slices(pairs.items())
+    ]
+    return Plan(parent, parent, items)
+
+
+def _can_copy_and_remove(driver: Driver) -> bool:
+    return isinstance(driver, Writes) and isinstance(driver, Removes) and not driver.config.no_upload
+
+
+async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:
+    """Raise Collision for a new name that two entries would get, that is taken, or that the caller may not read."""
+    taken: set[str] = set()
+    async for name in in_slices(names):
+        target = folder.child(name)
+        if name in taken or target.is_mount_or_ancestor() or not target.may_read():
+            raise Collision(f"file [{name}] exists")
+        taken.add(name)
+        if not (overwrite and folder.may_replace(target)) and await lookups.has(name):
+            raise Collision(f"file [{name}] exists")
+
+
+async def exists(storage_path: StoragePath) -> bool:
+    """True if the storage has an entry at that path."""
+    try:
+        await lookup(storage_path)
+    except NotFound:
+        return False
+    return True
