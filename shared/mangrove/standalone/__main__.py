@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -41,34 +41,39 @@ END_SECONDS = 5.0  # for all that follows
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
-def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    env = os.environ
+def make_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return the parser of the command line; `environment` has the variables that replace defaults."""
     parser = argparse.ArgumentParser(prog="mangrove", description="Many storages under mount paths, shown as one tree")
     parser.add_argument("--version", action="version", version=f"v{__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
+
+    def add_option(command: argparse.ArgumentParser, name: str, default: str | None, help: str, **rest: Any) -> None:
+        variable = f"MANGROVE_{name.replace('-', '_').upper()}"
+        command.add_argument(f"--{name}", default=environment.get(variable, default), help=help, **rest)
+
     serve = commands.add_parser("serve", help="run the service")
-    serve.add_argument("--host", default=env.get("MANGROVE_HOST", "127.0.0.1"))
-    serve.add_argument("--port", default=env.get("MANGROVE_PORT", "5244"))
-    page = "folder of another front end for people, or none"
-    serve.add_argument("--page", default=env.get("MANGROVE_PAGE", ""), metavar="none|DIR", help=page)
-    serve.add_argument("--log-level", type=str.upper, choices=LEVELS, default=env.get("MANGROVE_LOG_LEVEL", "INFO"))
-    access = "log all requests (polling at the level DEBUG), those that fail, or none"
-    serve.add_argument("--access-log", choices=ACCESS_LOGS, default=env.get("MANGROVE_ACCESS_LOG", "all"), help=access)
-    limits = (("max-connections", "1000"), ("max-connections-per-address", "100"), ("processes", None))
-    for option, default in limits:
-        variable = f"MANGROVE_{option.replace('-', '_').upper()}"
-        serve.add_argument(f"--{option}", type=_parse_limit, default=env.get(variable, default))
-    password = commands.add_parser("password", help="give a user a new password, made up unless one is typed in")
-    password.add_argument("user")
+    add_option(serve, "host", "127.0.0.1", "address to listen on")
+    add_option(serve, "port", "5244", "port to listen on; 0 chooses a free one")
+    add_option(serve, "page", "", "folder of another front end for people, or none", metavar="none|DIR")
+    add_option(serve, "log-level", "INFO", "lowest level of lines in the log", type=str.upper, choices=LEVELS)
+    access_log = "requests to log; polling is logged at the level DEBUG"
+    add_option(serve, "access-log", "all", access_log, choices=ACCESS_LOGS)
+    add_option(serve, "max-connections", "1000", "connections at once", type=_parse_limit)
+    per_address = "connections at once of one address; an IPv6 /64 counts as one"
+    add_option(serve, "max-connections-per-address", "100", per_address, type=_parse_limit)
+    processes = "processes that answer requests; without it one for each processor, at most 4"
+    add_option(serve, "processes", None, processes, type=_parse_limit)
+    password = commands.add_parser("password", help="set a user's password: the one typed in, else a generated one")
+    password.add_argument("user", help="the user name")
     save = commands.add_parser("backup", help="write records, key and settings into one file; the service may run")
-    save.add_argument("file", type=Path)
-    save.add_argument("--files", action="store_true", help="with the files of the data directory too")
-    restore = commands.add_parser("restore", help="put a backup into a data directory on which no service runs")
-    restore.add_argument("file", type=Path)
-    restore.add_argument("--force", action="store_true", help="also where there is something, which is replaced")
+    save.add_argument("file", type=Path, help="the backup to write")
+    save.add_argument("--files", action="store_true", help="include the files of the data directory")
+    restore = commands.add_parser("restore", help="restore a backup into a data directory on which no service runs")
+    restore.add_argument("file", type=Path, help="the backup to read")
+    restore.add_argument("--force", action="store_true", help="replace what is in the data directory")
     for command in (serve, password, save, restore):
-        command.add_argument("--data", default=env.get("MANGROVE_DATA", "data"), help="the data directory")
-    return parser.parse_args(arguments)
+        add_option(command, "data", "data", "the data directory")
+    return parser
 
 
 def _parse_limit(text: str) -> int:
@@ -80,7 +85,7 @@ def _parse_limit(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. A reason not to run is one line on standard error."""
-    options = _parse_arguments(arguments)
+    options = make_parser(os.environ).parse_args(arguments)
     directory = DataDirectory(Path(options.data).resolve())
     try:
         _check_environment()
