@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from mangrove.core import runtime
+from mangrove.core.chunked import stream
 from mangrove.core.config import Config
-from mangrove.core.streams import stream
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.s3.driver import S3
 from mangrove.tasks.core import staging

@@ -176,7 +176,7 @@ def open_removal(cloud: lambdas.Cloud, values: Values) -> None:
     names = [f"{number:02}" for number in range(25)]
     for name in names:
         cloud.client("s3").put_object(Bucket=cloud.refs["Files"], Key=f"removed/{name}", Body=b"x")
-    slow = partial(time.sleep, deadlines.LOOK_SECONDS)  # at this pace the others would take too long
+    slow = partial(time.sleep, deadlines.PACE_SAMPLE_SECONDS)  # at this pace the others would take too long
     once(cloud.get_function("FilesFunction"), "removed/00", slow, right="s3:DeleteObject")
     event = values.fill("files/remove") | {"body": json.dumps({"dir": "/files/removed", "names": names})}
     check_answer(values, "files/remove", cloud.get_function_in("functions/api/files")(event))

@@ -148,8 +148,8 @@ class Tidying(Job):
         ):
             disk.put(name, body)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(deadlines.Budget, "covers", lambda *_: False)
-            patched.setattr(deadlines.Budget, "get_seconds", lambda _: 0.0)
+            patched.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
+            patched.setattr(deadlines.TimeBudget, "get_seconds", lambda _: 0.0)
             (task,) = self._ask()
         return task
 

@@ -22,14 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SLOTS = {
     "mangrove.core.platform.CurrentPlatform": "the platform, and what dispatches tasks on it",
-    "mangrove.core.access_log.AccessLog": "lines about requests that wait to be written",
+    "mangrove.core.telemetry.AccessLog": "lines about requests that wait to be written",
     "mangrove.core.aws.AwsSession": "the session that makes the clients of AWS's services",
     "mangrove.core.config.Config": "what the environment says",
     "mangrove.protocols.webdav.proofs.Proofs": "who was found right by a slow hash of their password a short while ago",
     "mangrove.drivers.local.thumbnails.Decoders": "the processes that decode pictures",
     "mangrove.drivers.s3.clients.Clients": "clients of S3 servers, as long as a storage uses them",
     "mangrove.core.shared_memory.SharedMemory": "numbers of all processes: changes, limits, when each was last at what",
-    "mangrove.core.caches.Caches": "what the process remembers of its last work, bounded, by the kind of cache",
     "mangrove.core.limits.Limits": "how much of each thing is in use, in all and by caller; locks by key",
     "mangrove.core.concurrency.ComputePools": "the threads for computing",
     "mangrove.identity.passwords.Hasher": "how many passwords are hashed at once; the hash that stands for no account",
@@ -62,7 +61,7 @@ SLOTS = {
 CACHES = {
     "mangrove.archives.zipcrypt._make_keystream": "a table of the cipher",
     "mangrove.standalone.template.load_template": "the template, which is part of the code",
-    "mangrove.core.structure.find_hints": "the fields of a class",
+    "mangrove.core.codec.find_hints": "the fields of a class",
 }
 """Functions that may remember what they return, and why: it depends on the code alone."""
 

@@ -96,7 +96,9 @@ def run_lists(admin: Person, outside: Outside) -> None:
         admin.gets("files/mkdir", path=folder)
     done = [("copy", id) for id in admin.transfer("copy", "/outside/many", "/files/many", *wanted)]
     admin.cloud.run_executions()
-    slow = partial(time.sleep, deadlines.LOOK_SECONDS)  # at this pace the others would take longer than a request may
+    slow = partial(
+        time.sleep, deadlines.PACE_SAMPLE_SECONDS
+    )  # at this pace the others would take longer than a request may
     once(admin.cloud.get_function("FilesFunction"), wanted[0], slow)
     done += [("move", id) for id in admin.transfer("move", "/files/many", "/files/more", *wanted)]
     admin.cloud.run_executions()
@@ -115,7 +117,7 @@ def run_removals(admin: Person) -> None:
         for path in (f"gone/{name}", f"spread/{name}/{name}.txt"):
             store.put_object(Bucket=bucket, Key=path, Body=b"x")
     admin.gets("files/mkdir", path="/files/together")
-    slow = partial(time.sleep, deadlines.LOOK_SECONDS)
+    slow = partial(time.sleep, deadlines.PACE_SAMPLE_SECONDS)
     once(worker, "gone/00", slow, right="s3:DeleteObject")
     admin.gets("files/remove", dir="/files/gone", names=wanted)
     once(worker, "spread/00/00.txt", slow, right="s3:DeleteObject")
@@ -124,7 +126,7 @@ def run_removals(admin: Person) -> None:
     assert names(admin, "/files/together") == ["00.txt"]
     for name in ("a", "b", "c", "d", "e"):
         store.put_object(Bucket=bucket, Key=f"spread/{name}/.mangrove", Body=b"")
-    worker.on_call = lambda needs: time.sleep(deadlines.VERB_SECONDS / 4 if is_pruning(needs) else 0)
+    worker.on_call = lambda needs: time.sleep(deadlines.REQUEST_WORK_SECONDS / 4 if is_pruning(needs) else 0)
     admin.gets("files/remove_empty_directory", src_dir="/files/spread")
     worker.on_call = None
     tasks = admin.tasks("move", "undone")
@@ -142,7 +144,7 @@ def open_removal(admin: Person, folder: str) -> str:
     numbers = [f"{number:02}" for number in range(25)]
     for number in numbers:
         admin.cloud.client("s3").put_object(Bucket=admin.cloud.refs["Files"], Key=f"{folder}/{number}", Body=b"x")
-    slow = partial(time.sleep, deadlines.LOOK_SECONDS)
+    slow = partial(time.sleep, deadlines.PACE_SAMPLE_SECONDS)
     once(admin.cloud.get_function("FilesFunction"), f"{folder}/00", slow, right="s3:DeleteObject")
     admin.gets("files/remove", dir=f"/files/{folder}", names=numbers)
     (task,) = admin.tasks("move", "undone")

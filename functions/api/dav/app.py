@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
-from mangrove.core.headers import make_retry_after
+from mangrove.core.http import make_retry_after
 from mangrove.core.problems import BadRequest, Denied, NotAvailable, Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav import bodies, handlers, headers

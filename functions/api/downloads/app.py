@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from mangrove.core.http import find_client
 from mangrove.core.limits import limits
 from mangrove.core.problems import NotSupported
-from mangrove.core.sources import find_source
 from mangrove.drivers.base import MakesThumbnails
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
@@ -63,7 +63,7 @@ async def _serve_thumbnail(request: Request, file: Download) -> Response:
     driver = file.storage_path.driver
     if not isinstance(driver, MakesThumbnails):
         raise NotSupported
-    async with limits().thumbnails.hold(find_source(await find_client_address(request))):
+    async with limits().thumbnails.hold(find_client(await find_client_address(request))):
         return serve_image(*await driver.make_thumbnail(file.storage_path.path))
 
 
@@ -123,7 +123,7 @@ async def archive_member(request: Request) -> Response:
     """The bytes of one file in an archive."""
     asked = request.query_params
     file = await _authorize(request, Purpose.ARCHIVE)
-    source = find_source(await find_client_address(request))
+    source = find_client(await find_client_address(request))
     return await serve_archive_member(request, file, asked.get("inner", ""), asked.get("pass", ""), source)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Set
 from typing import Any
 from urllib.parse import unquote
 
-from mangrove.core.headers import guess_mime
+from mangrove.core.http import guess_mime
 from mangrove.core.paths import check_name
 from mangrove.core.problems import BadRequest, Missing
 from mangrove.drivers.base import Upload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mangrove.archives.base import DEFAULT_ENCODING, RATIO_EXEMPT, Limits, Member
-from mangrove.core.paths import DEEPEST, LONGEST_NAME, LONGEST_PATH
+from mangrove.core.paths import MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH
 from mangrove.core.problems import ArchiveTooLarge
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -14,8 +14,8 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 def normalize_path(raw: str) -> tuple[str, str]:
     """The normalised path of an entry (`""` for the archive's root) and why it is refused (`""`: it is not)."""
-    shown = _CONTROL_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", raw[:LONGEST_PATH])
-    if shown != raw[:LONGEST_PATH]:
+    shown = _CONTROL_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", raw[:MAX_PATH_BYTES])
+    if shown != raw[:MAX_PATH_BYTES]:
         return shown, "its name has a control character"
     if "\\" in raw:
         return shown, "its name has a backslash"
@@ -23,17 +23,17 @@ def normalize_path(raw: str) -> tuple[str, str]:
         return shown, "its path is absolute"
     if _DRIVE.match(raw):
         return shown, "its path names a drive"
-    if len(raw) > LONGEST_PATH:
+    if len(raw) > MAX_PATH_BYTES:
         return shown, "its path is too long"
     segments = [part for part in raw.split("/") if part not in ("", ".")]
     if ".." in segments:
         return shown, "its path leads out of the archive's folder"
     length = len(raw) if raw.isascii() else len(raw.encode())
-    if length > LONGEST_PATH:
+    if length > MAX_PATH_BYTES:
         return shown, "its path is too long"
-    if len(segments) > DEEPEST:
+    if len(segments) > MAX_PATH_DEPTH:
         return shown, "its path is too deep"
-    if length > LONGEST_NAME and any(len(part.encode()) > LONGEST_NAME for part in segments):
+    if length > MAX_NAME_BYTES and any(len(part.encode()) > MAX_NAME_BYTES for part in segments):
         return shown, "its name is too long"
     return "/".join(segments), ""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.core.problems import Problem

@@ -1,20 +1,96 @@
-"""The limits of speed in the settings, each shared by all streams: of the processes of one machine those with streams
-have equal parts of it, in the cloud each instance has all of it."""
+"""Limits of speed. All streams of a kind share one. The processes of one computer that have such streams share it in
+equal parts; in the cloud each instance has all of it."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
-from mangrove.core.shared_memory import Activity
-from mangrove.core.token_bucket import Rate, TokenBucket, get_piece_size
+from mangrove.core.shared_memory import Activity, activity_times
+
+MIN_PIECE_BYTES, MAX_PIECE_BYTES = 1 << 10, 1 << 20  # of the bytes that pass at once
+PIECES_PER_SECOND = 8  # of a stream, so that streams take turns
+RECHECK_INTERVAL_SECONDS = 1.0  # after which a waiting stream reads the rate again
+
+Rate = Callable[[], int | None]  # bytes a second, None for no limit
+
+
+class TokenBucket:
+    """A rate of bytes that several streams share; pieces pass in the order of the requests.
+
+    An idle bucket saves up one piece, not more. With an activity, the processes of the computer that recorded it lately
+    have equal parts of the rate. Safe to use from the event loops of several threads.
+    """
+
+    def __init__(
+        self, rate: Rate, clock: Callable[[], float] = time.monotonic, activity: Activity | None = None
+    ) -> None:
+        self._limit = rate
+        self._activity = activity
+        self._times = activity_times()
+        self._clock = clock
+        self._debt = 0.0  # bytes that passed or wait ahead of their time
+        self._counted = clock()
+        self._lock = threading.Lock()  # held for a calculation, never while something waits
+
+    def rate(self) -> int | None:
+        """Return this process's part of the rate, None for no limit."""
+        limit = self._limit()
+        if limit is None or self._activity is None:
+            return limit
+        return max(1, limit // max(1, self._times.count_active(self._activity)))
+
+    def _reserve(self, size: int, rate: int) -> float:
+        """Return the time at which `size` bytes may pass."""
+        with self._lock:
+            now = self._clock()
+            before = max(0.0, self._debt - (now - self._counted) * rate)
+            self._debt, self._counted = before + size, now
+            return now + before / rate
+
+    def _join(self) -> int | None:
+        """Return the rate, and count this process among those that share it."""
+        if self._activity is not None:
+            self._times.record(self._activity)
+        return self.rate()
+
+    def _give_back(self, size: int) -> None:
+        with self._lock:
+            self._debt -= size
+
+    async def take(self, size: int) -> None:
+        """Wait until `size` bytes may pass."""
+        while size > 0 and (rate := self._join()) is not None:
+            piece = min(size, get_piece_size(rate))
+            await self._take_piece(piece, rate)
+            size -= piece
+
+    async def _take_piece(self, size: int, rate: int) -> None:
+        due = self._reserve(size, rate)
+        try:
+            while self._join() == rate:
+                left = due - self._clock()
+                if left <= 0:
+                    return
+                await asyncio.sleep(min(left, RECHECK_INTERVAL_SECONDS))
+        except asyncio.CancelledError:
+            self._give_back(size)  # others do not wait for a stream that has ended
+            raise
+
+
+def get_piece_size(rate: int) -> int:
+    """Return the most bytes that pass at once at this rate."""
+    return max(MIN_PIECE_BYTES, min(rate // PIECES_PER_SECOND, MAX_PIECE_BYTES))
 
 
 class LimitedBody:
-    """A body that is as fast as a bucket lets it be; closing it closes the source, begun or not."""
+    """A body with the speed of a bucket. Closing it closes the source, also before the first block."""
 
     def __init__(self, source: AsyncIterator[bytes], bucket: TokenBucket) -> None:
         self._source = source
@@ -39,8 +115,11 @@ class LimitedBody:
 
 
 class Throttles:
-    """The four limits. `client`: between HTTP clients and this process, `server`: between it and the storages, of
-    what tasks do; up and down as the client or the storage's client sees it."""
+    """The four limits of speed.
+
+    `client`: between HTTP clients and the service; `server`: between the service and the storages, for tasks. Download
+    and upload are named as the client sees them, or the service as the client of a storage.
+    """
 
     def __init__(self) -> None:
         self.client_download = TokenBucket(
@@ -58,37 +137,37 @@ def _make_rate(select: Callable[[Settings], int | None]) -> Rate:
 
 
 def _limit(body: AsyncIterator[bytes], bucket: TokenBucket) -> AsyncIterator[bytes]:
-    """The same body without any cost where there is no limit when it begins."""
+    """Return the body with a limit, or the body itself if there is none now."""
     return body if bucket.rate() is None else LimitedBody(body, bucket)
 
 
 def limit_client_download(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Bytes on their way to an HTTP client."""
+    """Limit the bytes that an HTTP client receives."""
     return _limit(body, runtime.get(Throttles).client_download)
 
 
 def limits_client_downloads() -> bool:
-    """Whether bytes on their way to HTTP clients have to wait."""
+    """True if there is a limit for the bytes that HTTP clients receive."""
     return runtime.get(Throttles).client_download.rate() is not None
 
 
 def limit_client_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Bytes that an HTTP client sends."""
+    """Limit the bytes that an HTTP client sends."""
     return _limit(body, runtime.get(Throttles).client_upload)
 
 
 def limit_server_download(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Bytes that a task reads from a storage or an address."""
+    """Limit the bytes that a task reads from a storage or an address."""
     return _limit(body, runtime.get(Throttles).server_download)
 
 
 def limit_server_upload(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Bytes that a task stores."""
+    """Limit the bytes that a task stores."""
     return _limit(body, runtime.get(Throttles).server_upload)
 
 
 async def wait_for_copy(size: int) -> None:
-    """Until a task may copy `size` bytes: what is read from one storage and stored in another counts on both sides."""
+    """Wait until a task may copy `size` bytes from one storage to another; they count in both directions."""
     throttles = runtime.get(Throttles)
     await throttles.server_download.take(size)
     await throttles.server_upload.take(size)

@@ -1,4 +1,4 @@
-"""How long the request under way may still take: set where a function is called, asked by whoever loops or waits."""
+"""The time that the present request may still take. Whoever calls a function sets it; loops and waits read it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from contextvars import ContextVar
 
 from mangrove.core.problems import OutOfTime
 
-_end: ContextVar[float] = ContextVar("end", default=math.inf)  # as time.monotonic says
+REQUEST_WORK_SECONDS = 20.0  # for work in a request that a task could do as well
+TASK_REQUEST_MARGIN_SECONDS = 6.0  # of the time of a function, for enqueueing that task
+PACE_SAMPLE_SECONDS = 2.0  # after which the pace of an operation is known
+
+_end: ContextVar[float] = ContextVar("end", default=math.inf)  # of time.monotonic
 
 
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """What is done inside, and what it starts, has so many seconds, or fewer where it had fewer already."""
+    """Give the context, and all that it starts, so many seconds, or fewer if fewer were left."""
     token = _end.set(min(_end.get(), time.monotonic() + seconds))
     try:
         yield
@@ -24,45 +28,43 @@ def limit(seconds: float) -> Iterator[None]:
 
 
 def get_remaining() -> float:
-    """Seconds, below 0 when they are over; `math.inf` where nothing limits them."""
+    """Return the seconds that are left, below 0 after the end, `math.inf` without a limit."""
     return _end.get() - time.monotonic()
 
 
 def check(seconds: float = 0.0) -> None:
-    """OutOfTime unless there is more time left than that."""
+    """Raise OutOfTime unless more than `seconds` are left."""
     if get_remaining() <= seconds:
         raise OutOfTime
 
 
-VERB_SECONDS = 20.0  # that a request may work on what a task could do as well
-MARGIN_SECONDS = 6.0  # of a function's time that are left for opening that task
-LOOK_SECONDS = 2.0  # after which the pace of a verb is known
+class TimeBudget:
+    """The time for an operation on many items in a request. A task does the items that it does not reach."""
 
-
-class Budget:
-    """The time in which a verb does many things at once; what it does not reach is for a task."""
-
-    def __init__(self, seconds: float = VERB_SECONDS) -> None:
-        given = min(seconds, get_remaining() - MARGIN_SECONDS) if seconds < math.inf else math.inf
-        self._end = time.monotonic() + given
+    def __init__(self, seconds: float = REQUEST_WORK_SECONDS) -> None:
+        if seconds < math.inf:
+            seconds = min(seconds, get_remaining() - TASK_REQUEST_MARGIN_SECONDS)
+        self._end = time.monotonic() + seconds
         self._began: float | None = None
 
     def get_seconds(self) -> float:
-        """What is left of it, not less than 0."""
+        """Return the seconds that are left, at least 0."""
         return max(self._end - time.monotonic(), 0.0)
 
     def covers(self, done: int, count: int) -> bool:
-        """Whether all of `count` things will be done in time, at the pace of those that are `done`; first asked when
-        none is. What will not is not begun: its task is opened early."""
+        """True if all of `count` items will be done in time, at the pace of the items that are `done`.
+
+        The first call is for `done` = 0. An operation that will be late ends early, and its task is enqueued.
+        """
         now = time.monotonic()
         if self._began is None:
             self._began = now
         spent = now - self._began
-        if not done or spent < LOOK_SECONDS:
+        if not done or spent < PACE_SAMPLE_SECONDS:
             return now < self._end
         return now + spent / done * (count - done) < self._end
 
 
-def unlimited() -> Budget:
-    """For who has no task to go on with the rest: what asks for the time itself ends such a verb."""
-    return Budget(math.inf)
+def unlimited() -> TimeBudget:
+    """Return a budget that never ends, for operations that no task continues."""
+    return TimeBudget(math.inf)

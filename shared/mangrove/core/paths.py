@@ -11,16 +11,16 @@ from typing import Self
 
 from mangrove.core.problems import BadRequest, RelativePath
 
-LONGEST_PATH = 4096  # bytes, as PATH_MAX
-LONGEST_NAME = 255  # bytes, as NAME_MAX
-DEEPEST = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
+MAX_PATH_BYTES = 4096  # bytes, as PATH_MAX
+MAX_NAME_BYTES = 255  # bytes, as NAME_MAX
+MAX_PATH_DEPTH = 256  # segments: what a path costs grows with their square, and what walks a tree does so by recursion
 
 
 class TreePath(str):
     """An absolute path: `/`-separated, no `.`/`..`/empty segment, no trailing slash except for the root.
 
     Backslashes count as slashes. Raises RelativePath for a `..` segment, BadRequest for a NUL byte, for text
-    that is not Unicode and for more than LONGEST_PATH bytes or DEEPEST segments.
+    that is not Unicode and for more than MAX_PATH_BYTES bytes or MAX_PATH_DEPTH segments.
     """
 
     __slots__ = ()
@@ -69,14 +69,14 @@ def _from_clean(text: str) -> TreePath:
 
 
 def _clean(raw: str) -> str:
-    if len(raw) > LONGEST_PATH or len(_encode(raw)) > LONGEST_PATH:
+    if len(raw) > MAX_PATH_BYTES or len(_encode(raw)) > MAX_PATH_BYTES:
         raise BadRequest("path is too long")
     if "\0" in raw:
         raise BadRequest("path has a NUL byte")
     segments = [part for part in raw.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in segments:
         raise RelativePath
-    if len(segments) > DEEPEST:
+    if len(segments) > MAX_PATH_DEPTH:
         raise BadRequest("path is too deep")
     return "/" + "/".join(segments)
 
@@ -99,7 +99,7 @@ def check_name(raw: str) -> str:
     """`raw` if it may name one new entry; RelativePath for `""`, `.`, `..` or a separator, BadRequest otherwise."""
     if raw in ("", ".", "..") or "/" in raw or "\\" in raw:
         raise RelativePath
-    if len(_encode(raw)) > LONGEST_NAME:
+    if len(_encode(raw)) > MAX_NAME_BYTES:
         raise BadRequest("name is too long")
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
         raise BadRequest("name has a control character")

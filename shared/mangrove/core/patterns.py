@@ -8,7 +8,7 @@ from typing import Any
 
 import re2
 
-from mangrove.core.paths import LONGEST_NAME
+from mangrove.core.paths import MAX_NAME_BYTES
 from mangrove.core.problems import BadRequest
 
 SMALL_MEMORY = 1 << 18  # bytes of a pattern that anybody may give: made, and searched for in a name, within some 25 ms
@@ -43,11 +43,11 @@ class Replacement:
     def apply(self, name: str) -> str | None:
         """All matches in `name` replaced as Go's ReplaceAllString does; None when there is none.
 
-        BadRequest as soon as the new name has more than LONGEST_NAME bytes.
+        BadRequest as soon as the new name has more than MAX_NAME_BYTES bytes.
         """
         if not self._pattern.search(name):
             return None
-        room = LONGEST_NAME
+        room = MAX_NAME_BYTES
 
         def expand(match: Any) -> str:
             nonlocal room

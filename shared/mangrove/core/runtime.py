@@ -1,86 +1,148 @@
-"""What lives as long as the process, with one owner.
+"""State that lives as long as the process, with one owner.
 
-A room keeps its state in a class that is made without arguments: the configuration in memory in
-`site.snapshot.SnapshotStore`, the connection to the records engine in `records.base.Connections` and so on. That
-class is its slot: `runtime.get(Connections)` returns the one of the present runtime, made at the first call. This
-module knows none of them; `tests/contract/test_runtime.py` holds the list of all.
+A package keeps its state in a class that is made without arguments, for example the connection to the records engine.
+That class is a slot: `runtime.get(Connections)` returns its object in the present runtime, made at the first call.
+This module knows none of them; `tests/contract/test_runtime.py` has the list of all.
 
-Nothing else in the package changes after its import. A test that needs a clean process makes a runtime of its own:
-`with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share what is costly.
+Nothing else in `mangrove` changes after its import. A test that needs a clean process makes a runtime of its own:
+`with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share an expensive slot.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 State = TypeVar("State")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 @runtime_checkable
 class Closes(Protocol):
-    """State that holds what the process has to give back."""
+    """State that has something to release at the end."""
 
     def close(self) -> None:
-        """Give it back; not used after that."""
+        """Release it; the object is not used after that."""
         ...
 
 
 class Runtime:
-    """The slots of one process, by the class of what they hold; safe to use from any thread."""
+    """The slots and caches of one process. Slots are safe to use from any thread."""
 
     def __init__(self) -> None:
         self._slots: dict[type[Any], Any] = {}
-        self._made: list[Any] = []  # here, in this order, and not taken over
-        self._making = threading.RLock()  # a slot may ask for others while it is made
+        self._made: list[Any] = []  # states that this runtime made, in this order
+        self._making = threading.RLock()  # a slot may use others while it is made
+        self._caches: dict[CacheKind[Any, Any], BoundedCache[Any, Any]] = {}
 
     def get(self, kind: type[State]) -> State:
-        """The one `kind` of this runtime, made without arguments at the first call."""
+        """Return the object of a slot, made without arguments at the first call."""
         try:
-            found: State = self._slots[kind]
+            state: State = self._slots[kind]
         except KeyError:
-            found = self._make(kind)
-        return found
+            state = self._make(kind)
+        return state
 
     def _make(self, kind: type[State]) -> State:
         with self._making:
             if kind not in self._slots:
                 self._slots[kind] = kind()
                 self._made.append(self._slots[kind])
-            found: State = self._slots[kind]
-            return found
+            state: State = self._slots[kind]
+            return state
 
     def put(self, kind: type[State], state: State) -> None:
-        """Fill a slot with what was made elsewhere."""
+        """Fill a slot with an object that was made elsewhere."""
         self._slots[kind] = state
 
+    def open_cache(self, kind: CacheKind[Key, Value]) -> BoundedCache[Key, Value]:
+        """Return the cache of a kind, made at the first call."""
+        cache = self._caches.get(kind)
+        if cache is None:
+            cache = self._caches.setdefault(kind, BoundedCache(kind.max_weight, kind.weigh))
+        return cache
+
     def keep(self, *kinds: type[Any]) -> Runtime:
-        """A new runtime that shares these slots with this one, and nothing else."""
+        """Return a new runtime that shares these slots with this one, and nothing else."""
         other = Runtime()
         for kind in kinds:
             other.put(kind, self.get(kind))
         return other
 
     def close(self) -> None:
-        """Close what was made here and can be closed, the last one first."""
+        """Close the states that this runtime made, the last one first."""
         while self._made:
             state = self._made.pop()
             if isinstance(state, Closes):
                 state.close()
 
 
-_stack = [Runtime()]  # the last one counts; only `use` changes it
+@dataclass(frozen=True, slots=True)
+class CacheKind(Generic[Key, Value]):
+    """A cache of the process. The module that uses the cache has its kind as a constant."""
+
+    name: str
+    max_weight: int
+    """The number of entries, unless `weigh` returns another weight for a value."""
+    weigh: Callable[[Value], int] | None = None
+
+    def open(self) -> BoundedCache[Key, Value]:
+        """Return the cache of this process."""
+        return _stack[-1].open_cache(self)
+
+
+class BoundedCache(Generic[Key, Value]):
+    """Values by key; the least recently used values are removed."""
+
+    def __init__(self, max_weight: int, weigh: Callable[[Value], int] | None = None) -> None:
+        self._max_weight = max_weight
+        self._weigh = weigh
+        self._weight = 0
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value of a key, None if there is none."""
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: Key, value: Value) -> None:
+        """Add a value, or replace the value of the key."""
+        self.remove(key)
+        self._values[key] = value
+        self._weight += self._measure(value)
+        while self._weight > self._max_weight:
+            self._weight -= self._measure(self._values.popitem(last=False)[1])
+
+    def remove(self, key: Key) -> None:
+        """Remove the value of a key, if there is one."""
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._weight -= self._measure(value)
+
+    def _measure(self, value: Value) -> int:
+        return 1 if self._weigh is None else self._weigh(value)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+_stack = [Runtime()]  # the last one is used; only `use` changes it
 
 
 def current() -> Runtime:
-    """The runtime of this process."""
+    """Return the runtime of this process."""
     return _stack[-1]
 
 
 def get(kind: type[State]) -> State:
-    """The one `kind` of the present runtime."""
+    """Return the object of a slot of the present runtime."""
     return _stack[-1].get(kind)
 
 

@@ -1,15 +1,23 @@
-"""One logger for the service: JSON lines in the cloud and in files, readable lines on a terminal. In the cloud metrics
-as well, as lines on standard output from which CloudWatch makes them (Embedded Metric Format)."""
+"""The log of the service: JSON lines in the cloud and in files, readable lines on a terminal. Metrics in the cloud:
+lines on standard output in the Embedded Metric Format of CloudWatch."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from datetime import datetime
+from select import PIPE_BUF
+from stat import S_ISFIFO
+from typing import Any, NamedTuple, TypeVar
 
+import orjson
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
@@ -18,14 +26,17 @@ from mangrove.core.config import config
 from mangrove.core.platform import platform
 
 NAMESPACE = "Mangrove"
+ACCESS_LOG_INTERVAL_SECONDS = 0.05  # in which the lines about requests are collected
+MAX_WAITING_LINES = 100_000  # about requests; the oldest are dropped
+REQUEST_MESSAGE = "request"
 Event = TypeVar("Event")
 Result = TypeVar("Result")
 Handler = Callable[[Event, Any], Result]
-"""Of a function: event and context in; the context is None on one machine."""
+"""The handler of a function: event and context in; the context is None outside of Lambda."""
 
 
-class Readable(LambdaPowertoolsFormatter):
-    """`12:30:01 INFO message key=value …` for people."""
+class ReadableFormatter(LambdaPowertoolsFormatter):
+    """Formats lines as `12:30:01 INFO message key=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
         extra = getattr(record, "facts", {})
@@ -38,23 +49,23 @@ class Readable(LambdaPowertoolsFormatter):
 def _make_logger() -> Logger:
     stream = sys.stderr
     if stream.isatty():
-        return Logger(service="mangrove", stream=stream, logger_formatter=Readable())
+        return Logger(service="mangrove", stream=stream, logger_formatter=ReadableFormatter())
     return Logger(service="mangrove", stream=stream, location="", use_rfc3339=True)
 
 
 log = _make_logger()
 for _name in ("httpx", "httpcore", "boto3", "botocore", "urllib3"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # below that they log addresses with their signatures
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at lower levels they log addresses with their signatures
 
 
 def set_level(level: str) -> None:
-    """From which level on there are lines."""
+    """Set the lowest level that is logged."""
     log.setLevel(level)
 
 
 @contextmanager
 def hold_stream() -> Iterator[None]:
-    """While it lasts nothing else writes to the log's stream."""
+    """Keep all others from writing to the stream of the log while the context lasts."""
     handler = log.registered_handler
     handler.acquire()
     try:
@@ -65,7 +76,7 @@ def hold_stream() -> Iterator[None]:
 
 
 def log_detail(message: str, **fields: Any) -> None:
-    """Log what is of use when a fault is looked for; as `log_event` otherwise."""
+    """Log a detail for debugging, as `log_event` does."""
     log.debug(message, extra={"facts": fields})
 
 
@@ -75,21 +86,21 @@ def log_event(message: str, **fields: Any) -> None:
 
 
 def log_warning(message: str, **fields: Any) -> None:
-    """Log what an operator should look at; as `log_event` otherwise."""
+    """Log a warning for the operator, as `log_event` does."""
     log.warning(message, extra={"facts": fields})
 
 
 def log_exception(message: str, **fields: Any) -> None:
-    """Log the exception being handled, with its trace."""
+    """Log the present exception with its trace."""
     log.exception(message, extra={"facts": fields})
 
 
 def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
-    """The handler of a function, whose log names the invocation in every line: function, request id, and what the API's
-    own log calls the request. A function handles one event at a time."""
+    """Return the handler with the invocation in each line of its log: function, request id, and the id that the log of
+    the API has for the request. A function handles one event at a time."""
 
     def named(event: Event, context: Any) -> Result:
-        if context is None:  # on one machine
+        if context is None:  # not in Lambda
             return handler(event, context)
         about = {"function": context.function_name, "request_id": context.aws_request_id}
         run = _trace(handler) if config().tracing else handler
@@ -100,7 +111,7 @@ def name_invocation(handler: Handler[Event, Result]) -> Handler[Event, Result]:
 
 
 def _trace(handler: Handler[Event, Result]) -> Handler[Event, Result]:
-    """The handler, whose calls of AWS are shown by X-Ray; what it answers is not."""
+    """Return the handler with its calls of AWS traced by X-Ray, without its answers."""
     from aws_lambda_powertools import Tracer
 
     tracer = Tracer(patch_modules=("botocore",))
@@ -117,28 +128,132 @@ def _find_request_id(event: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is measured in the cloud. `dimension`: by what it is told apart within a stack, whose own is `service`."""
+    """A metric in the cloud."""
 
     name: str
     unit: MetricUnit
     dimension: str = ""
+    """A second dimension beside `service`, which is that of the stack; "" for none."""
 
 
 REQUESTS = Metric("Requests", MetricUnit.Count, "code")
 BYTES_RECEIVED = Metric("BytesReceived", MetricUnit.Bytes)
 BYTES_SENT = Metric("BytesSent", MetricUnit.Bytes)
 TASKS_ENDED = Metric("TasksEnded", MetricUnit.Count, "state")
-OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of those that are not done; 0 without any
+OLDEST_TASK_AGE = Metric("OldestTaskAge", MetricUnit.Seconds)  # of the tasks that are not done; 0 if all are
 METRICS = (REQUESTS, BYTES_RECEIVED, BYTES_SENT, TASKS_ENDED, OLDEST_TASK_AGE)
 
 
-def emit(amounts: Mapping[Metric, float], told_apart: str = "") -> None:
-    """Write metrics of one dimension; `told_apart`: its value, where they have one."""
+def emit(amounts: Mapping[Metric, float], dimension_value: str = "") -> None:
+    """Write metrics that have the same value of their dimension, if they have one."""
     if not platform().emits_metrics:
         return
     written = EphemeralMetrics(namespace=NAMESPACE)
     for metric, amount in amounts.items():
         if metric.dimension:
-            written.add_dimension(metric.dimension, told_apart)
+            written.add_dimension(metric.dimension, dimension_value)
         written.add_metric(metric.name, metric.unit, amount)
     written.flush_metrics()
+
+
+class RequestLine(NamedTuple):
+    """A line of the log about a request."""
+
+    time: float
+    """In seconds since the epoch."""
+    level: int
+    facts: Mapping[str, Any]
+
+
+class AccessLog:
+    """The log of requests. Before it is opened each line goes through the logger.
+
+    After that a thread formats and writes the lines, many in one call, so that requests do not wait for it. A process
+    that is killed loses the lines of the last tenth of a second.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[RequestLine] = deque(maxlen=MAX_WAITING_LINES)
+        self._lost = 0
+        self._has_lines = threading.Event()
+        self._is_closed = threading.Event()
+        self._descriptor: int | None = None
+        self._writing = threading.Lock()
+
+    def open(self, descriptor: int) -> None:
+        """Write to this file from now on, in the JSON form of the logger."""
+        self._descriptor = descriptor
+        threading.Thread(target=self._run, name="access log", daemon=True).start()
+
+    def log(self, facts: Mapping[str, Any], *, is_detail: bool) -> None:
+        """Log a request, with the level DEBUG if `is_detail`."""
+        if self._descriptor is None:
+            (log_detail if is_detail else log_event)(REQUEST_MESSAGE, **facts)
+            return
+        level = logging.DEBUG if is_detail else logging.INFO
+        if log.log_level > level:
+            return
+        if len(self._waiting) == MAX_WAITING_LINES:
+            self._lost += 1
+        self._waiting.append(RequestLine(time.time(), level, facts))
+        if not self._has_lines.is_set():
+            self._has_lines.set()
+
+    def close(self) -> None:
+        """Write the waiting lines; later lines are lost."""
+        self._is_closed.set()
+        self._has_lines.set()
+        if self._descriptor is not None:
+            self._write()
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            self._has_lines.wait()
+            self._is_closed.wait(ACCESS_LOG_INTERVAL_SECONDS)
+            self._has_lines.clear()
+            self._write()
+
+    def _write(self) -> None:
+        with self._writing:
+            lines = [_format(self._waiting.popleft()) for _ in range(len(self._waiting))]
+            lost, self._lost = self._lost, 0
+            if lost:
+                lines.append(_format(RequestLine(time.time(), logging.WARNING, {"lost lines": lost})))
+            if lines and self._descriptor is not None:
+                with hold_stream():
+                    _write_all(self._descriptor, lines)
+
+
+def _join(lines: Sequence[bytes]) -> Iterator[bytes]:
+    """Join lines to texts of at most PIPE_BUF bytes: a pipe takes each at once, and other processes write to it too."""
+    text = b""
+    for line in lines:
+        if text and len(text) + len(line) > PIPE_BUF:
+            yield text
+            text = b""
+        text += line
+    yield text
+
+
+def _format(line: RequestLine) -> bytes:
+    return orjson.dumps(
+        {
+            "level": logging.getLevelName(line.level),
+            "location": "",
+            "message": REQUEST_MESSAGE,
+            "timestamp": datetime.fromtimestamp(line.time).astimezone().isoformat(timespec="milliseconds"),
+            "service": log.service,
+            "facts": line.facts,
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+def _write_all(descriptor: int, lines: Sequence[bytes]) -> None:
+    try:
+        for text in _join(lines) if S_ISFIFO(os.fstat(descriptor).st_mode) else [b"".join(lines)]:
+            left = memoryview(text)
+            while left:
+                left = left[os.write(descriptor, left) :]
+    except OSError:
+        pass  # the reader of the log has ended

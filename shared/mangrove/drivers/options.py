@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Self, dataclass_transform, get_args
 
 import orjson
 
+from mangrove.core.codec import DecodeError, dump, find_hints, structure
 from mangrove.core.problems import BadRequest
-from mangrove.core.structure import Misfit, dump, find_hints, structure
 from mangrove.drivers.driver_config import DriverConfig
 
 Default = bool | int | str | None
@@ -95,7 +95,7 @@ class _Option(NamedTuple):
         zero = self.kind() if self.kind in (bool, int) else ""
         try:
             value: bool | int | str = structure(self.kind, given.get(self.name, zero))
-        except Misfit as error:
+        except DecodeError as error:
             raise BadRequest(f"option {self.name}: {error}") from None
         return value
 

@@ -12,9 +12,9 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from mangrove.core.paths import LONGEST_NAME, TreePath, map_characters
+from mangrove.core.chunked import in_batches
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath, map_characters
 from mangrove.core.problems import BadRequest, NotAFolder, NotFound
-from mangrove.core.slices import in_batches
 from mangrove.drivers.base import ROOT, Driver, Entry
 
 CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are known without listing it again
@@ -66,7 +66,7 @@ class NameMapping:
 
 def _choose(name: str, shown: str) -> str:
     """Return the shown name where a path can hold it, else the name itself."""
-    is_name = shown not in ("", ".", "..") and not set("/\\\0") & set(shown) and len(shown.encode()) <= LONGEST_NAME
+    is_name = shown not in ("", ".", "..") and not set("/\\\0") & set(shown) and len(shown.encode()) <= MAX_NAME_BYTES
     return shown if is_name else name
 
 

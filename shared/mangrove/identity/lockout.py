@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
+from mangrove.core.http import find_client
 from mangrove.core.problems import TooMany
-from mangrove.core.sources import find_source
 from mangrove.records.store import counters
 
 LOCK_SECONDS = 300
@@ -34,7 +34,7 @@ class Lockout:
 
     def check(self, subject: str, source: str) -> None:
         """Raise TooMany while locked. An attempt while the pair is locked starts its time anew."""
-        for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_source(source)).items():
+        for key, (count, limit) in self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source)).items():
             if count >= limit:
                 if limit == MAX_FAILURES_PER_PAIR:
                     counters.add_failure(key, LOCK_SECONDS)
@@ -42,7 +42,7 @@ class Lockout:
 
     def record_failure(self, subject: str, source: str) -> None:
         """Count a failure; TooMany when attempts at the same time had used up the pair's tries."""
-        rows = self._read(subject[:MAX_SUBJECT_LENGTH], find_source(source))
+        rows = self._read(subject[:MAX_SUBJECT_LENGTH], find_client(source))
         counts = {limit: counters.add_failure(key, LOCK_SECONDS) for key, (_, limit) in rows.items()}
         if counts[MAX_FAILURES_PER_PAIR] > MAX_FAILURES_PER_PAIR:
             raise self._make_refusal()
@@ -50,7 +50,7 @@ class Lockout:
     def record_success(self, subject: str, source: str) -> None:
         """Forget the pair's failures and know the source from now on; TooMany when attempts at the same time had used
         up its tries."""
-        subject, source = subject[:MAX_SUBJECT_LENGTH], find_source(source)
+        subject, source = subject[:MAX_SUBJECT_LENGTH], find_client(source)
         pair, known = self._make_pair_key(subject, source), self._make_known_key(subject, source)
         if not counters.settle(pair, MAX_FAILURES_PER_PAIR, LOCK_SECONDS, known, KNOWN_SECONDS):
             counters.add_failure(pair, LOCK_SECONDS)

@@ -12,9 +12,9 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from mangrove.core import runtime
 from mangrove.core.concurrency import ComputePools
+from mangrove.core.http import find_client
 from mangrove.core.limits import SIGN_IN_CONCURRENCY, limits
 from mangrove.core.problems import BadRequest
-from mangrove.core.sources import find_source
 
 Result = TypeVar("Result")
 
@@ -92,5 +92,5 @@ async def run_in_turn(source: str, call: Callable[[], Result]) -> Result:
 
     Where too many wait, the address with the most of them gives way to one with fewer: TooMany for its last call.
     """
-    async with limits().sign_ins.hold(find_source(source)):
+    async with limits().sign_ins.hold(find_client(source)):
         return await runtime.get(ComputePools).passwords.run(call)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
+from mangrove.core.chunked import run_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
-from mangrove.core.slices import run_in_slices
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.records.files.index_changes import MAX_NAMES_PER_CHANGE, ChangeKind, IndexChange, IndexedName
@@ -98,7 +98,7 @@ class Corrections:
 
 async def _correct(observed: _Observed) -> None:
     rows = await _select_names(observed)
-    changes = [] if rows is None else await run_in_slices(_compare(rows, observed))
+    changes = [] if rows is None else await run_chunked(_compare(rows, observed))
     if changes and observed.folder.stamp.is_current():  # else the service has changed it since
         await journal.note(*changes)
 

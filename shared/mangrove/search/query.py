@@ -14,9 +14,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mangrove.core import runtime
+from mangrove.core.chunked import run_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import SearchTooSlow
-from mangrove.core.slices import run_in_slices
 from mangrove.search.database import Database
 from mangrove.search.hits import EVERYTHING as EVERYTHING
 from mangrove.search.hits import NOTHING as NOTHING
@@ -106,7 +106,7 @@ async def run(
     await search.leave_out_segments()
     few = await search.fetch_few()
     if few is not None:
-        rows = few if not judge.is_needed else await run_in_slices(_select_visible(few, judge, search))
+        rows = few if not judge.is_needed else await run_chunked(_select_visible(few, judge, search))
         rows.sort(key=lambda row: row.key)
         return [row.hit for row in rows[start : start + count]], len(rows)
     if not judge.is_needed:
@@ -115,7 +115,7 @@ async def run(
     await visibility.run()
     page = await search.fetch_page(visibility.hidden, start, count)
     # the tree may have changed since its folders were tested
-    page = await run_in_slices(_select_visible(page, judge, search))
+    page = await run_chunked(_select_visible(page, judge, search))
     return [row.hit for row in page], visibility.total
 
 
@@ -290,7 +290,7 @@ class _Visibility:
         """Test all folders with hits."""
         await self._search.find_doubtful(self._judge.doubts)
         async for groups in self._search.count_by_folder():
-            tests = await run_in_slices(self._test_folders(groups))
+            tests = await run_chunked(self._test_folders(groups))
             for batch in _make_batches(tests):
                 await self._test(batch)
 
@@ -316,7 +316,7 @@ class _Visibility:
         shares = sum(test.group.doubtful for test in batch) // HITS_PER_TEST + 1
         for number in range(shares):
             rows = await self._search.fetch_tested(batch, Share(number, shares))
-            for group, names in await run_in_slices(self._find_hidden(batch, rows)):
+            for group, names in await run_chunked(self._find_hidden(batch, rows)):
                 self._hide_rows(group, names)
 
     def _find_hidden(

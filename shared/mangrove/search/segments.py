@@ -21,11 +21,11 @@ from typing import Literal
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import stream
+from mangrove.core.codec import DecodeError, dump, parse
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound
-from mangrove.core.streams import stream
-from mangrove.core.structure import Misfit, dump, parse
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
 from mangrove.drivers.own_storage import start_own_storage
@@ -59,7 +59,7 @@ class Manifest:
     def __post_init__(self) -> None:
         for name in self.files:
             if not FILE_NAME.fullmatch(name):
-                raise Misfit(f"{name[:40]!r} is no name of a file of an index")
+                raise DecodeError(f"{name[:40]!r} is no name of a file of an index")
 
     @property
     def files(self) -> list[str]:
@@ -117,7 +117,7 @@ class SegmentStore:
             return await _read_manifest(storage, storage_id)
         except NotFound:
             return None
-        except Misfit:
+        except DecodeError:
             await self._drop_with_warning(storage_id, MANIFEST)
             return None
 
@@ -131,7 +131,7 @@ class SegmentStore:
                 return await self._open(storage, storage_id, entry)
             except NotFound:
                 return None
-            except Misfit:
+            except DecodeError:
                 damaged = MANIFEST
             except DamagedSegment as problem:  # or swapped since the manifest was read
                 damaged = str(problem.data)
@@ -282,7 +282,7 @@ async def _list(storage: Driver, path: TreePath) -> list[Entry]:
 
 
 async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
-    """NotFound; Misfit for what is none, or of another version."""
+    """NotFound; DecodeError for what is none, or of another version."""
     body = await storage.read(_get_path(storage_id, MANIFEST))
     return parse(Manifest, b"".join([block async for block in body]))
 

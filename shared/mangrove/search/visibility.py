@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mangrove.core.caches import CacheKind
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
+from mangrove.core.runtime import CacheKind
 from mangrove.drivers.base import ROOT, Entry
 from mangrove.search.hits import Doubts
 from mangrove.search.query import EVERYTHING, NOTHING, Hit, Verdict

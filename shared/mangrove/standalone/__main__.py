@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from mangrove import __version__
 from mangrove.core import runtime
-from mangrove.core.access_log import AccessLog
 from mangrove.core.config import ACCESS_LOGS, Config
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem
 from mangrove.core.runtime import Runtime
-from mangrove.core.telemetry import set_level
+from mangrove.core.telemetry import AccessLog, set_level
 from mangrove.records.store.endpoints import Endpoint
 from mangrove.standalone import backup, engine
 from mangrove.standalone.data_directory import DataDirectory, ProcessInfo, StartupError

@@ -31,9 +31,9 @@ import orjson
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mangrove.core.http import find_client
 from mangrove.core.platform import platform
 from mangrove.core.shared_memory import Counts, Region
-from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.standalone.sendfile import ConnectionSender
 from mangrove.web.address import is_trusted_proxy
@@ -187,7 +187,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = PipelineFlow(transport)
         self.address = self.client[0] if self.client else ""
-        self.source = find_source(self.address)
+        self.source = find_client(self.address)
         if not self._registry.admit(self):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
 

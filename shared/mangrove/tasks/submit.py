@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from mangrove import archives
 from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.deadlines import Budget
+from mangrove.core.chunked import iterate_chunked
+from mangrove.core.deadlines import TimeBudget
 from mangrove.core.paths import TreePath, check_existing_name
 from mangrove.core.problems import BadRequest, NotAFolder, NotFound, OutOfTime, Problem, StorageProblem
-from mangrove.core.slices import in_slices
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.records.tasks import model as records
@@ -54,7 +54,7 @@ class DecompressOptions:
 
 async def transfer(request: TransferRequest) -> list[Task]:
     """Move or copy entries. Return the tasks for what could not be done at once."""
-    left = await transfers.transfer(request, Budget())
+    left = await transfers.transfer(request, TimeBudget())
     conflict = request.conflict
     return await TransferEnqueuer(
         request.word,
@@ -81,17 +81,17 @@ async def wait(task: Task, seconds: float) -> bool:
 
 async def rename(access: PathAccess, name: str, overwrite: bool) -> list[Task]:
     """Give an entry another name; the task for what could not be done at once."""
-    return await _open_renames(access.parent, await transfers.rename(access, name, overwrite, Budget()))
+    return await _open_renames(access.parent, await transfers.rename(access, name, overwrite, TimeBudget()))
 
 
 async def rename_all(folder: PathAccess, wanted: Mapping[str, str]) -> list[Task]:
     """Give entries of a folder other names; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await transfers.rename_all(folder, wanted, budget=Budget()))
+    return await _open_renames(folder, await transfers.rename_all(folder, wanted, budget=TimeBudget()))
 
 
 async def rename_by_pattern(folder: PathAccess, pattern: str, template: str) -> list[Task]:
     """Rename what matches a pattern; the tasks for what could not be done at once."""
-    return await _open_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, Budget()))
+    return await _open_renames(folder, await transfers.rename_by_pattern(folder, pattern, template, TimeBudget()))
 
 
 async def _open_renames(folder: PathAccess, left: Sequence[TransferItem]) -> list[Task]:
@@ -102,21 +102,21 @@ async def _open_renames(folder: PathAccess, left: Sequence[TransferItem]) -> lis
 async def move_files(source_dir: PathAccess, target_dir: PathAccess, policy: str) -> tuple[int, list[Task]]:
     """Move every file of a tree into one folder; how many are moved, and the tasks for those that could not be moved
     at once."""
-    outcome = await transfers.move_files(source_dir, target_dir, policy, Budget())
+    outcome = await transfers.move_files(source_dir, target_dir, policy, TimeBudget())
     enqueuer = TransferEnqueuer("move", "move", source_dir, target_dir, policy == "overwrite", policy == "skip")
     return outcome.done, await enqueuer.open(outcome.left) if outcome.is_whole else [await enqueuer.open_flat()]
 
 
 async def remove(folder: PathAccess, names: Sequence[str]) -> list[Task]:
     """Remove entries of a folder with all they hold; the task for what could not be removed in time."""
-    left = await changes.remove(folder, names, Budget())
+    left = await changes.remove(folder, names, TimeBudget())
     return [await enqueue_removal(folder, left)] if left else []
 
 
 async def remove_empty(folder: PathAccess) -> list[Task]:
     """Remove the folders below a folder that hold no file; the task that goes on when time is up."""
     try:
-        with deadlines.limit(Budget().get_seconds()):
+        with deadlines.limit(TimeBudget().get_seconds()):
             await changes.remove_empty(folder)
     except OutOfTime:
         return [await enqueue_empty_folder_removal(folder)]
@@ -171,7 +171,7 @@ async def download(target: PathAccess, urls: Sequence[str], tool: str, policy: s
     registry.check_tool_name(tool)
     given = [url.strip() for url in urls if url.strip()]
     _limit_tasks(given)
-    checked = [normalize_url(url, tool) async for url in in_slices(given)]
+    checked = [normalize_url(url, tool) async for url in iterate_chunked(given)]
     policy = policy if policy in DELETE_POLICIES else DELETE_NEVER
     target.require(Right.OFFLINE_DOWNLOAD)
     target.require_read()  # a task says which names are taken

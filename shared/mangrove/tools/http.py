@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.problems import Problem, Unreachable
 from mangrove.net.addresses import AddressPolicy
 from mangrove.net.client import MAX_REDIRECTS, make_client, translate_errors

@@ -9,7 +9,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from mangrove.core.paths import LONGEST_NAME
+from mangrove.core.paths import MAX_NAME_BYTES
 
 if TYPE_CHECKING:
     import httpx
@@ -44,7 +44,7 @@ def _unquote(value: str) -> str:
 
 
 def sanitize_name(raw: str) -> str:
-    """The last part of `raw` as a name of at most LONGEST_NAME bytes; "" when nothing of it can be one.
+    """The last part of `raw` as a name of at most MAX_NAME_BYTES bytes; "" when nothing of it can be one.
 
     Without control and direction marks, and without dots and blanks at either end.
     """
@@ -54,12 +54,12 @@ def sanitize_name(raw: str) -> str:
 
 
 def _truncate(name: str) -> str:
-    if len(name.encode()) <= LONGEST_NAME:
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     stem, dot, extension = name.rpartition(".")
     if not stem or len(extension) > _MAX_EXTENSION:
         stem, dot, extension = name, "", ""
-    max_stem = LONGEST_NAME - len((dot + extension).encode())
+    max_stem = MAX_NAME_BYTES - len((dot + extension).encode())
     return stem.encode()[:max_stem].decode(errors="ignore").rstrip(". ") + dot + extension
 
 

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from mangrove.core.caches import CacheKind
 from mangrove.core.problems import Problem, Unreachable
+from mangrove.core.runtime import CacheKind
 from mangrove.net.addresses import LOCAL_POLICY, AddressPolicy
 from mangrove.net.client import make_client, request
 from mangrove.tools import torrents, urls

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mangrove.core.caches import CacheKind
+from mangrove.core.http import find_client
 from mangrove.core.paths import TreePath
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.core.sources import find_source
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, name_folder
 from mangrove.records.store import counters
 from mangrove.records.store.crypto import derive
@@ -50,7 +50,7 @@ async def limit_guesses(
 
     `judgements`: of the path and all that it stands for; `parents`: of the folders above.
     """
-    for guess in _find_guesses(password, find_source(source), rules, judgements, parents):
+    for guess in _find_guesses(password, find_client(source), rules, judgements, parents):
         await _count(guess)
 
 

@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.web.framework import Depends, Query, Request
 

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from mangrove.core.caches import CacheKind
+from mangrove.core.runtime import CacheKind
 
 LEAST = 1024  # bytes: a shorter answer is sent as it is
 AT_ONCE = 32 << 10  # bytes that are compressed in less time than a thread takes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from mangrove.core.forwarding import forward_headers
-from mangrove.core.headers import guess_mime
+from mangrove.core.http import forward_headers, guess_mime
 from mangrove.core.problems import TooLarge
 from mangrove.tasks.download import staged_downloads
 from mangrove.tree.operations import archives

@@ -15,7 +15,7 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mangrove.core.headers import make_retry_after
+from mangrove.core.http import make_retry_after
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, TooLarge
 from mangrove.tree.operations.objects import Rows

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from mangrove.configuration.masking import mask_private
-from mangrove.core.headers import make_retry_after
+from mangrove.core.http import make_retry_after
 from mangrove.core.problems import (
     BadRequest,
     MethodNotAllowed,

@@ -16,12 +16,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from mangrove.core import deadlines, runtime
-from mangrove.core.access_log import AccessLog
 from mangrove.core.config import config
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.platform import platform
 from mangrove.core.problems import OutOfTime, Problem
-from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, emit, log_event, log_exception
+from mangrove.core.telemetry import BYTES_RECEIVED, BYTES_SENT, REQUESTS, AccessLog, emit, log_event, log_exception
 from mangrove.web import cors
 from mangrove.web.dialects import OPENLIST_PREFIX, Dialect
 from mangrove.web.failures import FailureHandler, handle_http_error, handle_problem, make_unexpected
@@ -206,7 +205,7 @@ def _note_request(scope: Scope, path: str, answer: Answer, seconds: float) -> No
         is_polling = answer.status == code == 200 and POLLED.fullmatch(path) is not None
         method, milliseconds = scope["method"], round(seconds * 1000, 1)
         facts = {"method": method, "path": path, "status": answer.status, **about, "ms": milliseconds}
-        runtime.get(AccessLog).note(facts, is_detail=is_polling)
+        runtime.get(AccessLog).log(facts, is_detail=is_polling)
     if not platform().emits_metrics:
         return
     received = next((value for name, value in scope["headers"] if name == b"content-length"), b"")

@@ -13,9 +13,8 @@ from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from mangrove.configuration import snapshot, users
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import BadRequest, Denied, Unauthorized
-from mangrove.core.sources import find_source
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.records.accounts.users import User
@@ -95,7 +94,7 @@ Remover = Annotated[Caller, Depends(Gate("visitor", Right.DELETE))]
 
 def name_caller(caller: Caller | None, client_address: str) -> str:
     """To whom a share is counted: a user, or where a guest's request comes from."""
-    return find_source(client_address) if caller is None or caller.is_guest else f"user {caller.user.id}"
+    return find_client(client_address) if caller is None or caller.is_guest else f"user {caller.user.id}"
 
 
 async def find_present_code(otp_code: Annotated[str, Header(max_length=32)] = "", code: str = "") -> str:

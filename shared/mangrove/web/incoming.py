@@ -12,8 +12,7 @@ from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from mangrove.configuration import throttle
-from mangrove.core.headers import guess_mime
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import guess_mime, parse_integer
 from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, Problem, TooLarge
 from mangrove.drivers.base import Upload

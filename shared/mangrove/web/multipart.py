@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest
 from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 
 MAX_RANGES = 32  # more parts than this are answered with the whole file
 

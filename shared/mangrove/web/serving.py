@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mangrove.configuration import throttle
-from mangrove.core.headers import format_content_disposition, format_http_date, guess_mime
+from mangrove.core.http import format_content_disposition, format_http_date, guess_mime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Changed, TooLarge

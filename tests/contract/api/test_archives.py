@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from mangrove import archives
-from mangrove.core.paths import DEEPEST
+from mangrove.core.paths import MAX_PATH_DEPTH
 from mangrove.tree.operations import archives as looked
 from tests import servers
 from tests.contract.api import fixtures
@@ -121,7 +121,7 @@ def test_a_tree_that_is_too_large_is_asked_for_folder_by_folder(service: Service
     assert admin.ok("/api/fs/archive/list", path=path, inner_path="/f", per_page=1)["total"] == looked.LARGEST_TREE
 
 
-@pytest.mark.parametrize(("depth", "shown"), [(looked.DEEPEST_TREE, True), (DEEPEST - 1, False)])
+@pytest.mark.parametrize(("depth", "shown"), [(looked.DEEPEST_TREE, True), (MAX_PATH_DEPTH - 1, False)])
 def test_a_tree_that_is_too_deep_is_asked_for_too(
     service: Service, admin: Client, folder: str, depth: int, shown: bool
 ) -> None:

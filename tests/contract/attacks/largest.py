@@ -11,8 +11,8 @@ from mangrove.web.binding import MOST_JSON_VALUES
 from tests.support.document import get_document
 
 MOST_NAMES = 10_000
-LONGEST_NAME = 255  # bytes
-LONGEST_PATH = 4096
+MAX_NAME_BYTES = 255  # bytes
+MAX_PATH_BYTES = 4096
 FOLDER = "/files/many"  # of MOST_NAMES files
 DEEP = "/files/" + "d/" * 2000
 LONGEST_HEAD = 60_000  # bytes of a query or a header: a little less than a head may have
@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
 def name(number: int) -> str:
     """The longest name, another one for each number."""
-    return f"{number:0>{LONGEST_NAME}}"
+    return f"{number:0>{MAX_NAME_BYTES}}"
 
 
 NAMES = [name(number) for number in range(MOST_NAMES)]
@@ -121,12 +121,12 @@ def fill(schema: Mapping[str, Any], at: str = "", text: str = "a/", items: int =
         return {key: fill(one, key, text, items) for key, one in schema.get("properties", {}).items()}
     if kind == "array":
         one = fill(schema["items"], at, text, items)
-        shorter = one[:LONGEST_NAME] if isinstance(one, str) else one
+        shorter = one[:MAX_NAME_BYTES] if isinstance(one, str) else one
         return [shorter] * min(items, LARGEST_BODY // max(len(json.dumps(shorter)), 1), schema.get("maxItems", items))
     if kind == "integer":
         return 2**53
     if kind == "string" and "enum" not in schema:
-        return (text * 300_000)[: schema.get("maxLength", LONGEST_PATH)]
+        return (text * 300_000)[: schema.get("maxLength", MAX_PATH_BYTES)]
     return False if kind == "boolean" else None
 
 
@@ -145,7 +145,7 @@ def _list_queries(operation: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
     if names:
         share = LONGEST_HEAD // len(names)
         yield "long texts", dict.fromkeys(names, "x" * share)
-        yield "deep paths", dict.fromkeys(names, ("a/" * share)[: min(share, LONGEST_PATH)])
+        yield "deep paths", dict.fromkeys(names, ("a/" * share)[: min(share, MAX_PATH_BYTES)])
         yield "many keys", dict.fromkeys(names, ("9," * share)[:share])
 
 

@@ -82,7 +82,7 @@ WIRE: Mapping[str, Probe] = {
     "web.binding:LARGEST_UNGATED_JSON": lambda admin, size: send_json(
         Client(str(admin.http.base_url)), "/api/auth/login", b'{"username":"x","password":"y"}', size
     ),
-    "core.paths:LONGEST_NAME": lambda admin, size: is_ok(admin.post("/api/fs/mkdir", path="/files/" + "n" * size)),
+    "core.paths:MAX_NAME_BYTES": lambda admin, size: is_ok(admin.post("/api/fs/mkdir", path="/files/" + "n" * size)),
     "identity.names:MAX_LENGTH": lambda admin, size: create_user(admin, "u" * size, "password"),
     "identity.passwords:MAX_LENGTH": lambda admin, size: create_user(admin, "somebody", "p" * size),
     "configuration.settings:MAX_VALUE_LETTERS": lambda admin, size: save_setting(admin, "v" * size),

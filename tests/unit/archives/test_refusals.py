@@ -16,7 +16,7 @@ from typing import Any
 import py7zr
 import pytest
 
-from mangrove.core.paths import DEEPEST
+from mangrove.core.paths import MAX_PATH_DEPTH
 from mangrove.core.problems import ArchiveTooLarge, BrokenArchive, Problem, WrongArchivePassword
 from tests.unit.archives.packing import FILES, Found, list_members, read, tarred, zipped
 
@@ -35,7 +35,7 @@ EVIL = {
     "a\nb": "control",
     "\x1b[2Jx": "control",
     "a\x7fb": "control",
-    "/".join("d" * (DEEPEST + 1)): "too deep",
+    "/".join("d" * (MAX_PATH_DEPTH + 1)): "too deep",
     "n" * 256: "too long",
     "ü" * 128: "too long",
     "dir/" * 1100 + "x": "too long",

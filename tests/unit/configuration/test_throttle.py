@@ -10,12 +10,18 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mangrove.configuration import snapshot, throttle
-from mangrove.configuration.throttle import LimitedBody, Throttles
+from mangrove.configuration.throttle import (
+    MAX_PIECE_BYTES,
+    MIN_PIECE_BYTES,
+    LimitedBody,
+    Throttles,
+    TokenBucket,
+    get_piece_size,
+)
 from mangrove.configuration.values import Settings
-from mangrove.core import runtime, token_bucket
+from mangrove.core import runtime
+from mangrove.core.chunked import stream
 from mangrove.core.shared_memory import Activity
-from mangrove.core.streams import stream
-from mangrove.core.token_bucket import MAX_PIECE_BYTES, MIN_PIECE_BYTES, TokenBucket, get_piece_size
 from mangrove.records import settings as records
 from tests.support.sharing import share_runtimes
 
@@ -82,7 +88,7 @@ def test_who_has_gone_does_not_keep_others_waiting() -> None:
 
 def test_who_waits_is_let_go_when_the_limit_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[int | None] = [MIN_PIECE_BYTES]
-    monkeypatch.setattr(token_bucket, "RECHECK_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(throttle, "RECHECK_INTERVAL_SECONDS", 0.01)
 
     async def lift() -> None:
         body = LimitedBody(stream(bytes(60 * MIN_PIECE_BYTES)), TokenBucket(lambda: rates[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.core.paths import DEEPEST, LONGEST_PATH, TreePath
+from mangrove.core.paths import MAX_PATH_BYTES, MAX_PATH_DEPTH, TreePath
 from mangrove.search.scope import find_child
 
 P = TreePath
@@ -22,8 +22,8 @@ P = TreePath
         ("/d", "", None),
         ("/d", "a\0", None),
         ("/d", "a\udcff", None),
-        ("/" + "d" * (LONGEST_PATH - 3), "ab", None),
-        ("/d" * DEEPEST, "a", None),
+        ("/" + "d" * (MAX_PATH_BYTES - 3), "ab", None),
+        ("/d" * MAX_PATH_DEPTH, "a", None),
     ],
 )
 def test_what_no_path_leads_to_is_no_folder(folder: str, name: str, path: str | None) -> None:

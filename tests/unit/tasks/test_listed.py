@@ -31,7 +31,7 @@ class Killed(BaseException):
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Requests have no time to do anything at once."""
-    monkeypatch.setattr(deadlines.Budget, "covers", lambda *_: False)
+    monkeypatch.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
     yield
 
 

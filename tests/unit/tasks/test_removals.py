@@ -33,9 +33,9 @@ class Killed(BaseException):
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests have no time to do anything at once."""
-    monkeypatch.setattr(deadlines, "VERB_SECONDS", 0)
-    monkeypatch.setattr(deadlines.Budget, "covers", lambda *_: False)
-    monkeypatch.setattr(deadlines.Budget, "get_seconds", lambda _: 0.0)
+    monkeypatch.setattr(deadlines, "REQUEST_WORK_SECONDS", 0)
+    monkeypatch.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
+    monkeypatch.setattr(deadlines.TimeBudget, "get_seconds", lambda _: 0.0)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mangrove.core import runtime
+from mangrove.core.chunked import stream
 from mangrove.core.config import Config
 from mangrove.core.problems import BadRequest, Problem
-from mangrove.core.streams import stream
 from mangrove.drivers.base import DriverContext, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.tasks.core import staging

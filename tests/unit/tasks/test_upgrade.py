@@ -113,8 +113,8 @@ def test_upgrade_task_move_half_done_goes_on(task_env: TaskEnv, monkeypatch: pyt
 @pytest.fixture
 def disk(task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch) -> Disk:
     """A storage, and requests that do not have time to remove anything."""
-    monkeypatch.setattr(deadlines.Budget, "covers", lambda *_: False)
-    monkeypatch.setattr(deadlines.Budget, "get_seconds", lambda _: 0.0)
+    monkeypatch.setattr(deadlines.TimeBudget, "covers", lambda *_: False)
+    monkeypatch.setattr(deadlines.TimeBudget, "get_seconds", lambda _: 0.0)
     disk = task_env.disk()
     disk.put("d/x", b"x")
     disk.put("d/y", b"y")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.paths import DEEPEST, TreePath
+from mangrove.core.paths import MAX_PATH_DEPTH, TreePath
 from mangrove.core.problems import BadRequest, NotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.identity.rights import Right
@@ -19,7 +19,7 @@ from mangrove.tree.rules import Rules
 from tests.unit.tree import builders
 from tests.unit.tree.memory_folders import MemoryFolders
 
-DEEP = TreePath("/".join(["d"] * (DEEPEST - 2)))
+DEEP = TreePath("/".join(["d"] * (MAX_PATH_DEPTH - 2)))
 RULES = [builders.meta(str(path), hide="^secret$", h_sub=True) for path in DEEP.ancestors()[::4]]
 Verb = Callable[[PathAccess, list[str]], Coroutine[Any, Any, Any]]
 

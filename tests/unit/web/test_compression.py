@@ -15,9 +15,9 @@ from starlette.requests import Request
 
 from mangrove.cloud.platform import MAX_ANSWER_BYTES
 from mangrove.core import runtime
-from mangrove.core.caches import CacheKind
 from mangrove.core.config import Config
 from mangrove.core.problems import TooLarge
+from mangrove.core.runtime import CacheKind
 from mangrove.tree.listing.listing import LARGEST_SORTED
 from mangrove.tree.operations.objects import Rows
 from mangrove.web import compression
@@ -28,7 +28,7 @@ from mangrove.web.gates import Anyone
 from tests.support.awkward_names import make_event
 from tests.unit.web.configs import CLOUD, LOCAL, configure
 
-LONGEST_NAME = 255  # bytes
+MAX_NAME_BYTES = 255  # bytes
 ROW = {"name": "a name that is no longer than most", "sign": "c2lnbmF0dXJl"}
 
 
@@ -128,7 +128,7 @@ def test_what_no_function_can_carry_is_refused_and_says_what_helps(
 
 
 @pytest.mark.parametrize("accept", ["gzip", "identity"])
-@pytest.mark.parametrize(("noise", "code"), [(0, 200), (LONGEST_NAME, 413)])
+@pytest.mark.parametrize(("noise", "code"), [(0, 200), (MAX_NAME_BYTES, 413)])
 def test_the_largest_folder_that_a_function_lists_at_once_is_answered_or_refused(
     monkeypatch: pytest.MonkeyPatch, accept: str, noise: int, code: int
 ) -> None:

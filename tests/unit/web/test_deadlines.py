@@ -133,21 +133,21 @@ def test_a_listing_ends_with_the_time() -> None:
 def test_a_budget_covers_what_will_be_done_in_it_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(deadlines.time, "monotonic", lambda: now[0])
-    budget = deadlines.Budget()
+    budget = deadlines.TimeBudget()
     assert budget.covers(0, 1000)
-    now[0] += deadlines.LOOK_SECONDS / 2
+    now[0] += deadlines.PACE_SAMPLE_SECONDS / 2
     assert budget.covers(1, 1000)  # too early to tell
-    now[0] += deadlines.LOOK_SECONDS / 2
+    now[0] += deadlines.PACE_SAMPLE_SECONDS / 2
     assert [budget.covers(done, 1000) for done in (50, 200)] == [False, True]
-    now[0] += deadlines.VERB_SECONDS
+    now[0] += deadlines.REQUEST_WORK_SECONDS
     assert not budget.covers(999, 1000)
     assert budget.get_seconds() == 0
     assert deadlines.unlimited().covers(1, 10**9)
 
 
 def test_a_budget_leaves_the_end_of_a_functions_time_to_who_opens_the_task() -> None:
-    with deadlines.limit(deadlines.MARGIN_SECONDS):
-        assert not deadlines.Budget().covers(0, 1)
-    with deadlines.limit(deadlines.MARGIN_SECONDS + 5):
-        assert 4 < deadlines.Budget().get_seconds() <= 5
+    with deadlines.limit(deadlines.TASK_REQUEST_MARGIN_SECONDS):
+        assert not deadlines.TimeBudget().covers(0, 1)
+    with deadlines.limit(deadlines.TASK_REQUEST_MARGIN_SECONDS + 5):
+        assert 4 < deadlines.TimeBudget().get_seconds() <= 5
         assert deadlines.unlimited().covers(0, 1)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from functions.api.site.app import handler
-from mangrove.core import access_log
+from mangrove.core import telemetry
 from mangrove.core.telemetry import log
 from mangrove.web import application
 from mangrove.web.application import BadEvent, check_event
@@ -83,7 +83,7 @@ def test_a_request_is_counted_by_the_code_of_its_answer_and_logged_under_its_ids
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "stack")
     use_cloud(is_function=True)
     seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(access_log, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
+    monkeypatch.setattr(telemetry, "log_event", lambda message, **facts: seen.append(facts | log.get_current_keys()))
     context = SimpleNamespace(function_name="site", aws_request_id="one", get_remaining_time_in_millis=lambda: 30_000)
     missing = change(rawPath="/api/none", headers={"host": "x", "content-length": "12"})
     missing["requestContext"]["http"]["path"] = "/api/none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.core.headers import format_http_date
+from mangrove.core.http import format_http_date
 from mangrove.web.ranges import ByteRange, RangeNotSatisfiable, check_preconditions, parse_ranges
 
 ETAG, MODIFIED = '"abc"', 1_700_000_000.0

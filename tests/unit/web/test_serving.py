@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from mangrove.archives import Member
-from mangrove.core import headers
+from mangrove.core import http
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import TooLarge
 from mangrove.drivers.base import DriverContext, Entry
@@ -238,12 +238,12 @@ def test_a_stream_is_closed_when_the_client_leaves() -> None:
 @pytest.mark.parametrize(
     ("name", "mime"),
     [
-        ("a.TXT", "text/plain; charset=utf-8"), ("a.png", "image/png"), ("a.apk", headers.EXTRA_TYPES["apk"]),
+        ("a.TXT", "text/plain; charset=utf-8"), ("a.png", "image/png"), ("a.apk", http.EXTRA_TYPES["apk"]),
         ("none", "application/octet-stream"), ("a.unknown", "application/octet-stream"),
     ],
 )  # fmt: skip
 def test_a_name_suggests_a_type(name: str, mime: str) -> None:
-    assert headers.guess_mime(name) == mime
+    assert http.guess_mime(name) == mime
 
 
 def test_an_etag_is_the_storages_own_or_made_of_what_is_known() -> None:

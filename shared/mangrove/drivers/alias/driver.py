@@ -7,9 +7,9 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
-from mangrove.core.slices import in_batches
 from mangrove.drivers import base
 from mangrove.drivers.alias import reading, writing
 from mangrove.drivers.alias.options import AliasOptions

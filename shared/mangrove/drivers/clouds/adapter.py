@@ -16,9 +16,9 @@ from opendal.exceptions import NotFound as Missing
 from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
+from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotAFile, NotAFolder, NotFound, StorageProblem
-from mangrove.core.streams import stream
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.clouds.arguments import build_arguments
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
-from mangrove.core.headers import format_content_disposition
+from mangrove.core.http import format_content_disposition
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Changed, Exists, Forbidden, InUse, NotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry, Link, Upload

@@ -8,8 +8,8 @@ from nacl.bindings import crypto_secretbox_easy, crypto_secretbox_open_easy
 from nacl.utils import random
 
 from mangrove.core import runtime
+from mangrove.core.chunked import split_chunks
 from mangrove.core.concurrency import ComputePools
-from mangrove.core.streams import split_chunks
 
 MAGIC = b"RCLONE\0\0"
 NONCE = 24  # bytes

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Any
 
+from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotAFolder, NotFound, NotMounted, Problem, StorageProblem
-from mangrove.core.slices import in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.crypt.remote import Remote, decrypt_entry
 from mangrove.drivers.redirects import limit_depth
@@ -63,7 +63,7 @@ class FolderListing:
     async def _list_pictures(self) -> Set[str]:
         try:
             listing = FolderListing(self._remote, self._path / self._thumbnails, 0.0, True)
-            return {entry.name async for batch in listing.read(None) async for entry in in_slices(batch)}
+            return {entry.name async for batch in listing.read(None) async for entry in iterate_chunked(batch)}
         except Problem:
             return frozenset()
 
@@ -89,7 +89,7 @@ class FolderListing:
 
     async def _decrypt(self, batch: Sequence[Entry]) -> AsyncIterator[Entry]:
         names = self._remote.names
-        async for stored in in_slices(batch):
+        async for stored in iterate_chunked(batch):
             name = names.decrypt(stored.name, stored.is_dir)
             if names.tells_keys(stored.is_dir):
                 self._own += name is not None

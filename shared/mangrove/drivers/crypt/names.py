@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Protocol
 
-from mangrove.core.paths import LONGEST_NAME, TreePath, check_existing_name
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath, check_existing_name
 from mangrove.core.problems import BadRequest, Problem, StorageProblem
 from mangrove.drivers.crypt.eme import BLOCK, LONGEST, Eme
 from mangrove.drivers.crypt.encodings import Encoding, make_encoding
@@ -128,9 +128,9 @@ class Names:
         """StorageProblem when a name on the way is, once encrypted, longer than file systems take."""
         for step in path.ancestors()[:-1]:
             length = len(self.encrypt_path(step, is_dir or step != path).name.encode())
-            if length > LONGEST_NAME:
+            if length > MAX_NAME_BYTES:
                 raise StorageProblem(
-                    f"the name {step.name} is too long: encrypted it has {length} bytes, at most {LONGEST_NAME} fit"
+                    f"the name {step.name} is too long: encrypted it has {length} bytes, at most {MAX_NAME_BYTES} fit"
                 )
 
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
-from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.crypt.data import GROUP, HEADER, MAGIC, PLAIN, SEALED, Blocks, decrypt_size
 from mangrove.drivers.crypt.errors import refuse_ended, translate_errors

@@ -16,7 +16,7 @@ from mangrove.drivers.ftp.names import is_sendable, join
 
 Session = Callable[[], AbstractAsyncContextManager[Connection]]
 AT_ONCE = 100  # entries that are removed before others get their turn with the connection
-DEEPEST = 256  # folders in one another
+MAX_PATH_DEPTH = 256  # folders in one another
 
 
 async def try_command(connection: Connection, command: str, *expected: str) -> bool:
@@ -86,7 +86,7 @@ class Remover:
 
         A server may show a link to a folder as a folder: what it removes as a file is not looked into.
         """
-        if depth > DEEPEST:
+        if depth > MAX_PATH_DEPTH:
             raise StorageProblem("the folder is too deep to be removed")
         async with self._session() as connection:
             if await self._remove_one(connection, path):

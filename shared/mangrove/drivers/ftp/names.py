@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from mangrove.core.paths import LONGEST_NAME, TreePath
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.part_names import is_part
 
@@ -35,7 +35,7 @@ class Names:
         for letter, meaning in UNSENDABLE.items():
             if letter in text:
                 raise StorageProblem(f"{path.name!r}: FTP cannot send a name with {meaning}")
-        if any(len(name) > LONGEST_NAME for name in text.split("/")):
+        if any(len(name) > MAX_NAME_BYTES for name in text.split("/")):
             raise StorageProblem(f"{path.name[:80]!r}…: the name is too long")
         return text
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Changed,
@@ -20,7 +21,6 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.core.streams import stream
 from mangrove.drivers.ahead import Ahead
 from mangrove.drivers.base import ROOT, Capacity, CopyRequest, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.folder_batches import FolderBatch

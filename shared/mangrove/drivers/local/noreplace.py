@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from secrets import token_hex
 
-from mangrove.core.paths import LONGEST_NAME
+from mangrove.core.paths import MAX_NAME_BYTES
 from mangrove.drivers.local import kernel
 from mangrove.drivers.part_names import PART
 
@@ -107,4 +107,4 @@ def _unlink_if_there(name: str, folder: int) -> None:
 def make_other_name(name: str) -> str:
     """A name for what cannot have its own, since something else has it."""
     suffix = f"_{datetime.now():%Y%m%d%H%M%S}_{token_hex(2)}"
-    return name.encode()[: LONGEST_NAME - len(suffix)].decode(errors="ignore") + suffix
+    return name.encode()[: MAX_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix

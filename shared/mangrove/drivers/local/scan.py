@@ -7,9 +7,9 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 
+from mangrove.core.chunked import sort_chunked
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem, StorageProblem
-from mangrove.core.slices import sort_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.folder_batches import FolderBatch
 from mangrove.drivers.local import aside
@@ -53,7 +53,7 @@ class FolderScan:
             for name in names:
                 if name.startswith(aside.PREFIX):
                     aside.restore_left(handle, name)
-            self._names = [name for part in sort_in_slices(names) for name in part if _is_shown(name, show_hidden)]
+            self._names = [name for part in sort_chunked(names) for name in part if _is_shown(name, show_hidden)]
             self._names.reverse()
             batch = self._read_batch(handle)
             if self._names:

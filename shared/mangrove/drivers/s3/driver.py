@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from mangrove.core import deadlines
+from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.headers import format_content_disposition
+from mangrove.core.http import format_content_disposition
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
@@ -23,7 +24,6 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.core.streams import stream
 from mangrove.drivers.base import CopyRequest, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.direct import SignedRequest, StoredPart
 from mangrove.drivers.paging import EntriesPage

@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, aclosing
 
 import asyncssh
 
+from mangrove.core.chunked import stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, NotSupported, StorageProblem
-from mangrove.core.streams import stream
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from typing import Any
 
+from mangrove.core.chunked import split_chunks
 from mangrove.core.problems import Changed, StorageProblem
-from mangrove.core.streams import split_chunks
 from mangrove.drivers.sftp.session import Session
 
 AHEAD = 4 << 20  # bytes under way for one file

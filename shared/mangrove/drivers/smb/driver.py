@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from mangrove.core import deadlines
+from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Forbidden, InUse, NotAFolder, NotFound, StorageProblem
-from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import BLOCK, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import httpx
 
-from mangrove.core.forwarding import get_forwarded_headers
-from mangrove.core.integers import parse_integer
+from mangrove.core.chunked import in_batches
+from mangrove.core.http import get_forwarded_headers, parse_integer
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Exists,
@@ -23,7 +23,6 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.core.slices import in_batches
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Link
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.drivers.urltree.options import UrlTreeOptions

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.paths import map_characters
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Entry
 
 STEP = "  "  # one level of indentation
-DEEPEST = 100  # levels: trees are walked by recursion
+MAX_PATH_DEPTH = 100  # levels: trees are walked by recursion
 ADDRESS = re.compile(r"https?://")
 
 
@@ -50,8 +50,8 @@ def parse(text: str, char_mapping: Mapping[str, str] | None = None) -> Node:
         if indent % len(STEP):
             raise StorageProblem(f"the line '{line}' is not a multiple of 2")
         level = indent // len(STEP)
-        if level >= DEEPEST:
-            raise StorageProblem(f"invalid line: {line.strip()}, because it is more than {DEEPEST} levels deep")
+        if level >= MAX_PATH_DEPTH:
+            raise StorageProblem(f"invalid line: {line.strip()}, because it is more than {MAX_PATH_DEPTH} levels deep")
         if level >= len(ancestors):
             raise StorageProblem(f"invalid line: {line}, because it is indented too deep")
         del ancestors[level + 1 :]

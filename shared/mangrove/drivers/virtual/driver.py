@@ -15,9 +15,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 
+from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem
-from mangrove.core.slices import in_batches
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.virtual.changes import Changes, Node

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
+from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     Exists,
@@ -17,7 +18,6 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.core.streams import stream
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Link, Upload
 from mangrove.drivers.leftovers import Leftovers
 from mangrove.drivers.part_names import is_part, make_part_name, refuse_part_name

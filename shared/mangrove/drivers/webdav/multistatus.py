@@ -13,7 +13,7 @@ from xml.parsers import expat
 from mangrove.core.problems import StorageProblem, Unreachable
 from mangrove.drivers.webdav.dates import parse_date
 
-DEEPEST = 64  # elements inside each other
+MAX_PATH_DEPTH = 64  # elements inside each other
 MOST_ELEMENTS = 5_000  # of one entry
 MOST_NAMES = 2_000  # of elements, attributes and prefixes; expat keeps each for good
 LONGEST_TEXT = 64 << 10  # characters of the values of one entry
@@ -96,7 +96,7 @@ class MultistatusParser:
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._depth = depth = self._depth + 1
         self._elements += 1
-        if depth > DEEPEST or self._elements > MOST_ELEMENTS:
+        if depth > MAX_PATH_DEPTH or self._elements > MOST_ELEMENTS:
             _refuse("too many elements")
         known = _KNOWN.get(name)
         if attributes or known is None:

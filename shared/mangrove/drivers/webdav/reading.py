@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx
 
+from mangrove.core.chunked import stream
 from mangrove.core.problems import NotAFile, StorageProblem
-from mangrove.core.streams import stream
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.refusals import refuse_changed
 from mangrove.drivers.webdav.dates import parse_date

@@ -10,7 +10,7 @@ import httpx
 
 from mangrove.core.paths import TreePath
 
-LONGEST_NAME = 1024  # bytes of a name that is shown
+MAX_NAME_BYTES = 1024  # bytes of a name that is shown
 _UNFIT = re.compile(r"[/\\\0]")
 
 
@@ -52,7 +52,7 @@ class Urls:
 
 
 def _is_too_long(name: str) -> bool:
-    return len(name) > LONGEST_NAME // 4 and len(name.encode()) > LONGEST_NAME
+    return len(name) > MAX_NAME_BYTES // 4 and len(name.encode()) > MAX_NAME_BYTES
 
 
 def _decode(href: str) -> str | None:

@@ -21,8 +21,8 @@ from asyncssh.stream import SSHServerStreamSession
 
 from mangrove.configuration import snapshot
 from mangrove.core.descriptors import get_limit
+from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired
-from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.protocols import sessions
 from mangrove.protocols.sessions import Session, sign_in_with_password
@@ -79,7 +79,7 @@ class SftpConnections:
 
     def has_room(self, source: str) -> bool:
         """True if one more connection may sign in from there."""
-        count = sum(find_source(session.source) == source for session in self._sessions.values())
+        count = sum(find_client(session.source) == source for session in self._sessions.values())
         return len(self._sessions) < self._max_connections and count < MAX_CONNECTIONS_PER_SOURCE
 
     def add(self, connection: SSHServerConnection, session: Session) -> None:
@@ -157,7 +157,7 @@ class SftpServer(asyncssh.SSHServer):
         self._connection = conn
         self._flow = ConnectionFlow(conn)
         self._source = conn.get_extra_info("peername")[0]
-        self._connections.admit(conn, find_source(self._source))
+        self._connections.admit(conn, find_client(self._source))
 
     def get_flow(self) -> ConnectionFlow:
         """Return the flow of the connection, which has begun."""
@@ -174,7 +174,7 @@ class SftpServer(asyncssh.SSHServer):
 
     def _take(self, session: Session) -> bool:
         """Keep the session of a user who has signed in; False where there are too many connections."""
-        if not self._connections.has_room(find_source(self._source)):
+        if not self._connections.has_room(find_client(self._source)):
             log_event("connection refused", protocol=SFTP.name, client=self._source, reason="too many connections")
             return False
         self._session = session

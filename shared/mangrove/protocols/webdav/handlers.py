@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult
 
-from mangrove.core.headers import LATEST, guess_mime
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import MAX_HTTP_DATE, guess_mime, parse_integer
 from mangrove.core.platform import platform
 from mangrove.core.problems import BadRequest, TooLarge
 from mangrove.drivers.base import Entry, Upload
@@ -130,7 +129,7 @@ def _read_upload(sent: Headers, name: str) -> Upload:
         raise TooLarge(f"more than {limit} bytes cannot be uploaded through the function")
     text = sent.get("x-oc-mtime", "").partition(".")[0]
     seconds = parse_integer(text)
-    if text and (seconds is None or seconds > LATEST):
+    if text and (seconds is None or seconds > MAX_HTTP_DATE):
         raise BadRequest("X-OC-Mtime is not a number of seconds since 1970")
     is_new = sent.get("if-none-match", "").strip() == "*"
     modified = time.time() if seconds is None else float(seconds)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from mangrove.core.integers import parse_integer
+from mangrove.core.http import parse_integer
 from mangrove.core.problems import BadRequest, Unauthorized
 from mangrove.protocols.webdav.errors import DavProblem
 

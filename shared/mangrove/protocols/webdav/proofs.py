@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from mangrove.configuration import snapshot, users
 from mangrove.core import runtime
+from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired, Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.core.sources import find_source
 from mangrove.core.telemetry import log_event
 from mangrove.identity.rights import ADMIN, Right
 from mangrove.protocols.sessions import ProtocolAccess, Session, sign_in_with_password
@@ -74,11 +74,11 @@ class Proofs:
 
     def forget(self, username: str, source: str) -> None:
         """Believe no credentials of that name and place any more."""
-        change_counters().bump(Topic.REFUSALS, (username, find_source(source)))
+        change_counters().bump(Topic.REFUSALS, (username, find_client(source)))
 
 
 def _read_generation(username: str, source: str) -> int:
-    return change_counters().read(Topic.REFUSALS, (username, find_source(source)))
+    return change_counters().read(Topic.REFUSALS, (username, find_client(source)))
 
 
 async def sign_in(credentials: Credentials, source: str) -> Session:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from mangrove.core.headers import LATEST, MimeGuesser, format_http_date, guess_mime
+from mangrove.core.http import MAX_HTTP_DATE, MimeGuesser, format_http_date, guess_mime
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.protocols.webdav.bodies import DAV, PropertyRequest, quote_attribute, split_name
 from mangrove.records.files.locks import Lock
@@ -57,7 +57,7 @@ Value = Callable[[Resource], str | None]  # what is inside the element; None: th
 
 def _format_created(resource: Resource) -> str | None:
     seconds = resource.entry.created or resource.entry.modified
-    if not 0 < seconds <= LATEST:
+    if not 0 < seconds <= MAX_HTTP_DATE:
         return None
     year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
     return f"{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"

@@ -9,9 +9,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mangrove.core.chunked import split_chunks
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import Changed, NotFound, NotSupported
-from mangrove.core.streams import split_chunks
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
 from mangrove.tasks.core.specs import SourceVersion
 from mangrove.tree.mounts import Mount, StoragePath

@@ -8,9 +8,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import NotFound, Problem
-from mangrove.core.streams import stream
 from mangrove.drivers.base import Entry, Upload
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.specs import ManifestEntry

@@ -16,11 +16,11 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import stream
+from mangrove.core.codec import dump, parse
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound, NotSupported, Problem, Unreachable
-from mangrove.core.streams import stream
-from mangrove.core.structure import dump, parse
 from mangrove.drivers import registry
 from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Parts, Syncs, Upload, list_all, make_parts_key
 from mangrove.records.store.crypto import seal, unseal

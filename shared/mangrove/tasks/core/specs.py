@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
+from mangrove.core.codec import DecodeError, structure, unstructure
 from mangrove.core.problems import UnreadableTask
-from mangrove.core.structure import Misfit, structure, unstructure
 from mangrove.drivers.base import Entry
 
 
@@ -25,7 +25,7 @@ class StoredModel:
             raise UnreadableTask
         try:
             return structure(cls, stored)
-        except Misfit as error:
+        except DecodeError as error:
             raise UnreadableTask from error
 
     def dump(self) -> dict[str, Any]:

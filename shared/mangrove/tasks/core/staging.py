@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
+from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
-from mangrove.core.streams import stream
 from mangrove.drivers.base import Driver, MakesDirectories, Removes, Syncs, Upload, Writes
 from mangrove.drivers.own_storage import start_own_storage
 

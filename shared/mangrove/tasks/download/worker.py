@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from mangrove.configuration import snapshot, throttle
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import NotFound, Problem, StorageProblem, Unreachable
-from mangrove.core.streams import split_chunks, stream
 from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, kinds, queue, staging

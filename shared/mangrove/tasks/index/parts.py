@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mangrove.core.codec import DecodeError, structure, unstructure
 from mangrove.core.problems import StorageProblem
-from mangrove.core.structure import Misfit, structure, unstructure
 from mangrove.tasks.core import sharing
 from mangrove.tasks.core.steps import MAX_NAMED_FAILURES
 from mangrove.tasks.index.declaration import IndexPart
@@ -70,7 +70,7 @@ async def find_result(task_id: str, round: int, number: int) -> PartResult | Non
     report = await sharing.find_report(task_id, _make_name(round, number))
     try:
         return structure(PartResult, report) if report is not None else None
-    except Misfit:
+    except DecodeError:
         return None
 
 

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import NotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
-from mangrove.core.slices import in_batches
 from mangrove.drivers.base import Entry, Removes
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, manifest, staging

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import Problem, Unreachable
-from mangrove.core.slices import in_batches
 from mangrove.drivers.base import Entry, Moves, Renames
 from mangrove.tasks.core import manifest
 from mangrove.tasks.core.manifest import ListedEntry, Manifest

@@ -9,6 +9,7 @@ from functools import partial
 
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
+from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import (
     BadRequest,
@@ -21,7 +22,6 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.core.streams import stream
 from mangrove.drivers.base import Entry, Upload, Writes
 from mangrove.drivers.paging import ListsPages
 from mangrove.drivers.taken import find_taken

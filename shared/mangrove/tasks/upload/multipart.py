@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
-from mangrove.core.caches import CacheKind
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.paths import TreePath
@@ -32,6 +31,7 @@ from mangrove.core.problems import (
     RelativePath,
     TooLarge,
 )
+from mangrove.core.runtime import CacheKind
 from mangrove.core.shared_memory import Counts, Region
 from mangrove.drivers.base import Upload, make_parts_key
 from mangrove.drivers.direct import DirectUploads, SignedRequest, StoredPart

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from mangrove.core.chunked import run_chunked
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
     Denied,
@@ -23,7 +24,6 @@ from mangrove.core.problems import (
     StorageUnavailable,
     TooLarge,
 )
-from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry, Link, Links, MakesDirectories, StoresUrls, Writes
 from mangrove.records.storages import Storage
 from mangrove.tree.access import PathAccess, lookup
@@ -290,7 +290,7 @@ async def _encode_related(access: PathAccess, found: Selection | None) -> orjson
         return None
     parent, name = access.parent, access.path.name
     visibility = parent.make_visibility_filter()
-    related = await run_in_slices(found.select(lambda other: other.name != name and visibility.passes(other)))
+    related = await run_chunked(found.select(lambda other: other.name != name and visibility.passes(other)))
     view = View(related, encoders.make_encoder(parent, encoders.make_folder_signer(parent), None))
     return await get_content(view, (0, len(related))) if len(related) else None
 
@@ -325,7 +325,7 @@ async def list_subfolders(access: PathAccess) -> orjson.Fragment | Rows:
         folder = await listings().open(storage_path, in_pages=True)
         if isinstance(folder, CachedFolder):
             _exclude(virtual, [name for name in virtual if folder.find(name) is not None])
-            return await run_in_slices(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
+            return await run_chunked(folder.entries.select(lambda entry: entry.is_dir and passes(entry)))
         columns = await collect_entries(_select_folders(storage_path, virtual, passes))
         return Selection(columns, range(len(columns)))
 

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 import orjson
 
-from mangrove.core.slices import SLICE, sort_in_slices
+from mangrove.core.chunked import CHUNK_ITEMS, sort_chunked
 from mangrove.drivers.base import Entry
 
 IS_DIR, HAS_THUMB, IS_LINK, HAS_NO_SIZE = 1, 2, 4, 8
@@ -72,7 +72,7 @@ class Texts:
 
 
 class Columns:
-    """Entries in the order in which they came; `extend` takes up to SLICE of them at once.
+    """Entries in the order in which they came; `extend` takes up to CHUNK_ITEMS of them at once.
 
     `is_sorted`: by name, and no name comes twice.
     """
@@ -161,8 +161,8 @@ class Columns:
 def make_columns(entries: Sequence[Entry]) -> Generator[None, None, Columns]:
     """Steps to the columns of many entries."""
     columns = Columns()
-    for start in range(0, len(entries), SLICE):
-        columns.extend(entries[start : start + SLICE])
+    for start in range(0, len(entries), CHUNK_ITEMS):
+        columns.extend(entries[start : start + CHUNK_ITEMS])
         yield
     columns.freeze()
     return columns
@@ -229,7 +229,7 @@ class Selection(Sequence[Entry]):
         """Steps to the same entries by name; of one name they keep their order."""
         if self.columns.is_sorted and len(self) == len(self.columns):
             return Selection(self.columns, range(len(self)))
-        ordered = yield from _collect(sort_in_slices(self.positions, self.columns.names.__getitem__))
+        ordered = yield from _collect(sort_chunked(self.positions, self.columns.names.__getitem__))
         return Selection(self.columns, ordered)
 
     def find_range(self, prefix: bytes) -> Selection:
@@ -264,15 +264,15 @@ def _collect(parts: Iterable[Sequence[int]]) -> Generator[None, None, Positions]
 
 def order_by_key(positions: Positions, key: Callable[[int], Any], descending: bool) -> Generator[None, None, Positions]:
     """Steps to the positions by their keys; of one key they keep their order."""
-    ordered = yield from _collect(sort_in_slices(positions[::-1] if descending else positions, key))
+    ordered = yield from _collect(sort_chunked(positions[::-1] if descending else positions, key))
     return ordered[::-1] if descending else ordered
 
 
 def make_keys(columns: Columns, make_key: Callable[[str], bytes]) -> Generator[None, None, Texts]:
     """Steps to a key for each name."""
     keys = Texts()
-    for start in range(0, len(columns), SLICE // 8):
-        stop = min(start + SLICE // 8, len(columns))
+    for start in range(0, len(columns), CHUNK_ITEMS // 8):
+        stop = min(start + CHUNK_ITEMS // 8, len(columns))
         keys.extend([make_key(columns.get_name(index)) for index in range(start, stop)])
         yield
     keys.freeze()
@@ -283,8 +283,8 @@ def put_folders(positions: Positions, columns: Columns, first: bool) -> Generato
     """Steps to the same positions with all folders in front, or at the end."""
     flags = columns.flags
     files, folders = array("I"), array("I")
-    for start in range(0, len(positions), SLICE):
-        for position in positions[start : start + SLICE]:
+    for start in range(0, len(positions), CHUNK_ITEMS):
+        for position in positions[start : start + CHUNK_ITEMS]:
             (folders if flags[position] & IS_DIR else files).append(position)
         yield
     found = array("I")

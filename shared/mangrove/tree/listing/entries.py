@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable
 
+from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked
 from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
-from mangrove.core.slices import SLICE, in_slices
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing import browse
@@ -53,8 +53,8 @@ async def iterate(access: PathAccess) -> AsyncIterator[Entry]:
             yield entry
     elif folder is not None:
         virtual = browse.exclude_names(virtual, folder)
-        for start in range(0, len(folder.entries), SLICE):
-            async for entry in in_slices(folder.entries[start : start + SLICE]):
+        for start in range(0, len(folder.entries), CHUNK_ITEMS):
+            async for entry in iterate_chunked(folder.entries[start : start + CHUNK_ITEMS]):
                 if visibility.passes(entry):
                     yield entry
     for name, mount in virtual.items():
@@ -70,7 +70,7 @@ async def _iterate_pages(
             part = await folder.read(key, test, start, start + PAGE)
         except StorageProblem as problem:
             raise browse.explain_folder_failure(access, problem) from problem
-        async for entry in in_slices(part.entries):
+        async for entry in iterate_chunked(part.entries):
             yield entry
         start += len(part.entries)
         is_end = len(part.entries) < PAGE

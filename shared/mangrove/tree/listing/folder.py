@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 
 from mangrove.core import runtime
+from mangrove.core.chunked import run_chunked
 from mangrove.core.concurrency import ComputePools
-from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.columns import Columns, Selection, encode_name
 from mangrove.tree.listing.folder_changes import Stamp
@@ -142,7 +142,7 @@ class CachedFolder:
             return self.entries
         if order not in self._others:
             columns = self.entries.columns
-            self._others[order] = Selection(columns, await run_in_slices(sort(columns, order)))
+            self._others[order] = Selection(columns, await run_chunked(sort(columns, order)))
             if len(self._others) > OTHER_ORDERS:
                 oldest, _ = self._others.popitem(last=False)
                 for view in [view for view in self._views if view[0] == oldest]:
@@ -154,12 +154,12 @@ class CachedFolder:
 async def _make_view(entries: Selection, test: Callable[[Entry], bool] | None, encode: Encode) -> View:
     if test is None:
         return View(entries, encode)
-    visible = await run_in_slices(entries.select(test))
+    visible = await run_chunked(entries.select(test))
     return View(visible, encode, visible.weight)
 
 
 async def make_folder(columns: Columns, mount: Mount, token: int | None, max_age: float, stamp: Stamp) -> CachedFolder:
     """The listing of all that was read."""
-    entries = Selection(columns, await run_in_slices(sort(columns, Order.of(mount.storage))))
-    by_name = await run_in_slices(entries.sort_by_name())
+    entries = Selection(columns, await run_chunked(sort(columns, Order.of(mount.storage))))
+    by_name = await run_chunked(entries.sort_by_name())
     return CachedFolder(entries, by_name, mount, token, max_age, stamp)

@@ -18,11 +18,11 @@ from functools import partial
 from typing import NamedTuple
 
 from mangrove.core import deadlines, runtime
+from mangrove.core.chunked import CHUNK_ITEMS
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable, TooLarge
-from mangrove.core.slices import SLICE
 from mangrove.drivers.base import ROOT, ChangeToken, Entry
 from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.records.storages import Storage
@@ -251,10 +251,10 @@ async def collect_entries(batches: AsyncIterator[Sequence[Entry]], most: int | N
     columns = Columns()
     async for batch in batches:
         deadlines.check()
-        for start in range(0, len(batch), SLICE):
+        for start in range(0, len(batch), CHUNK_ITEMS):
             if start:
                 await asyncio.sleep(0)
-            columns.extend(batch[start : start + SLICE])
+            columns.extend(batch[start : start + CHUNK_ITEMS])
         if most is not None and len(columns) > most:
             raise TooLarge(f"this folder has more than {most} entries: ask for pages of it with per_page")
     columns.freeze()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import NotAFolder, NotFound
-from mangrove.core.slices import in_batches, in_slices
 from mangrove.drivers.base import Entry, ShowsOthers
 from mangrove.drivers.paging import ListsRanges, find_paged
 from mangrove.tree.access import lookup
@@ -68,7 +68,7 @@ async def _list(folder: StoragePath, names: Collection[str]) -> Lookups:
     is_whole = True
     try:
         async for batch in folder.driver.list(folder.path):
-            async for entry in in_slices(batch):
+            async for entry in iterate_chunked(batch):
                 if entry.name in wanted:
                     found[entry.name] = entry
             count += len(batch)

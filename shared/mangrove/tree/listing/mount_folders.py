@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from mangrove.core.slices import in_slices
+from mangrove.core.chunked import iterate_chunked
 from mangrove.drivers.base import Entry
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
@@ -50,7 +50,7 @@ async def place_folders(found: dict[str, Mount], entries: Selection, order: Orde
     if order is None:
         return MountFolders(list(found.items()), [len(entries)] * len(found))
     by_key = sorted(found.items(), key=lambda item: order.make_key(make_mount_entry(*item)), reverse=order.descending)
-    places = [find_folder_place(entries, order, make_mount_entry(*item)) async for item in in_slices(by_key)]
+    places = [find_folder_place(entries, order, make_mount_entry(*item)) async for item in iterate_chunked(by_key)]
     return MountFolders(by_key, places)
 
 

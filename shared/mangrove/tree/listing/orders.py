@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mangrove.core.slices import run_in_slices
+from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import (
@@ -66,8 +66,8 @@ def sort(columns: Columns, order: Order) -> Generator[None, None, Positions]:
 
 async def sort_entries(found: Sequence[Entry], order: Order) -> Selection:
     """The entries in that order."""
-    columns = await run_in_slices(make_columns(found))
-    return Selection(columns, await run_in_slices(sort(columns, order)))
+    columns = await run_chunked(make_columns(found))
+    return Selection(columns, await run_chunked(sort(columns, order)))
 
 
 def find_folder_place(sorted_entries: Selection, order: Order, folder: Entry) -> int:

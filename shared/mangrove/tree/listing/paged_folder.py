@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, MutableSequence, Sequence
 from typing import NamedTuple
 
 from mangrove.core import deadlines
-from mangrove.core.slices import run_in_slices
+from mangrove.core.chunked import run_chunked
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import EntriesPage, PagedPlace
 from mangrove.tree.listing.columns import Columns, Selection, make_columns
@@ -117,7 +117,7 @@ class PagedFolder:
 
     async def _keep(self, number: int, page: EntriesPage, stamp: Stamp) -> Columns:
         read_at = time.monotonic()
-        columns = await run_in_slices(make_columns(page.entries))
+        columns = await run_chunked(make_columns(page.entries))
         self._note_end(number, page)
         if stamp is self._stamp and stamp.is_current() and self._max_age > 0:
             self._blocks[number] = _Block(columns, read_at)
@@ -148,7 +148,7 @@ class PagedFolder:
 
 async def _select(columns: Columns, test: Callable[[Entry], bool] | None) -> Selection:
     everything = Selection(columns, range(len(columns)))
-    return everything if test is None else await run_in_slices(everything.select(test))
+    return everything if test is None else await run_chunked(everything.select(test))
 
 
 def _set_count(counts: MutableSequence[int], number: int, count: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mangrove.core.chunked import run_chunked
 from mangrove.core.problems import Problem
-from mangrove.core.slices import run_in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import ListsPages, PagedPlace, find_paged
 from mangrove.tree.access import PathAccess, lookup
@@ -55,6 +55,6 @@ async def _list(place: PagedPlace, stem: str, name: str) -> tuple[Entry | None, 
     """The entry of that name, a file before a folder, if the first page has it; and that page."""
     page = await place.driver.list_page(place.path, prefix=stem)
     named = [entry for entry in page.entries if entry.name == name]
-    columns = await run_in_slices(make_columns(page.entries))
-    beside = await run_in_slices(Selection(columns, range(len(columns))).sort_by_name())
+    columns = await run_chunked(make_columns(page.entries))
+    beside = await run_chunked(Selection(columns, range(len(columns))).sort_by_name())
     return min(named, key=lambda entry: entry.is_dir, default=None), beside

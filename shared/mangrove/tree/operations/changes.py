@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mangrove.core import deadlines
-from mangrove.core.deadlines import Budget, unlimited
+from mangrove.core.chunked import iterate_chunked
+from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import check_existing_name, check_name
 from mangrove.core.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, OutOfTime, StorageProblem
-from mangrove.core.slices import in_slices
 from mangrove.drivers.base import MakesDirectories, Removes, RemovesEmpty
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
@@ -53,7 +53,7 @@ async def check_missing_folders(access: PathAccess, storage_path: StoragePath) -
         access.with_path(path.parent).require(Right.WRITE)
 
 
-async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None = None) -> Sequence[str]:
+async def remove(folder: PathAccess, names: Sequence[str], budget: TimeBudget | None = None) -> Sequence[str]:
     """Remove entries of a folder with all they hold; what is not there counts as removed.
 
     With a `budget` it answers the names that are left for a task when time is up. Without one, OutOfTime where a
@@ -64,14 +64,14 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: Budget | None
     check_count(names)
     folder.require(Right.DELETE)
     names = [*dict.fromkeys(names)]
-    async for name in in_slices(names):
+    async for name in iterate_chunked(names):
         check_existing_name(name)
         check_removal(folder, name)
     storage_path = await folder.locate("")
     if not isinstance(storage_path.driver, Removes):
         raise NotSupported
     time_left = budget or unlimited()
-    async for position, name in in_slices(enumerate(names)):
+    async for position, name in iterate_chunked(enumerate(names)):
         deadlines.check()
         if not time_left.covers(position, len(names)):
             return names[position:]
@@ -134,7 +134,7 @@ async def remove_empty(folder: PathAccess) -> None:
         found = await listings().get(storage_path, refresh=True)
     except StorageProblem as problem:
         raise explain_folder_failure(folder, problem) from problem
-    async for entry in in_slices(found.entries):
+    async for entry in iterate_chunked(found.entries):
         if entry.is_dir and not entry.is_link:
             await _prune(folder.child(entry.name), storage_path.child(entry.name))
 
@@ -154,13 +154,13 @@ async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
     empty, subfolders = True, []
     try:
         async for batch in driver.list(storage_path.path):
-            async for entry in in_slices(batch):
+            async for entry in iterate_chunked(batch):
                 is_folder = entry.is_dir and not entry.is_link
                 empty = empty and is_folder
                 subfolders += [entry.name] if is_folder else []
     except NotFound:
         return False  # gone meanwhile, or nothing in it can be shown
-    async for name in in_slices(subfolders):
+    async for name in iterate_chunked(subfolders):
         empty = await _prune(access.child(name), storage_path.child(name)) and empty
     if not empty:
         return False

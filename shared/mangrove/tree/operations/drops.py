@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from secrets import token_hex
 
-from mangrove.core.paths import LONGEST_NAME, TreePath
+from mangrove.core.paths import MAX_NAME_BYTES, TreePath
 from mangrove.core.problems import Collision, NotFound
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.mounts import StoragePath
@@ -58,6 +58,6 @@ def _make_other_name(name: str) -> str:
     stem, dot, ending = name.rpartition(".")
     if not stem:
         stem, dot, ending = name, "", ""
-    tail = f" ({token_hex(4)}){dot}{ending}"[-LONGEST_NAME // 2 :]
-    room = LONGEST_NAME - len(tail.encode())
+    tail = f" ({token_hex(4)}){dot}{ending}"[-MAX_NAME_BYTES // 2 :]
+    room = MAX_NAME_BYTES - len(tail.encode())
     return stem.encode()[: max(room, 0)].decode(errors="ignore") + tail

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
+from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath, check_existing_name, check_name
 from mangrove.core.problems import (
     BadRequest,
@@ -17,7 +18,6 @@ from mangrove.core.problems import (
     NotSupported,
     StorageProblem,
 )
-from mangrove.core.slices import in_slices
 from mangrove.drivers.base import Driver, Entry, Removes, Renames, Writes
 from mangrove.drivers.refusals import refuse_inside_itself
 from mangrove.identity.rights import Right
@@ -113,7 +113,7 @@ async def check_names(names: Sequence[str]) -> None:
     if not names:
         raise BadRequest("Empty file names")
     check_count(names)
-    async for name in in_slices(names):
+    async for name in iterate_chunked(names):
         check_existing_name(name)
 
 
@@ -124,14 +124,14 @@ async def plan_transfer(request: TransferRequest) -> Plan:
     source = await source_dir.locate("src")
     if source_dir.may_read():  # otherwise the caller must not learn what is missing
         await _check_source_folder(source)
-    async for name in in_slices(request.names):
+    async for name in iterate_chunked(request.names):
         source_dir.child(name).require_read()
     target = await target_dir.locate("dst")
     if source.mount.path == target.mount.path:
         target = source.with_path(target.path)  # balanced mounts hold the same files: one of them serves both ends
     names = dict.fromkeys(request.names)
     checker = _ItemChecker(request, source, target, await look_up(source, names), await look_up(target, names))
-    items = [item async for name in in_slices(names) if (item := await checker.check(name)) is not None]
+    items = [item async for name in iterate_chunked(names) if (item := await checker.check(name)) is not None]
     await check_target_folder(target)
     return Plan(source, target, items)
 
@@ -252,29 +252,30 @@ async def plan_renames(
     NotSupported by a storage that cannot rename, unless a task may copy and remove instead.
     """
     folder.require(Right.RENAME)
-    async for old, new in in_slices(new_names.items()):
+    async for old, new in iterate_chunked(new_names.items()):
         check_existing_name(old)
         check_name(new)
     parent = await folder.locate("")
     if not isinstance(parent.driver, Renames) and not (may_use_task and _can_copy_and_remove(parent.driver)):
         raise NotSupported
-    async for old in in_slices(new_names):
+    async for old in iterate_chunked(new_names):
         item = folder.child(old)
         if not item.is_hidden():  # a hidden one is not found, whatever is there
             item.require_export()
-    pairs = {old: new async for old, new in in_slices(new_names.items()) if old != new}
+    pairs = {old: new async for old, new in iterate_chunked(new_names.items()) if old != new}
     lookups = await look_up(parent, {*new_names, *pairs.values()})
     entries = {
-        old: await check_source(folder.child(old), parent.child(old), lookups) async for old in in_slices(new_names)
+        old: await check_source(folder.child(old), parent.child(old), lookups)
+        async for old in iterate_chunked(new_names)
     }
-    async for new in in_slices(pairs.values()):
+    async for new in iterate_chunked(pairs.values()):
         folder.child(new).require_import()
     await _check_new_names(folder, lookups, pairs.values(), overwrite)
     items = [
         TransferItem(
             old, parent.path / old, parent.path / new, entries[old], overwrite and folder.may_replace(folder.child(new))
         )
-        async for old, new in in_slices(pairs.items())
+        async for old, new in iterate_chunked(pairs.items())
     ]
     return Plan(parent, parent, items)
 
@@ -286,7 +287,7 @@ def _can_copy_and_remove(driver: Driver) -> bool:
 async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:
     """Raise Collision for a new name that two entries would get, that is taken, or that the caller may not read."""
     taken: set[str] = set()
-    async for name in in_slices(names):
+    async for name in iterate_chunked(names):
         target = folder.child(name)
         if name in taken or target.is_mount_or_ancestor() or not target.may_read():
             raise Collision(f"file [{name}] exists")

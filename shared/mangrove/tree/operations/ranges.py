@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from mangrove.core import deadlines
+from mangrove.core.chunked import iterate_chunked
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
-from mangrove.core.slices import in_slices
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import ListsRanges, get_key
 
@@ -48,7 +48,7 @@ async def _find_share(driver: ListsRanges, path: TreePath, names: Sequence[str])
         listed = [get_key(entry) for entry in page.entries]
         if listed and min(listed) < (after if is_first else last):
             raise NotInOrder
-        async for entry in in_slices(page.entries):
+        async for entry in iterate_chunked(page.entries):
             if entry.name in wanted and not (entry.is_dir and entry.name in found):
                 found[entry.name] = entry
         if not page.next_start:

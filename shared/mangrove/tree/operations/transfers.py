@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 
 from mangrove.core import deadlines, runtime
+from mangrove.core.chunked import iterate_chunked, run_in_thread
 from mangrove.core.concurrency import ComputePools
-from mangrove.core.deadlines import Budget, unlimited
+from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.patterns import InvalidPattern, Replacement
 from mangrove.core.problems import BadRequest, Collision, Denied, Exists, NotSupported, OutOfTime, StorageProblem
-from mangrove.core.slices import in_slices, run_in_thread
 from mangrove.drivers.base import Copies, Entry, Moves, Renames
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -55,7 +55,7 @@ class Outcome:
     is_whole: bool = True  # else nothing was done, and a task has to find the items
 
 
-async def transfer(request: TransferRequest, budget: Budget | None = None) -> Sequence[TransferItem]:
+async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -> Sequence[TransferItem]:
     """Move or copy entries. Return those that need a task."""
     plan = await plan_transfer(request)
     if not plan.has_one_driver or not isinstance(plan.source.driver, CAPABILITIES[request.right]):
@@ -70,11 +70,11 @@ async def transfer(request: TransferRequest, budget: Budget | None = None) -> Se
 
 
 async def _execute(
-    plan: Plan, right: Right, conflict: OnConflict, budget: Budget | None, *, is_durable: bool = False
+    plan: Plan, right: Right, conflict: OnConflict, budget: TimeBudget | None, *, is_durable: bool = False
 ) -> Outcome:
     """Do what the driver can do at once. A target that was taken since the check follows `conflict`, too."""
     outcome, budget = Outcome(), budget or unlimited()
-    async for position, item in in_slices(enumerate(plan.items)):
+    async for position, item in iterate_chunked(enumerate(plan.items)):
         if not budget.covers(position, len(plan.items)):
             outcome.left += plan.items[position:]
             break
@@ -109,12 +109,14 @@ async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable
             raise NotSupported
 
 
-async def _find_all_missing(request: TransferRequest, plan: Plan, budget: Budget | None) -> list[TransferItem] | None:
+async def _find_all_missing(
+    request: TransferRequest, plan: Plan, budget: TimeBudget | None
+) -> list[TransferItem] | None:
     """Return what the targets lack of the items. None where a task has to look: there is too much, or time is up."""
     missing: list[TransferItem] = []
     try:
         with deadlines.limit((budget or unlimited()).get_seconds()):
-            async for item in in_slices(plan.items):
+            async for item in iterate_chunked(plan.items):
                 missing += await _find_missing(plan, item, request.source_dir, request.target_dir)
                 if budget is not None and len(missing) > MAX_NAMES_PER_REQUEST:
                     return None
@@ -143,7 +145,7 @@ async def _find_missing(
     missing: list[TransferItem] = []
     visibility = source.make_visibility_filter()
     async for batch in plan.source.driver.list(item.path):
-        async for entry in in_slices(batch):
+        async for entry in iterate_chunked(batch):
             if not visibility.passes(entry) or not source.child(entry.name).may_read():
                 continue
             child = TransferItem(f"{item.name}/{entry.name}", item.path / entry.name, item.target / entry.name, entry)
@@ -154,7 +156,7 @@ async def _find_missing(
 
 
 async def rename(
-    access: PathAccess, new_name: str, overwrite: bool, budget: Budget | None = None
+    access: PathAccess, new_name: str, overwrite: bool, budget: TimeBudget | None = None
 ) -> Sequence[TransferItem]:
     """Rename a file or folder. Collision where the name is taken and not to be overwritten. Else as `rename_all`."""
     check_name(new_name)
@@ -165,7 +167,7 @@ async def rename(
 
 
 async def rename_all(
-    folder: PathAccess, new_names: Mapping[str, str], overwrite: bool = False, budget: Budget | None = None
+    folder: PathAccess, new_names: Mapping[str, str], overwrite: bool = False, budget: TimeBudget | None = None
 ) -> Sequence[TransferItem]:
     """Rename entries of a folder, old name to new name.
 
@@ -186,7 +188,7 @@ async def rename_all(
 
 
 async def rename_by_pattern(
-    folder: PathAccess, pattern: str, template: str, budget: Budget | None = None
+    folder: PathAccess, pattern: str, template: str, budget: TimeBudget | None = None
 ) -> Sequence[TransferItem]:
     """Rename every entry whose name matches the RE2 `pattern`; `template` is Go's (`$1`, `${name}`, `$$`).
 
@@ -228,7 +230,7 @@ def _find_new_names(
 
 
 async def move_files(
-    source_dir: PathAccess, target_dir: PathAccess, policy: str, budget: Budget | None = None
+    source_dir: PathAccess, target_dir: PathAccess, policy: str, budget: TimeBudget | None = None
 ) -> Outcome:
     """Move every file of a tree into one folder. `policy`: cancel, skip or overwrite.
 
@@ -249,7 +251,7 @@ async def move_files(
     try:
         with deadlines.limit((budget or unlimited()).get_seconds()):
             entries = (await listings().get(target, refresh=True)).entries
-            taken_names = {entry.name async for entry in in_slices(entries)}
+            taken_names = {entry.name async for entry in iterate_chunked(entries)}
             async for item in _walk_files(source_dir, source, target.path):
                 files.append(item)
                 if budget is not None and len(files) > MAX_FILES_PER_FLAT_MOVE:
@@ -273,7 +275,7 @@ async def _resolve_conflicts(
     """Return the items to be moved. Collision for a taken name that the policy does not allow."""
     items: list[TransferItem] = []
     names = taken_names | set(target_dir.table.find_virtual_folders(target_dir.path))
-    async for item in in_slices(files):
+    async for item in iterate_chunked(files):
         if item.path == item.target:
             continue
         name = item.target.name
@@ -297,14 +299,14 @@ async def _walk_files(access: PathAccess, folder: StoragePath, target: TreePath)
     subfolders: list[str] = []
     async for batch in folder.driver.list(folder.path):
         deadlines.check()
-        async for entry in in_slices(batch):
+        async for entry in iterate_chunked(batch):
             if not visibility.passes(entry):
                 continue
             if entry.is_dir:
                 subfolders += [] if entry.is_link else [entry.name]
             else:
                 yield TransferItem(entry.name, folder.path / entry.name, target / entry.name, entry)
-    async for name in in_slices(subfolders):
+    async for name in iterate_chunked(subfolders):
         subfolder = access.child(name)
         if not subfolder.is_mount_or_ancestor() and subfolder.may_read():
             async for item in _walk_files(subfolder, folder.child(name), target):

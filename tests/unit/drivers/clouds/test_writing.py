@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.limiter import ConcurrencyLimiter
-from mangrove.core.limits import limits
+from mangrove.core.limits import ConcurrencyLimiter, limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import DriverContext, Upload

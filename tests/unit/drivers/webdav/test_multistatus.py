@@ -78,7 +78,7 @@ def test_what_is_no_such_answer_is_refused(text: bytes) -> None:
 
 
 HOSTILE = {
-    "a deep tree": b"<a>" * (multistatus.DEEPEST + 1),
+    "a deep tree": b"<a>" * (multistatus.MAX_PATH_DEPTH + 1),
     "an endless name": b"<D:response><" + b"n" * (2 * multistatus.LONGEST_ENTRY),
     "an endless attribute": b'<D:response a="' + b"n" * (2 * multistatus.LONGEST_ENTRY),
     "an endless comment": b"<!--" + b"n" * (2 * multistatus.LONGEST_ENTRY),

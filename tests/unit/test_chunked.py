@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from itertools import chain
 from typing import Any
 
 import pytest
 
-from mangrove.core.slices import SLICE, in_slices, run_in_slices, sort_in_slices
+from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked, run_chunked, sort_chunked, split_chunks, stream
 
 
 def choose_numbers(count: int, values: int) -> list[int]:
@@ -19,22 +19,22 @@ def choose_numbers(count: int, values: int) -> list[int]:
     return [chance.randrange(values) for _ in range(count)]
 
 
-@pytest.mark.parametrize("count", [0, 1, SLICE, SLICE + 1, 10 * SLICE])
+@pytest.mark.parametrize("count", [0, 1, CHUNK_ITEMS, CHUNK_ITEMS + 1, 10 * CHUNK_ITEMS])
 @pytest.mark.parametrize("values", [1, 2, 100, 1 << 40])
 @pytest.mark.parametrize("key", [None, lambda number: -number, lambda number: number // 10])
 def test_sorting_in_slices_is_sorting(count: int, values: int, key: Callable[[int], int] | None) -> None:
     numbers = choose_numbers(count, values)
-    assert list(chain.from_iterable(sort_in_slices(numbers, key))) == sorted(numbers, key=key)
+    assert list(chain.from_iterable(sort_chunked(numbers, key))) == sorted(numbers, key=key)
 
 
 def test_no_part_of_a_sort_is_long() -> None:
-    parts = list(sort_in_slices(choose_numbers(30 * SLICE, 1 << 40)))
-    assert max(map(len, parts)) < 4 * SLICE
+    parts = list(sort_chunked(choose_numbers(30 * CHUNK_ITEMS, 1 << 40)))
+    assert max(map(len, parts)) < 4 * CHUNK_ITEMS
 
 
 def test_equal_things_keep_their_order_while_they_are_sorted() -> None:
-    numbers = choose_numbers(5 * SLICE, 7)
-    order = list(chain.from_iterable(sort_in_slices(range(len(numbers)), numbers.__getitem__)))
+    numbers = choose_numbers(5 * CHUNK_ITEMS, 7)
+    order = list(chain.from_iterable(sort_chunked(range(len(numbers)), numbers.__getitem__)))
     assert order == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
@@ -56,10 +56,10 @@ def test_others_have_their_turn_while_work_goes_on() -> None:
                 turns += 1
 
         other = asyncio.create_task(take_turns())
-        assert await run_in_slices(count_slowly(50)) == 50
+        assert await run_chunked(count_slowly(50)) == 50
         assert turns > 10
         turns = 0
-        async for _ in in_slices(range(20)):
+        async for _ in iterate_chunked(range(20)):
             time.sleep(0.001)  # noqa: ASYNC251 - what takes this long here is work
         assert turns > 3
         other.cancel()
@@ -74,4 +74,29 @@ def test_an_error_in_the_work_is_raised() -> None:
         raise LookupError("here")
 
     with pytest.raises(LookupError, match="here"):
-        asyncio.run(run_in_slices(fail()))
+        asyncio.run(run_chunked(fail()))
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 100])
+def test_chunks_have_one_size_but_the_last_whatever_comes(size: int) -> None:
+    blocks = [b"", b"ab", b"c" * 17, b"d", b""]
+
+    async def body() -> AsyncIterator[bytes]:
+        for block in blocks:
+            yield block
+
+    async def collect() -> list[bytes]:
+        return [chunk async for chunk in split_chunks(body(), size)]
+
+    chunks = asyncio.run(collect())
+    assert b"".join(chunks) == b"".join(blocks)
+    assert {len(chunk) for chunk in chunks[:-1]} <= {size}
+    assert 0 < len(chunks[-1]) <= size
+
+
+@pytest.mark.parametrize("content", [b"", b"abc"])
+def test_a_stream_of_nothing_has_no_block(content: bytes) -> None:
+    async def collect() -> list[bytes]:
+        return [block async for block in stream(content)]
+
+    assert asyncio.run(collect()) == ([content] if content else [])

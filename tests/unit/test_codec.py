@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import pytest
 
-from mangrove.core.structure import Misfit, dump, parse, structure, unstructure
+from mangrove.core.codec import DecodeError, dump, parse, structure, unstructure
 
 
 class Place(NamedTuple):
@@ -67,11 +67,11 @@ def test_what_is_missing_has_its_default_and_what_is_not_known_is_ignored() -> N
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(stored: Any) -> None:
-    with pytest.raises(Misfit):
+    with pytest.raises(DecodeError):
         structure(Whole, stored)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", "{'must': 1}"])
 def test_what_is_no_json_is_refused(content: bytes | str) -> None:
-    with pytest.raises(Misfit):
+    with pytest.raises(DecodeError):
         parse(Whole, content)

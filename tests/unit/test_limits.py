@@ -12,8 +12,7 @@ from functools import partial
 import pytest
 
 from mangrove.core import runtime
-from mangrove.core.limiter import ConcurrencyLimiter
-from mangrove.core.limits import Limits, limits
+from mangrove.core.limits import ConcurrencyLimiter, Limits, limits
 from mangrove.core.problems import TooMany
 from mangrove.core.runtime import Runtime
 from mangrove.core.shared_memory import Counts, Region, SharedMemory
@@ -209,7 +208,7 @@ def test_limiter_shared_by_processes_lets_each_have_its_turn() -> None:
 
 
 def test_limiter_shared_with_a_process_that_died_has_its_units_again() -> None:
-    """The process is killed while it holds all units."""
+    """The process is killed while it holds all units. Callers are numbers, whose hashes differ in every run."""
     here, there = share_memory(2)
     reader, writer = os.pipe()
     pid = os.fork()
@@ -217,8 +216,8 @@ def test_limiter_shared_with_a_process_that_died_has_its_units_again() -> None:
         with runtime.use(Runtime()):
             runtime.put(SharedMemory, there)
             for _ in range(2):
-                limits().thumbnails.try_acquire("user 1", 4)
-            limits().thumbnails.try_acquire("user 2", 4)
+                limits().thumbnails.try_acquire(1, 4)
+            limits().thumbnails.try_acquire(2, 4)
             os.write(writer, b"x")
             time.sleep(60)
         os._exit(0)
@@ -226,15 +225,15 @@ def test_limiter_shared_with_a_process_that_died_has_its_units_again() -> None:
     with runtime.use(Runtime()):
         runtime.put(SharedMemory, here)
         thumbnails = limits().thumbnails
-        assert not thumbnails.try_acquire("user 1"), "the other process has all of this user's"
-        assert thumbnails.try_acquire("user 3", 4)
-        assert thumbnails.try_acquire("user 4", 4)
-        assert not thumbnails.try_acquire("user 5"), "and all of them"
+        assert not thumbnails.try_acquire(1), "the other process has all of this user's"
+        assert thumbnails.try_acquire(3, 4)
+        assert thumbnails.try_acquire(4, 4)
+        assert not thumbnails.try_acquire(5), "and all of them"
         os.kill(pid, 9)
         os.waitpid(pid, 0)
         there.forget_process()
-        assert thumbnails.try_acquire("user 1", 4)
-        assert thumbnails.try_acquire("user 5", 4)
+        assert thumbnails.try_acquire(1, 4)
+        assert thumbnails.try_acquire(5, 4)
 
 
 def test_limits_of_the_service_are_shared_apart_from_sign_ins() -> None:
