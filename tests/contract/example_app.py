@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from mangrove.core.problems import Denied, NotFound, TooMany
+from mangrove.core.problems import AccessDenied, EntryNotFound, TooMany
 from mangrove.web.api import Api
 from mangrove.web.binding import Body, Id, RequiredText
 from mangrove.web.envelope import Reply, ok
@@ -26,7 +26,7 @@ class Door(Gate):
     async def __call__(self, request: Request) -> str:
         word = request.headers.get("authorization", "")
         if word != "please":
-            raise Denied(f"not with {word!r}")
+            raise AccessDenied(f"not with {word!r}")
         return word
 
 
@@ -54,13 +54,13 @@ Visitor = Annotated[str, Depends(Door("visitor"))]
 
 async def find_second(who: Visitor, second: Annotated[int, Query(ge=1)] = 1) -> int:
     if second == 7:
-        raise NotFound("the second is not there")
+        raise EntryNotFound("the second is not there")
     return second
 
 
 def find_in_thread(third: int = 3) -> int:
     if third == 7:
-        raise NotFound("the third is not there")
+        raise EntryNotFound("the third is not there")
     return third
 
 
@@ -168,7 +168,7 @@ async def fail_while_sending() -> Response:
 async def fail_as_problem_while_sending() -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"a"
-        raise NotFound
+        raise EntryNotFound
 
     return StreamingResponse(pieces())
 

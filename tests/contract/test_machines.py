@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Denied, StorageProblem, Unreachable
+from mangrove.core.problems import AccessDenied, StorageProblem, Unreachable
 from mangrove.standalone.machines import ExecutionFailed, Machine, UnsupportedDefinition, load_machine
 from mangrove.standalone.template import ROOT, iter_resources
 from mangrove.tasks.core.leases import Busy, Superseded
@@ -155,17 +155,17 @@ SCENES = {
     "no room for an hour": Scene([make_death("Lambda.TooManyRequestsException")], **EARLY),
     "died for ever": Scene(second=[make_death("Sandbox.Timedout")], **LATE),
     "a failure of the first worker": Scene([StorageProblem("no «such» thing")], **EARLY),
-    "a failure of the second worker": Scene(second=[MORE, Denied()], slices=(1, 2), fails=2),
+    "a failure of the second worker": Scene(second=[MORE, AccessDenied()], slices=(1, 2), fails=2),
     "a mistake in the worker": Scene(second=[KeyError("x")], **LATE),
     "cancelled": Scene(second=[MORE, Cancelled()], slices=(1, 2), fails=2),
     "superseded": Scene([Superseded()], **EARLY),
     "settle retried": Scene(settle=[Busy(), StorageProblem(), ValueError("x"), DONE]),
     "settle fails for ever": Scene(settle=[Busy()], ends=False),
-    "a failure, then settle retried": Scene([Denied()], settle=[Busy(), DONE], **EARLY),
+    "a failure, then settle retried": Scene([AccessDenied()], settle=[Busy(), DONE], **EARLY),
 }
 LOOPS = {
     "several slices of both workers": Scene([MORE, MORE, DONE], [MORE, DONE], slices=(3, 2)),
-    "the second slice of the first worker fails": Scene([MORE, Denied()], slices=(2, 0), fails=1),
+    "the second slice of the first worker fails": Scene([MORE, AccessDenied()], slices=(2, 0), fails=1),
 }
 
 
@@ -248,7 +248,7 @@ def test_the_other_states_that_the_runner_knows_run_as_in_step_functions(
 
 def test_a_failure_that_nothing_catches_names_itself() -> None:
     async def work(name: str, value: dict[str, Any]) -> dict[str, Any]:
-        raise Denied("not for you")
+        raise AccessDenied("not for you")
 
     with pytest.raises(ExecutionFailed, match="Denied: not for you"):
         asyncio.run(Machine(CHOICE).run(GIVEN, work))
@@ -291,7 +291,7 @@ SHARED = {
         ([DONE], ["Share", "Walk", "Settle"]),
         ([Unreachable(), DONE], ["Share", "Walk", "Settle"]),
         ([DONE, Unreachable("gone"), Unreachable("gone")], ["Share", "Walk", "Settle"]),
-        ([Denied()], ["Share", "Walk", "Settle"]),
+        ([AccessDenied()], ["Share", "Walk", "Settle"]),
     ],
 )
 def test_a_map_runs_here_as_in_step_functions(there: Interpreter, answers: list[Step], visited: list[str]) -> None:
@@ -321,7 +321,7 @@ def test_a_map_of_which_an_item_fails_has_failed() -> None:
     """As the documentation of Step Functions says; moto lets it pass."""
     definition = shared(Share__ItemProcessor__States__Part__Catch=[])
     given = GIVEN | {"parts": [GIVEN, GIVEN]}
-    done = run_here(definition, given, Workers({"Part": [DONE, Denied("no")], "Settle": [DONE]}))
+    done = run_here(definition, given, Workers({"Part": [DONE, AccessDenied("no")], "Settle": [DONE]}))
     assert done.visited == ["Share", "Settle"]
     assert done.calls[-1][1]["failure"]["Error"] == "States.ExceedToleratedFailureThreshold"
 

@@ -13,7 +13,14 @@ from urllib.parse import quote
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, Forbidden, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
+    StorageForbidden,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.clouds import adapter, writing
@@ -125,7 +132,7 @@ def test_the_service_itself_refuses_to_replace_what_appears_meanwhile(server: Az
             yield b"x" * size
             await actions.put(driver, "/f", b"other")
 
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await driver.write(P("/f"), body(), Upload(size, 0.0, overwrite=False))
         assert await actions.content(driver, "/f") == b"other"
         assert not await driver.can_refuse_existing()  # copies and moves take no condition
@@ -140,7 +147,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(server: Azurite) ->
         stream = await driver.read(P("/f"))
         await anext(stream)
         await actions.put(driver, "/f", b"2" * 30_000_000)
-        with pytest.raises(Changed):
+        with pytest.raises(EntryChanged):
             async for block in stream:
                 assert block.strip(b"1") == b""
 
@@ -152,7 +159,7 @@ def test_a_wrong_key_is_forbidden(server: Azurite) -> None:
         driver = await start(container(server, account_key="c2VjcmV0"))
         works = [base.list_all(driver, P("/")), driver.stat(P("/f")), driver.read(P("/f")), driver.makedirs(P("/d"))]
         for work in [*works, actions.put(driver, "/f"), driver.remove(P("/f"))]:
-            with pytest.raises(Forbidden) as caught:
+            with pytest.raises(StorageForbidden) as caught:
                 await work
             assert "c2VjcmV0" not in str(caught.value)
 
@@ -166,7 +173,7 @@ def test_a_container_that_is_not_there_is_said_to_be(server: Azurite) -> None:
             await base.list_all(driver, P("/"))
         with pytest.raises(StorageProblem, match="does not exist"):
             await actions.put(driver, "/f")
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await driver.stat(P("/f"))
 
     asyncio.run(used())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Forbidden, StorageProblem
+from mangrove.core.problems import StorageForbidden, StorageProblem
 from mangrove.drivers.base import Driver
 from tests.contract.drivers import actions, suite
 from tests.contract.drivers.test_suite import start_driver
@@ -81,7 +81,7 @@ def test_a_certificate_of_another_host_is_refused(server: ftp.FtpServer, trusted
 
 
 def test_a_server_that_wants_tls_says_so(server: ftp.FtpServer) -> None:
-    with pytest.raises(Forbidden, match="encryption"):
+    with pytest.raises(StorageForbidden, match="encryption"):
         use(server.options())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, StorageProblem, Unreachable
+from mangrove.core.problems import StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.ftp import connection
@@ -60,8 +60,8 @@ def refused_at_the_start(options: dict[str, Any], kind: type[Exception], match: 
 
 def test_what_is_wrong_is_said_at_the_start(server: ftp.FtpServer) -> None:
     options = server.options()
-    refused_at_the_start(options | {"password": "wrong one"}, Forbidden, "refuses the sign-in")
-    refused_at_the_start(options | {"username": "nobody"}, Forbidden, "refuses the sign-in")
+    refused_at_the_start(options | {"password": "wrong one"}, StorageForbidden, "refuses the sign-in")
+    refused_at_the_start(options | {"username": "nobody"}, StorageForbidden, "refuses the sign-in")
     refused_at_the_start(options | {"address": f"127.0.0.1:{servers.free_port()}"}, Unreachable, "does not answer")
     refused_at_the_start(options | {"address": "no-such-host.invalid"}, Unreachable, "does not answer")
     refused_at_the_start(options | {"address": "a b"}, StorageProblem, "address")
@@ -83,7 +83,7 @@ def test_a_user_who_may_only_read_lists_and_reads(tmp_path: Path) -> None:
                 actions.put(driver, "/g"), driver.remove(P("/f")), driver.makedirs(P("/d")),
                 driver.rename(P("/f"), P("/g")),
             ):  # fmt: skip
-                with pytest.raises(Forbidden):
+                with pytest.raises(StorageForbidden):
                     await change
             assert await actions.content(driver, "/f") == b"content"
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, Forbidden, Unreachable
+from mangrove.core.problems import EntryChanged, EntryExists, StorageForbidden, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
 from mangrove.drivers.s3.driver import S3
@@ -113,7 +113,7 @@ def test_a_presigned_link_gives_the_bytes(rclone: Rclone) -> None:
 def test_wrong_keys_are_forbidden(rclone: Rclone) -> None:
     async def listed() -> None:
         driver = await start_driver("S3", bucket(rclone, secret_access_key="wrong"))
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             await base.list_all(driver, P("/"))
         await driver.stop()
 
@@ -158,15 +158,15 @@ def test_a_server_that_ignores_conditions_is_said_to_and_looked_at_before(rclone
         await actions.put(driver, "/a", b"a")
         await actions.put(driver, "/b", b"bb")
         once = Upload(1, 0.0, overwrite=False)
-        await actions.fails(driver.write(P("/b"), actions.body(b"x"), once), Exists)
+        await actions.fails(driver.write(P("/b"), actions.body(b"x"), once), EntryExists)
         for verb in (driver.copy, driver.move, driver.rename):
-            await actions.fails(verb(P("/a"), P("/b"), overwrite=False), Exists)
+            await actions.fails(verb(P("/a"), P("/b"), overwrite=False), EntryExists)
         await driver.write(P("/c"), actions.body(b"x"), once)
         await driver.move(P("/c"), P("/d"), overwrite=False)
         found = await driver.stat(P("/b"))
         await actions.put(driver, "/b", b"newer")
-        await actions.fails(driver.remove_unchanged(P("/b"), found), Changed)
-        await actions.fails(driver.read(P("/b"), 1, 1, found), Changed)
+        await actions.fails(driver.remove_unchanged(P("/b"), found), EntryChanged)
+        await actions.fails(driver.read(P("/b"), 1, 1, found), EntryChanged)
         await driver.remove_unchanged(P("/b"), (await base.list_all(driver, P("/")))[1])
         assert await actions.names(driver, "/") == ["a", "d"]
         await driver.stop()

@@ -15,7 +15,15 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    BadRequest,
+    EntryNotFound,
+    NotAFile,
+    NotAFolder,
+    StorageForbidden,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers import connections
 from mangrove.drivers.base import BLOCK, Driver, DriverContext, Upload, list_all
 from mangrove.drivers.sftp import session
@@ -237,7 +245,7 @@ def test_what_a_user_may_not_change_is_read(tmp_path: Path) -> None:
             driver.write(P("/g"), body(b"x"), upload), driver.begin(P("/g"), upload, "1-a"),
             driver.remove_empty(P("/d")),
         ):  # fmt: skip
-            await fails(work, Forbidden)
+            await fails(work, StorageForbidden)
         assert await names(driver, "/") == ["d", "f"]
 
     with ssh.openssh(tmp_path / "sshd", "ForceCommand internal-sftp -R\n") as server:
@@ -252,9 +260,9 @@ def test_the_root_stays_where_it_is(server: ssh.OpenSSH, tmp_path: Path) -> None
             driver.remove(P("/")), driver.remove_empty(P("/")), driver.rename(P("/"), P("/x")),
             driver.move(P("/f"), P("/")), driver.rename(P("/f"), P("/.mangrove-x")),
         ):  # fmt: skip
-            await fails(work, Forbidden)
+            await fails(work, StorageForbidden)
         await fails(driver.read(P("/")), NotAFile)
-        await fails(list_all(driver, P("/f")), (NotAFolder, NotFound))
+        await fails(list_all(driver, P("/f")), (NotAFolder, EntryNotFound))
         await fails(driver.write(P("/g"), body(b"abc"), Upload(2, 1.7e9)), BadRequest)
         assert await names(driver, "/") == ["f"]
 

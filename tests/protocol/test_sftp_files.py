@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotFound, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, StorageProblem
 from mangrove.drivers.base import BLOCK, list_all, make_parts_key
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
 from tests.contract.drivers.test_suite import start_driver
@@ -61,7 +61,7 @@ def test_links_are_what_they_lead_to(server: ssh.OpenSSH, tmp_path: Path) -> Non
         assert await content(driver, "/file") == b"four"
         assert (await driver.stat(P("/file"))).size == 4
         await driver.rename(P("/file"), P("/renamed"), overwrite=False)
-        await fails(driver.rename(P("/renamed"), P("/folder"), overwrite=False), Exists)
+        await fails(driver.rename(P("/renamed"), P("/folder"), overwrite=False), EntryExists)
         await driver.makedirs(P("/d"))
         await driver.move(P("/folder"), P("/d/folder"))
         await driver.move(P("/renamed"), P("/d/file"))
@@ -83,8 +83,8 @@ def test_a_link_that_leads_nowhere_is_left_out_or_named(server: ssh.OpenSSH, tmp
 
     async def left_out(driver: Any) -> None:
         assert await names(driver, "/") == ["f"]
-        await fails(driver.stat(P("/dangling")), NotFound)
-        await fails(driver.write(P("/dangling"), body(b"x"), replace(upload_of(b"x"), overwrite=False)), Exists)
+        await fails(driver.stat(P("/dangling")), EntryNotFound)
+        await fails(driver.write(P("/dangling"), body(b"x"), replace(upload_of(b"x"), overwrite=False)), EntryExists)
         await put(driver, "/dangling", b"now a file")
         assert await names(driver, "/") == ["dangling", "f"]
         await driver.remove(P("/loop"))
@@ -159,7 +159,7 @@ def test_of_folders_that_get_one_free_name_at_once_one_wins(server: ssh.OpenSSH,
     async def race(driver: Any) -> None:
         works = [driver.rename(P(f"/{number}"), P("/new"), overwrite=False) for number in range(30)]
         results = await asyncio.gather(*works, return_exceptions=True)
-        assert sorted(type(result).__name__ for result in results) == ["Exists"] * 29 + ["NoneType"]
+        assert sorted(type(result).__name__ for result in results) == ["EntryExists"] * 29 + ["NoneType"]
         assert len(await names(driver, "/")) == 30
 
     use(server.options(tmp_path), race)
@@ -179,8 +179,8 @@ def test_parts_outlive_the_driver_and_a_lost_answer(server: ssh.OpenSSH, tmp_pat
         receipts.append(await driver.write_part(P("/f"), tokens[0], 1, 0, written[:3]))
         entry = await driver.finish(P("/f"), tokens[0], receipts, upload)
         assert (entry.size, entry.modified) == (6, upload.modified)
-        await fails(driver.finish(P("/f"), tokens[0], receipts, upload), NotFound)
-        await fails(driver.write_part(P("/f"), "../f", 1, 0, b"x"), NotFound)
+        await fails(driver.finish(P("/f"), tokens[0], receipts, upload), EntryNotFound)
+        await fails(driver.write_part(P("/f"), "../f", 1, 0, b"x"), EntryNotFound)
         await driver.abort(P("/f"), tokens[0])
         assert await content(driver, "/f") == written
 

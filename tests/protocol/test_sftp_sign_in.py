@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, StorageProblem, Unreachable
+from mangrove.core.problems import StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.options import Options
 from mangrove.drivers.sftp.driver import SFTP
@@ -54,7 +54,7 @@ def test_a_password_opens_the_storage_and_a_wrong_one_does_not(tmp_path: Path) -
     with ssh.python_ssh(tmp_path, methods=("password",)) as server:
         assert asyncio.run(sign_in(server.options())) == ["f"]
         for wrong in ({"password": "wrong"}, {"password": ""}, {"username": "nobody"}):
-            with pytest.raises(Forbidden) as refused:
+            with pytest.raises(StorageForbidden) as refused:
                 asyncio.run(sign_in(server.options(**wrong)))
             assert "wrong" not in str(refused.value)
 
@@ -62,7 +62,7 @@ def test_a_password_opens_the_storage_and_a_wrong_one_does_not(tmp_path: Path) -
 def test_a_server_that_asks_is_answered_with_the_password(tmp_path: Path) -> None:
     with ssh.python_ssh(tmp_path, methods=("keyboard-interactive",)) as server:
         assert asyncio.run(sign_in(server.options())) == []
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             asyncio.run(sign_in(server.options(password="wrong")))
 
 
@@ -71,7 +71,7 @@ def test_a_private_key_wins_over_the_password(tmp_path: Path) -> None:
     with ssh.python_ssh(tmp_path) as server:
         assert asyncio.run(sign_in(server.options(private_key=key.replace("\n", "\r\n")))) == []
         assert "password" not in server.tried
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             asyncio.run(sign_in(server.options(private_key=ssh.export(ssh.make_key("other")))))
         assert "password" not in server.tried
 
@@ -102,7 +102,7 @@ def test_nothing_of_the_user_who_runs_the_service_is_used(tmp_path: Path, monkey
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "agent"))
     with ssh.python_ssh(files) as server:
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             asyncio.run(sign_in(server.options(password="wrong")))
         assert "publickey" not in server.tried
 
@@ -135,7 +135,7 @@ def test_a_key_that_cannot_be_stored_is_not_trusted(tmp_path: Path) -> None:
     records = Records()
 
     def refuse() -> None:
-        raise Forbidden("changed meanwhile")
+        raise StorageForbidden("changed meanwhile")
 
     records.before_saving = refuse
     with ssh.python_ssh(tmp_path) as server:

@@ -19,7 +19,7 @@ from smbprotocol.connection import Request
 from smbprotocol.exceptions import SharingViolation
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import connections, threads
 from mangrove.drivers.base import Driver, DriverContext
 from mangrove.drivers.smb.driver import SMB
@@ -68,9 +68,9 @@ async def until_it_works(call: Callable[[], Awaitable[object]]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "kind", "text"),
     [
-        ({"password": "wrong"}, Forbidden, "password"),
-        ({"password": ""}, Forbidden, ""),
-        ({"username": "nobody-here"}, Forbidden, "password"),
+        ({"password": "wrong"}, StorageForbidden, "password"),
+        ({"password": ""}, StorageForbidden, ""),
+        ({"username": "nobody-here"}, StorageForbidden, "password"),
         ({"share_name": "nosuch"}, StorageProblem, "share"),
         ({"root_folder_path": "/no/such"}, StorageProblem, "/no/such not exists"),
         ({"address": "127.0.0.1:{free}"}, Unreachable, "refuses the connection"),
@@ -96,8 +96,8 @@ def test_a_wrong_password_is_refused_beside_a_storage_with_the_right_one(samba: 
     async def used() -> None:
         good = await start_driver("SMB", samba.options(root.name))
         bad = make_driver(samba.options(root.name, password="wrong"))
-        await fails(bad.start(), Forbidden)
-        await fails(bad.stat(P("/")), Forbidden)
+        await fails(bad.start(), StorageForbidden)
+        await fails(bad.stat(P("/")), StorageForbidden)
         await put(good, "/f")
         assert await names(good, "/") == ["f"]
         await good.stop()
@@ -129,7 +129,7 @@ def test_a_share_that_is_read_only_is_read(samba: smb.Samba, root: Path) -> None
             driver.rename(P("/f"), P("/g")),  # type: ignore[attr-defined]
             driver.remove(P("/f")),  # type: ignore[attr-defined]
         ):
-            await fails(change, Forbidden)
+            await fails(change, StorageForbidden)
         await driver.stop()
 
     asyncio.run(used())
@@ -343,7 +343,7 @@ def test_names_that_no_server_holds_are_refused_by_name(samba: smb.Samba, root: 
                 await put(driver, f"/{name}")
             assert name in str(raised.value)
             await fails(driver.makedirs(P(f"/{name}/d")), StorageProblem)  # type: ignore[attr-defined]
-            await fails(driver.stat(P(f"/{name}")), NotFound)
+            await fails(driver.stat(P(f"/{name}")), EntryNotFound)
         assert await names(driver, "/") == []
         await driver.stop()
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, NotFound, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.smb import messages
@@ -70,14 +70,14 @@ def test_a_path_in_other_letters_leads_nowhere(
         await driver.makedirs(P("/Folder"))  # type: ignore[attr-defined]
         await put(driver, "/Folder/f")
         for path in ("/private", "/FOLDER", "/folder/f", "/Folder/F"):
-            await fails(driver.stat(P(path)), NotFound)
-        await fails(driver.read(P("/private")), NotFound)
-        await fails(base.list_all(driver, P("/folder")), NotFound)
+            await fails(driver.stat(P(path)), EntryNotFound)
+        await fails(driver.read(P("/private")), EntryNotFound)
+        await fails(base.list_all(driver, P("/folder")), EntryNotFound)
         for target in ("/private", "/PRIVATE"):
-            await fails(put(driver, target, b"new"), Exists)
-        await fails(put(driver, "/folder/g"), NotFound)
-        await fails(driver.rename(P("/private"), P("/other")), NotFound)  # type: ignore[attr-defined]
-        await fails(driver.move(P("/Private"), P("/folder/p")), NotFound)  # type: ignore[attr-defined]
+            await fails(put(driver, target, b"new"), EntryExists)
+        await fails(put(driver, "/folder/g"), EntryNotFound)
+        await fails(driver.rename(P("/private"), P("/other")), EntryNotFound)  # type: ignore[attr-defined]
+        await fails(driver.move(P("/Private"), P("/folder/p")), EntryNotFound)  # type: ignore[attr-defined]
         await driver.remove(P("/private"))  # type: ignore[attr-defined]
         await driver.remove(P("/FOLDER"))  # type: ignore[attr-defined]
         assert (await names(driver, "/"), await names(driver, "/Folder")) == (["Folder", "Private"], ["f"])
@@ -117,11 +117,11 @@ def test_links_of_the_server_lead_to_what_lies_in_the_storage(samba: smb.Samba, 
     async def used() -> None:
         driver = await start_driver("SMB", samba.options(f"{linked.name}/storage"))
         assert "none" not in await names(driver, "/tree")
-        await fails(driver.stat(P("/tree/none")), NotFound)
+        await fails(driver.stat(P("/tree/none")), EntryNotFound)
         assert await content(driver, "/tree/file") == b"x"
         assert await names(driver, "/tree/folder") == ["f"]
         assert await content(driver, "/tree/folder/f") == b"x"
-        await fails(driver.read(P("/tree/out/secret")), NotFound)
+        await fails(driver.read(P("/tree/out/secret")), EntryNotFound)
         await driver.stop()
 
     asyncio.run(used())
@@ -177,7 +177,7 @@ def test_of_two_storages_on_one_server_only_one_takes_a_free_name(samba: smb.Sam
                 else:
                     works.append(driver.move(P(f"/{number}"), P(f"/{verb}"), overwrite=False))
             results = await asyncio.gather(*works, return_exceptions=True)
-            assert [isinstance(result, Exists) for result in results].count(True) == 19, results
+            assert [isinstance(result, EntryExists) for result in results].count(True) == 19, results
         assert len(await names(drivers[0], "/")) == 21
         for driver in drivers:
             await driver.stop()
@@ -207,7 +207,7 @@ def test_times_are_set_and_a_file_that_changed_is_not_removed(samba: smb.Samba, 
         assert stored == await driver.stat(P("/f"))
         assert (stored.modified, (root / "f").stat().st_mtime) == (1_600_000_000.5, 1_600_000_000.5)
         (root / "f").write_bytes(b"y")
-        await fails(driver.remove_unchanged(P("/f"), stored), Changed)  # type: ignore[attr-defined]
+        await fails(driver.remove_unchanged(P("/f"), stored), EntryChanged)  # type: ignore[attr-defined]
         assert (root / "f").read_bytes() == b"y"
         await driver.stop()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotAFile, Unreachable
+from mangrove.core.problems import NotAFile, StorageForbidden, Unreachable
 from mangrove.drivers.base import ROOT, Upload, list_all
 from mangrove.drivers.webdav import server as requests
 from tests.contract.drivers.actions import body, content, fails, names, put
@@ -61,7 +61,7 @@ def test_who_is_not_known_and_what_is_a_folder(kind: str) -> None:
         async def used() -> None:
             for other in ({"password": "wrong"}, {"username": "nobody"}, {"username": "", "password": ""}):
                 driver: Any = await start_driver("WebDav", server.make_options(**other))
-                await refuse_all(driver, Forbidden)
+                await refuse_all(driver, StorageForbidden)
                 await driver.stop()
             driver = await start_driver("WebDav", server.make_options())
             await driver.makedirs(P("/d"))
@@ -150,7 +150,7 @@ def test_a_folder_is_removed_with_links_but_not_what_they_lead_to(apache: DavSer
     async def used() -> None:
         driver: Any = await start_driver("WebDav", apache.make_options(name))
         assert (await driver.stat(P("/d/link"))).is_dir
-        with suppress(Forbidden):  # Apache removes no folder in which there is a link
+        with suppress(StorageForbidden):  # Apache removes no folder in which there is a link
             await driver.remove(P("/d"))
         assert await content(driver, "/kept/f") == b"kept"
         await driver.stop()

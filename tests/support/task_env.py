@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.core.problems import Missing
+from mangrove.core.problems import ResourceNotFound
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from tests import servers
@@ -208,7 +208,7 @@ class TaskEnv:
 
         try:
             queue.get(task.kind, task.id, self.caller())
-        except Missing:
+        except ResourceNotFound:
             return False
         return True
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mangrove.configuration import snapshot, users
-from mangrove.core.problems import BadRequest, Denied, Unauthorized
+from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.rights import Caller
 from mangrove.records.accounts import app_passwords as app_password_records
@@ -51,7 +51,7 @@ def logout(who: Visitor, request: Request) -> Reply:
 
 def _refuse_guest(who: Caller) -> None:
     if who.is_guest:
-        raise Denied("Guest user can not generate 2FA code")
+        raise AccessDenied("Guest user can not generate 2FA code")
 
 
 @api.post("/api/auth/2fa/generate", data_model=models.Enrolment)

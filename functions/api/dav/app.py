@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.http import make_retry_after
-from mangrove.core.problems import BadRequest, Denied, NotAvailable, Problem
+from mangrove.core.problems import AccessDenied, BadRequest, FeatureNotAvailable, Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav import bodies, handlers, headers
 from mangrove.protocols.webdav.conditions import parse_if
@@ -51,7 +51,7 @@ class DavGate(Gate):
         settings = (await snapshot.fresh()).settings
         require_enabled(settings)
         if not settings.webdav_allow_http and not await is_confidential(request):
-            raise Denied("signing in takes TLS, or the setting webdav_allow_http")
+            raise AccessDenied("signing in takes TLS, or the setting webdav_allow_http")
         credentials = headers.parse_authorization(request.headers.get("authorization", ""))
         session = await sign_in(credentials, await find_client_address(request))
         for name, value in session.describe().items():
@@ -65,9 +65,9 @@ class DavGate(Gate):
 
 
 def require_enabled(settings: Settings) -> None:
-    """NotAvailable where an administrator has closed this door."""
+    """FeatureNotAvailable where an administrator has closed this door."""
     if not settings.webdav_enabled:
-        raise NotAvailable("WebDAV is switched off")
+        raise FeatureNotAvailable("WebDAV is switched off")
 
 
 async def find_prefix(request: Request) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from starlette.responses import Response
 
-from mangrove.core.problems import Denied, NotSupported
+from mangrove.core.problems import AccessDenied, NotSupported
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks import submit
@@ -73,7 +73,7 @@ async def get_by_query(who: Reader, query: Annotated[models.GetQuery, Query()], 
 async def dirs(who: Reader, body: models.DirsReq) -> Response:
     """The folders in a folder."""
     if body.force_root and not who.is_admin:
-        raise Denied("Permission denied")
+        raise AccessDenied("Permission denied")
     folder = await access.at(who, body.path, body.password, confined=not body.force_root)
     return stream(await browse.list_subfolders(folder))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from mangrove.configuration import metas, users
-from mangrove.core.problems import Missing
+from mangrove.core.problems import ResourceNotFound
 from mangrove.records import metas as records
 from mangrove.records.files import locks
 from mangrove.records.metas import Meta
@@ -67,7 +67,7 @@ def delete_lock(who: Admin, token: RequiredText = "") -> Reply:
     """Remove a lock of anybody; its client is told at its next request that it has none."""
     lock = next((lock for lock in locks.find_all() if lock.token == token), None)
     if lock is None or not locks.release(lock):
-        raise Missing("lock not found")
+        raise ResourceNotFound("lock not found")
     return ok()
 
 

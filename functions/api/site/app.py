@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from mangrove import archives
 from mangrove.configuration import health, snapshot
-from mangrove.core.problems import Missing
+from mangrove.core.problems import ResourceNotFound
 from mangrove.tools import registry
 from mangrove.web.application import make_lambda_handler
 from mangrove.web.envelope import Reply, ok
@@ -101,7 +101,7 @@ def _parse_data_url(address: str) -> tuple[bytes, str]:
         try:
             content = base64.b64decode(content)
         except ValueError:
-            raise Missing("the favicon cannot be read") from None
+            raise ResourceNotFound("the favicon cannot be read") from None
     return content, kind.partition(";")[0] or "text/plain"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from mangrove.core.problems import Missing
+from mangrove.core.problems import ResourceNotFound
 from mangrove.drivers import registry
 from mangrove.tasks.index import indexing
 from mangrove.tree import administration
@@ -97,7 +97,7 @@ def driver_names(who: Admin) -> Reply:
 def driver_info(who: Admin, driver: RequiredText = "") -> Reply:
     """The form of one driver."""
     if driver not in registry.list_names():
-        raise Missing(f"driver [{driver[:100]}] not found")
+        raise ResourceNotFound(f"driver [{driver[:100]}] not found")
     return ok(registry.build_template(driver))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field
 
-from mangrove.core.problems import BadRequest, Missing, Problem
+from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.kinds import State
@@ -43,7 +43,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Reply])
 
 def _require_kind(kind: str) -> str:
     if kind not in KINDS or not KINDS[kind].is_listed:
-        raise Missing(f"there is no kind of tasks {kind[:40]}")
+        raise ResourceNotFound(f"there is no kind of tasks {kind[:40]}")
     return kind
 
 

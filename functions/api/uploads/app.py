@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from mangrove.core.http import guess_mime
 from mangrove.core.paths import check_name
-from mangrove.core.problems import BadRequest, Missing
+from mangrove.core.problems import BadRequest, ResourceNotFound
 from mangrove.drivers.base import Upload
 from mangrove.tasks import submit
 from mangrove.tasks.upload import completion, multipart
@@ -170,7 +170,7 @@ async def get_multipart(who: Writer, upload_id: str = "", path: str = "", size: 
         raise BadRequest("upload_id, or path and size, are required")
     progress = await multipart.find(await access.at(who, path), wanted)
     if progress is None:
-        raise Missing("multipart upload session not found")
+        raise ResourceNotFound("multipart upload session not found")
     return ok(wire.format_progress(progress))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mangrove.configuration import snapshot
-from mangrove.core.problems import Missing, Problem, RecordNotFound
+from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.records.accounts import app_passwords as app_password_records
 from mangrove.records.accounts import sshkeys, users
@@ -83,10 +83,10 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
 
 
 def _parse_user(uid: str) -> int:
-    """The id of a user; Missing for that of nobody."""
+    """The id of a user; ResourceNotFound for that of nobody."""
     owner = parse_id(uid, "user id format invalid")
     if users.find_by_id(owner) is None:
-        raise Missing("user invalid")
+        raise ResourceNotFound("user invalid")
     return owner
 
 

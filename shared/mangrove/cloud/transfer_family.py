@@ -17,7 +17,7 @@ import orjson
 
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Denied, Problem, Unauthorized
+from mangrove.core.problems import AccessDenied, Problem, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 from mangrove.identity.rights import GUEST, Caller, Right
@@ -83,10 +83,10 @@ async def _sign_in(username: str, password: str, source: str) -> tuple[Session, 
     """The session of who has that password; without a password of that account, and the keys one of which is wanted."""
     if password:
         if (await snapshot.fresh()).settings.sftp_disable_password_login:
-            raise Denied
+            raise AccessDenied
         session = await sign_in_with_password(username, password, SFTP, source)
         if (await session.find_user()).role == GUEST:
-            raise Denied
+            raise AccessDenied
         return session, ()
     await snapshot.fresh()
     user = await users.find_by_name(username)

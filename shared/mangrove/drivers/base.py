@@ -72,7 +72,7 @@ class Capacity:
 class Upload:
     """What is known of a body before it is read. `size` in bytes or None; `modified` seconds since the epoch.
 
-    `overwrite`: whether a file at the target may be replaced; else Exists, whatever appears there meanwhile (see
+    `overwrite`: whether a file at the target may be replaced; else EntryExists, whatever appears there meanwhile (see
     `Driver.can_refuse_existing`). `is_free`: the caller has seen that nothing has the name, and keeps others from it
     where the storage does not, so that the driver need not look. `durable`: what is answered survives a power cut.
     `ahead`: all of the body as the storage has it (`WritesAhead`); the body has the bytes unless it `is_taken`.
@@ -186,11 +186,11 @@ class Driver(ABC):
 
     @abstractmethod
     def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
-        """The entries of a folder in batches, in the driver's own order; NotFound, or NotAFolder."""
+        """The entries of a folder in batches, in the driver's own order; EntryNotFound, or NotAFolder."""
 
     @abstractmethod
     async def stat(self, path: TreePath) -> Entry:
-        """One entry; NotFound when there is none. The root's name is ""."""
+        """One entry; EntryNotFound when there is none. The root's name is ""."""
 
     @abstractmethod
     async def read(
@@ -198,8 +198,9 @@ class Driver(ABC):
     ) -> AsyncIterator[bytes]:
         """Open a file, then stream `length` bytes from `offset` in blocks of at most BLOCK bytes.
 
-        `if_match`: what `stat` or a listing showed; Changed when the file opened here is another one, as far as the
-        storage can tell. Opening fails here, not at the first block. Closing the iterator early frees what it holds.
+        `if_match`: what `stat` or a listing showed; EntryChanged when the file opened here is another one, as far as
+        the storage can tell. Opening fails here, not at the first block. Closing the iterator early frees what it
+        holds.
         """
 
 
@@ -217,14 +218,14 @@ class Writes(Power, Protocol):
 @runtime_checkable
 class MakesDirectories(Power, Protocol):
     async def makedirs(self, path: TreePath) -> None:
-        """Make a folder and its missing parents; no error if it is there. Exists when a file is in the way."""
+        """Make a folder and its missing parents; no error if it is there. EntryExists when a file is in the way."""
         ...
 
 
 @runtime_checkable
 class Renames(Power, Protocol):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Give a file or folder another name in the same folder. Exists when something has it and `overwrite` is
+        """Give a file or folder another name in the same folder. EntryExists when something has it and `overwrite` is
         false, or a folder is concerned; else a file of that name is replaced."""
         ...
 
@@ -232,7 +233,7 @@ class Renames(Power, Protocol):
 @runtime_checkable
 class Moves(Power, Protocol):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Move a file or folder to `target` (its full new path) inside this storage; Exists as for `rename`.
+        """Move a file or folder to `target` (its full new path) inside this storage; EntryExists as for `rename`.
         NotSupported: needs a task."""
         ...
 
@@ -240,7 +241,7 @@ class Moves(Power, Protocol):
 @runtime_checkable
 class Copies(Power, Protocol):
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
-        """Copy a file or folder to `target` by the storage itself; Exists as for `rename`, `durable` as in Upload.
+        """Copy a file or folder to `target` by the storage itself; EntryExists as for `rename`, `durable` as in Upload.
         NotSupported: needs a task."""
         ...
 
@@ -257,7 +258,7 @@ class RemovesUnchanged(Power, Protocol):
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         """Remove a file that is still what `stat` answered before; no error if it is not there.
 
-        Changed, and what is there stays, when it is another file by now: decided in one step with the removal.
+        EntryChanged, and what is there stays, when it is another file by now: decided in one step with the removal.
         """
         ...
 
@@ -267,7 +268,7 @@ class Syncs(Power, Protocol):
     """A storage whose files are not all durable when they are there: without `durable`, or a part without `finish`."""
 
     async def sync(self, path: TreePath) -> None:
-        """Make a file, or a folder with all it holds, survive a power cut; NotFound."""
+        """Make a file, or a folder with all it holds, survive a power cut; EntryNotFound."""
         ...
 
 
@@ -295,7 +296,7 @@ class Parts(Power, Protocol):
         ...
 
     async def finish(self, path: TreePath, token: str, receipts: Sequence[str], upload: Upload) -> Entry:
-        """Make the file of all its parts atomically, replacing a file there. NotFound: the token is not known."""
+        """Make the file of all its parts atomically, replacing a file there. EntryNotFound: the token is not known."""
         ...
 
     async def abort(self, path: TreePath, token: str) -> None:
@@ -321,7 +322,7 @@ class CopiesFrom(Power, Protocol):
     async def copy_from(self, source: Driver, files: Sequence[CopyRequest]) -> Sequence[StorageProblem | None] | None:
         """Copy many small files from another storage without reading them, each whole or not at all.
 
-        One result for each; Exists for what must not be replaced. None: not possible from `source`.
+        One result for each; EntryExists for what must not be replaced. None: not possible from `source`.
         """
         ...
 
@@ -347,7 +348,7 @@ class RemovesEmpty(Power, Protocol):
 @runtime_checkable
 class SetsTimes(Power, Protocol):
     async def set_modified(self, path: TreePath, modified: float) -> None:
-        """Give a file or folder another modification time, in seconds since the epoch; NotFound."""
+        """Give a file or folder another modification time, in seconds since the epoch; EntryNotFound."""
         ...
 
 
@@ -361,7 +362,7 @@ class Links(Power, Protocol):
 @runtime_checkable
 class StoresUrls(Power, Protocol):
     async def put_url(self, path: TreePath, url: str) -> None:
-        """Store a reference to `url` as the file `path`, replacing a file there; Exists for a folder."""
+        """Store a reference to `url` as the file `path`, replacing a file there; EntryExists for a folder."""
         ...
 
 

@@ -38,7 +38,7 @@ class DirectUploads(Power, Protocol):
         ...
 
     async def sign_upload(self, path: TreePath, upload: Upload) -> SignedRequest:
-        """The request that stores a file whole, with exactly `upload.size` bytes; Exists."""
+        """The request that stores a file whole, with exactly `upload.size` bytes; EntryExists."""
         ...
 
     async def sign_part(self, path: TreePath, token: str, number: int, size: int, crc32: str) -> SignedRequest:
@@ -46,7 +46,7 @@ class DirectUploads(Power, Protocol):
         ...
 
     async def list_parts(self, path: TreePath, token: str) -> Sequence[StoredPart]:
-        """The parts that are there, by number; NotFound: the token is not known (any more)."""
+        """The parts that are there, by number; EntryNotFound: the token is not known (any more)."""
         ...
 
     def predict_etag(self, receipts: Sequence[str]) -> str:

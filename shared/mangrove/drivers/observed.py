@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, Unreachable
+from mangrove.core.problems import EntryNotFound, Unreachable
 from mangrove.drivers.base import Driver, Entry
 
 Note = Callable[[Unreachable | None], None]
@@ -28,7 +28,7 @@ def _observe_call(driver: Driver, name: str, note: Note) -> Callable[..., Any]:
         except Unreachable as problem:
             note(problem)
             raise
-        except NotFound:
+        except EntryNotFound:
             note(None)
             raise
         note(None)

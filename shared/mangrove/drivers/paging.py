@@ -28,8 +28,8 @@ class ListsPages(Power, Protocol):
     async def list_page(self, path: TreePath, start: str = "", prefix: str = "") -> EntriesPage:
         """The page that begins at `start`, which is the `next_start` of another one, however old; "" for the first.
 
-        `prefix`: only the names that begin so. NotFound, or NotAFolder, where the first page shows that; not with a
-        prefix.
+        `prefix`: only the names that begin so. EntryNotFound, or NotAFolder, where the first page shows that; not with
+        a prefix.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from secrets import token_hex
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden
+from mangrove.core.problems import StorageForbidden
 
 PART = ".mangrove-"  # names of files that are not whole, or not to be seen, begin so
 
@@ -23,4 +23,4 @@ def is_part(name: str) -> bool:
 def refuse_part_name(path: TreePath) -> None:
     """Refuse the names of unfinished files, which listings leave out."""
     if f"/{PART}" in path:
-        raise Forbidden(f"names that begin with {PART} are kept for unfinished files")
+        raise StorageForbidden(f"names that begin with {PART} are kept for unfinished files")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Changed, Exists, NotFound, StorageProblem
+from mangrove.core.problems import BadRequest, EntryChanged, EntryExists, EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry
 
 Stat = Callable[[TreePath], Awaitable[Entry]]
 
 
 async def refuse_existing(stat: Stat, path: TreePath, *, but_files: bool = False) -> None:
-    """Exists when anything has this name, or anything but a file."""
+    """EntryExists when anything has this name, or anything but a file."""
     try:
         found = await stat(path)
-    except NotFound:
+    except EntryNotFound:
         return
     if found.is_dir or not but_files:
-        raise Exists
+        raise EntryExists
 
 
 def refuse_inside_itself(path: TreePath, target: TreePath) -> None:
@@ -34,7 +34,7 @@ def refuse_other_size(size: int, announced: int | None) -> None:
 
 
 def refuse_changed(found: Entry, shown: Entry | None) -> None:
-    """Changed when a file is another one than was shown, as far as etag, size and time tell."""
+    """EntryChanged when a file is another one than was shown, as far as etag, size and time tell."""
     if shown is None:
         return
     if found.etag and shown.etag:
@@ -42,4 +42,4 @@ def refuse_changed(found: Entry, shown: Entry | None) -> None:
     else:
         is_same = (found.size, int(found.modified)) == (shown.size, int(shown.modified))
     if found.is_dir or not is_same:
-        raise Changed
+        raise EntryChanged

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from mangrove.core.problems import Missing, Problem
+from mangrove.core.problems import Problem, ResourceNotFound
 from mangrove.drivers.base import Driver, ReadsRedirects, Redirects
 
 
@@ -54,9 +54,9 @@ def list_names() -> list[str]:
 
 
 def load(name: str) -> type[Driver]:
-    """The class of a driver; Missing when there is none of that name."""
+    """The class of a driver; ResourceNotFound when there is none of that name."""
     if name not in DRIVERS:
-        raise Missing(f"driver [{name}] not found")
+        raise ResourceNotFound(f"driver [{name}] not found")
     kind: type[Driver] = getattr(import_module(f"mangrove.drivers.{DRIVERS[name].path}"), name)
     return kind
 

@@ -27,5 +27,5 @@ class OpensFiles(Power, Protocol):
     """A storage whose files the kernel of this machine can send."""
 
     async def open_file(self, path: TreePath, if_match: Entry | None = None) -> SendableFile:
-        """Open a file as `read` does; Changed when it is not that of `if_match`."""
+        """Open a file as `read` does; EntryChanged when it is not that of `if_match`."""
         ...

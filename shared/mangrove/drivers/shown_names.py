@@ -14,7 +14,7 @@ from typing import Any
 
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import MAX_NAME_BYTES, TreePath, map_characters
-from mangrove.core.problems import BadRequest, NotAFolder, NotFound
+from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder
 from mangrove.drivers.base import ROOT, Driver, Entry
 
 CHANGED_NAMES_SECONDS = 5.0  # for which the changed names of a folder are known without listing it again
@@ -113,7 +113,7 @@ class ShownNames(Driver):
         return names
 
     async def find(self, path: TreePath) -> TreePath:
-        """Return the storage's path of what is shown at a path; NotFound when nothing is shown there.
+        """Return the storage's path of what is shown at a path; EntryNotFound when nothing is shown there.
 
         A name that the mapping leaves alone may be of nothing: the storage says so.
         """
@@ -126,7 +126,7 @@ class ShownNames(Driver):
         """Return the storage's path of what is, or is to be, shown at a path; BadRequest for a name that would not."""
         try:
             return await self.find(path)
-        except NotFound:
+        except EntryNotFound:
             for name in path.split("/"):
                 if self.mapping.apply(name) != name:
                     raise BadRequest(
@@ -141,13 +141,13 @@ class ShownNames(Driver):
             return shown
         name = (await self._read_changed_names(folder)).get(shown)
         if name is None and not is_unchanged:
-            raise NotFound
+            raise EntryNotFound
         return name or shown
 
     async def _has(self, path: TreePath) -> bool:
         try:
             await self.driver.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return False
         return True
 
@@ -161,7 +161,7 @@ class ShownNames(Driver):
             async for batch in self.driver.list(folder):
                 changed |= {entry.name for entry in batch if self.mapping.apply(entry.name) != entry.name}
                 plain |= {entry.name for entry in batch if self.mapping.may_show(entry.name)}
-        except (NotFound, NotAFolder):
+        except (EntryNotFound, NotAFolder):
             return {}
         return self._remember(folder, changed, plain - changed)
 
@@ -221,7 +221,7 @@ def _make_existing(name: str) -> Method:
     async def call(self: ShownNames, path: TreePath, *args: Any, **options: Any) -> Any:
         try:
             inner = await self.find(path)
-        except NotFound:
+        except EntryNotFound:
             if name in ("remove", "remove_unchanged"):
                 return None  # as a driver does for what is not there
             raise

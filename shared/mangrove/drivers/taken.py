@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFolder, NotFound
+from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import Entry
 from mangrove.drivers.paging import ListsPages
 
@@ -39,7 +39,7 @@ async def find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[
         for _ in range(MOST_PAGES):
             try:
                 page = await driver.list_page(folder, start, begin)
-            except (NotFound, NotAFolder):
+            except (EntryNotFound, NotAFolder):
                 return set()
             found |= {entry.name for entry in page.entries}
             start = page.next_start
@@ -55,6 +55,6 @@ async def find_taken(driver: ListsAndStats, targets: Sequence[TreePath]) -> set[
 async def _is_taken(driver: Stats, path: TreePath) -> bool:
     try:
         await driver.stat(path)
-    except NotFound:
+    except EntryNotFound:
         return False
     return True

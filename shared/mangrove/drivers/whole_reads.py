@@ -20,6 +20,6 @@ class WholeFile(NamedTuple):
 @runtime_checkable
 class ReadsWhole(Protocol):
     async def read_whole(self, files: Sequence[tuple[TreePath, Entry]]) -> Sequence[WholeFile | StorageProblem]:
-        """Files as `stat` or a listing showed them, in their order: each whole, or why not; Changed for another one by
-        now. All of them are in memory at once: the caller bounds how much that is."""
+        """Files as `stat` or a listing showed them, in their order: each whole, or why not; EntryChanged for another
+        one by now. All of them are in memory at once: the caller bounds how much that is."""
         ...

@@ -10,8 +10,8 @@ from typing import Any
 
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Denied,
     PresentCodeRequired,
     Problem,
     RecordNotFound,
@@ -184,7 +184,7 @@ def update(id: int, fields: UserFields, password: str) -> User:
 def update_me(user: User, username: str, password: str, sso_id: str) -> User:
     """Change the user's own name, password and single sign-on id; with a new password all sessions end."""
     if user.role == GUEST:
-        raise Denied("Guest user can not update profile")
+        raise AccessDenied("Guest user can not update profile")
     _check_username(user, username)
     changes = _make_password_fields(password, user.role) if password else {}
     changed = users.change(user.id, username=username, sso_id=sso_id, **changes)

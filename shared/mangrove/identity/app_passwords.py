@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hmac import compare_digest
 
-from mangrove.core.problems import BadRequest, Missing, RecordNotFound
+from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
 from mangrove.records.accounts import app_passwords
 from mangrove.records.accounts.app_passwords import AppPassword
 from mangrove.records.store.base import NameTaken
@@ -60,13 +60,13 @@ def find_id(text: str, digests: Mapping[int, str]) -> int | None:
 
 
 def delete_own(user_id: int, id: int) -> None:
-    """Remove one of the user's own; Missing for any other."""
+    """Remove one of the user's own; ResourceNotFound for any other."""
     try:
         found = app_passwords.get(id)
     except RecordNotFound:
         found = None
     if found is None or found.user_id != user_id:
-        raise Missing("failed to get application password")
+        raise ResourceNotFound("failed to get application password")
     delete(id)
 
 

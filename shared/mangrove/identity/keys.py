@@ -6,7 +6,7 @@ import base64
 import hashlib
 from datetime import UTC, datetime
 
-from mangrove.core.problems import BadRequest, Missing, RecordNotFound
+from mangrove.core.problems import BadRequest, RecordNotFound, ResourceNotFound
 from mangrove.records.accounts import sshkeys
 from mangrove.records.accounts.sshkeys import SshKey
 from mangrove.records.store.base import NameTaken
@@ -49,13 +49,13 @@ def _read_blob(text: str) -> bytes:
 
 
 def delete_own(user_id: int, id: int) -> None:
-    """Remove one of the user's own keys; Missing for any other."""
+    """Remove one of the user's own keys; ResourceNotFound for any other."""
     try:
         key = sshkeys.get(id)
     except RecordNotFound:
-        raise Missing("failed to get public key") from None
+        raise ResourceNotFound("failed to get public key") from None
     if key.user_id != user_id:
-        raise Missing("failed to get public key")
+        raise ResourceNotFound("failed to get public key")
     sshkeys.delete(id)
 
 

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mangrove.core.problems import Denied, Unreachable
+from mangrove.core.problems import AccessDenied, Unreachable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -21,7 +21,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 RESOLVE_TIMEOUT = 10.0  # seconds
 
 
-class ForbiddenAddress(Denied):
+class ForbiddenAddress(AccessDenied):
     """The policy does not permit a connection to this host."""
 
     @classmethod

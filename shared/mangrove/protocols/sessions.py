@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from mangrove.configuration import snapshot, users
-from mangrove.core.problems import Denied, RecordNotFound, Unauthorized
+from mangrove.core.problems import AccessDenied, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
 from mangrove.identity.passwords import run_in_turn
@@ -75,10 +75,11 @@ class Session:
         return user
 
     async def make_caller(self, right: Right) -> Caller:
-        """Return the caller of a verb that needs `right`; Denied for an account that may only read by the protocol."""
+        """Return the caller of a verb that needs `right`; AccessDenied for an account that may only read by the
+        protocol."""
         caller = Caller(await self.find_user(), right, self.source)
         if right is not Right.READ and not caller.has(self.writing):
-            raise Denied
+            raise AccessDenied
         return caller
 
     def log_start(self) -> None:
@@ -106,11 +107,11 @@ class ProtocolAccess:
     writing: Right
 
     def open_session(self, user: User, source: str, credential: Credential | None = None) -> Session:
-        """Return the session of a user who has signed in; Denied without the right to use the protocol."""
+        """Return the session of a user who has signed in; AccessDenied without the right to use the protocol."""
         if user.disabled:
             raise Unauthorized("Current user is disabled, replace please")
         if not user.permission & self.reading:
-            raise Denied(f"the permission to use {self.name} is missing")
+            raise AccessDenied(f"the permission to use {self.name} is missing")
         return Session(
             self.name, user.username, user.id, user.pwd_ts, source, self.reading, self.writing, credential
         )  # fmt: skip
@@ -137,7 +138,7 @@ async def sign_in_with_password(
     """The session of whoever has that password: an application password, or the account's own and, where it wants one,
     the one-time code.
 
-    Unauthorized, SecondFactorRequired, TooMany while locked out; Denied without the right to use the protocol.
+    Unauthorized, SecondFactorRequired, TooMany while locked out; AccessDenied without the right to use the protocol.
     """
     await snapshot.fresh()
     find_digests = partial(users.read_credentials, app_passwords.KIND)

@@ -19,7 +19,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove.core.limits import limits
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records.store.base import Conflict, transaction, translate_errors
+from mangrove.records.store.base import RecordConflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
 
 KEY = "configuration"
@@ -40,7 +40,7 @@ def get_version() -> int:
 def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callable[[TransactWrite], object]) -> None:
     """Make the writes that `add` adds to a transaction, and raise the version; all of it happens or nothing.
 
-    `ids`: the records of `kind` that change. Conflict with `failed` of the writes that were added.
+    `ids`: the records of `kind` that change. RecordConflict with `failed` of the writes that were added.
     """
     with limits().configuration_writes:
         for attempt in range(ATTEMPTS):
@@ -50,10 +50,10 @@ def write(model: type[Model], kind: str, ids: Collection[int | str], add: Callab
                     _raise_version(transact, get_version(), {kind: list(ids)})
                 change_counters().bump(Topic.CONFIGURATION)
                 return
-            except Conflict as conflict:
+            except RecordConflict as conflict:
                 own = conflict.failed[:-2]  # the last two are those of the version
                 if any(own) or not conflict.failed or attempt == ATTEMPTS - 1:
-                    raise Conflict(own) from None
+                    raise RecordConflict(own) from None
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))
 
 

@@ -8,7 +8,14 @@ from datetime import datetime
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from mangrove.records.store.base import Conflict, TableMeta, Versioned, retry_on_conflict, table_name, translate_errors
+from mangrove.records.store.base import (
+    RecordConflict,
+    TableMeta,
+    Versioned,
+    retry_on_conflict,
+    table_name,
+    translate_errors,
+)
 from mangrove.records.store.integrity import Sealed
 from mangrove.records.store.repository import ConfigurationRepository
 
@@ -77,10 +84,10 @@ change, delete = _repository.change, _repository.delete
 
 @retry_on_conflict
 def replace_addition(id: int, old: str, new: str) -> Storage:
-    """Set the addition if it is still `old`; Conflict when it was changed meanwhile, RecordNotFound."""
+    """Set the addition if it is still `old`; RecordConflict when it was changed meanwhile, RecordNotFound."""
     record = _repository.get_record(id)
     if record.addition != old:
-        raise Conflict
+        raise RecordConflict
     record.addition = new
     _repository.save(record)
     return _repository.to_value(record)

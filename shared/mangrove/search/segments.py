@@ -25,7 +25,7 @@ from mangrove.core.chunked import stream
 from mangrove.core.codec import DecodeError, dump, parse
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.core.telemetry import log_warning
 from mangrove.drivers.base import BLOCK, ROOT, Driver, Entry, Removes, Upload, Writes, list_all
 from mangrove.drivers.own_storage import start_own_storage
@@ -115,7 +115,7 @@ class SegmentStore:
         storage = await self._get_driver()
         try:
             return await _read_manifest(storage, storage_id)
-        except NotFound:
+        except EntryNotFound:
             return None
         except DecodeError:
             await self._drop_with_warning(storage_id, MANIFEST)
@@ -129,7 +129,7 @@ class SegmentStore:
             try:
                 entry = await storage.stat(_get_path(storage_id, MANIFEST))
                 return await self._open(storage, storage_id, entry)
-            except NotFound:
+            except EntryNotFound:
                 return None
             except DecodeError:
                 damaged = MANIFEST
@@ -192,7 +192,7 @@ class SegmentStore:
                 async for block in await storage.read(_get_path(storage_id, name)):
                     await asyncio.to_thread(file.write, block)
             part.replace(path)
-        except NotFound:
+        except EntryNotFound:
             raise DamagedSegment(data=name) from None
         finally:
             shutil.rmtree(part.parent, ignore_errors=True)
@@ -277,12 +277,12 @@ def _make_upload(size: int) -> Upload:
 async def _list(storage: Driver, path: TreePath) -> list[Entry]:
     try:
         return await list_all(storage, path)
-    except NotFound:
+    except EntryNotFound:
         return []
 
 
 async def _read_manifest(storage: Driver, storage_id: int) -> Manifest:
-    """NotFound; DecodeError for what is none, or of another version."""
+    """EntryNotFound; DecodeError for what is none, or of another version."""
     body = await storage.read(_get_path(storage_id, MANIFEST))
     return parse(Manifest, b"".join([block async for block in body]))
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.sending import SendableFile
 
 MOST = 16 << 20  # bytes in one call
@@ -29,7 +29,7 @@ class ConnectionSender:
         self._find_cycle = weakref.ref(cycle)
 
     async def send(self, file: SendableFile, offset: int, count: int) -> None:
-        """Send a part of a file; Changed when it ends before, ClientDisconnect when nobody takes it any more."""
+        """Send a part of a file; EntryChanged when it ends before, ClientDisconnect when nobody takes it any more."""
         cycle = self._find_cycle()
         await self._flush(cycle)
         number = os.dup(self._transport.get_extra_info("socket").fileno())
@@ -44,7 +44,7 @@ class ConnectionSender:
                 except ConnectionError:
                     raise ClientDisconnect from None
                 if not done:
-                    raise Changed("the file changed while it was read")
+                    raise EntryChanged("the file changed while it was read")
                 offset, count = offset + done, count - done
                 cycle.expected_content_length -= done
         finally:

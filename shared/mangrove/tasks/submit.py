@@ -13,7 +13,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.deadlines import TimeBudget
 from mangrove.core.paths import TreePath, check_existing_name
-from mangrove.core.problems import BadRequest, NotAFolder, NotFound, OutOfTime, Problem, StorageProblem
+from mangrove.core.problems import BadRequest, EntryNotFound, NotAFolder, OutOfTime, Problem, StorageProblem
 from mangrove.drivers.base import Driver, StoresUrls, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.records.tasks import model as records
@@ -203,7 +203,7 @@ async def _find_receiver(target: PathAccess, tool: str) -> Driver:
     try:
         if not (await lookup(storage_path)).is_dir:
             raise NotAFolder
-    except NotFound:
+    except EntryNotFound:
         pass
     return driver
 

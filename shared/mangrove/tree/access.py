@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mangrove.configuration import snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Denied, NotFound, NotReadable, StorageProblem
+from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Caller, Right
 from mangrove.tree import mounts
@@ -126,13 +126,14 @@ class PathAccess:
         return [rule for one in self.judgements if (rule := one.hide_rule) is not None]
 
     def require_read(self) -> PathAccess:
-        """Itself, when the rules let the caller read here; Denied otherwise."""
+        """Itself, when the rules let the caller read here; AccessDenied otherwise."""
         if not self.may_read():
             raise NotReadable
         return self
 
     def require_export(self, changes: bool = True) -> None:
-        """Denied unless the caller may read all that is here: a whole folder that is copied leaves its rules behind.
+        """AccessDenied unless the caller may read all that is here: a whole folder that is copied leaves its rules
+        behind.
 
         `changes`: it will be gone from here, so writing must be allowed, too.
         """
@@ -141,25 +142,27 @@ class PathAccess:
             raise NotReadable
 
     def require_import(self) -> None:
-        """Denied where a rule at or below restricts the caller: a whole folder that is put here fills what is below."""
+        """AccessDenied where a rule at or below restricts the caller: a whole folder that is put here fills what is
+        below."""
         if self.is_restricted_below(True):
-            raise Denied
+            raise AccessDenied
 
     def is_restricted_below(self, changes: bool) -> bool:
         """Whether a rule at or below keeps something from the caller; with `changes`, also from being changed."""
         return any(self.rules.is_restricted_below(one, self.password, changes) for one in self.judgements)
 
     def require(self, right: Right) -> None:
-        """Denied unless the route declared `right`, the caller has it, and the rules let them write in this folder.
+        """AccessDenied unless the route declared `right`, the caller has it, and the rules let them write in this
+        folder.
 
         A rule that opens a folder for writing replaces WRITE alone. A route that declared another right is a mistake
         in the program and is refused.
         """
         if self.caller.declared_right is not right:
-            raise Denied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
+            raise AccessDenied(f"the door declared {self.caller.declared_right!r}, the verb needs {right!r}")
         is_open = right is Right.WRITE and self.judgement.is_open_for_writing
         if not (self.caller.has(right) or is_open) or not self.may_write():
-            raise Denied
+            raise AccessDenied
 
     def find_mount(self) -> tuple[Mount, TreePath]:
         """The storage that serves this path and the path inside it; StorageProblem when none does."""
@@ -244,7 +247,7 @@ async def lookup(storage_path: StoragePath, *, to_show: bool = False) -> Entry:
         return await (listings().stat(storage_path) if to_show else storage_path.driver.stat(storage_path.path))
     found = (await listings().get(storage_path.parent)).find(storage_path.path.name)
     if found is None:
-        raise NotFound
+        raise EntryNotFound
     return found
 
 

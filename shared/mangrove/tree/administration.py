@@ -13,7 +13,7 @@ from typing import Any
 
 from mangrove.configuration import snapshot
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Missing, Problem, RecordNotFound
+from mangrove.core.problems import BadRequest, Problem, RecordNotFound, ResourceNotFound
 from mangrove.drivers import registry
 from mangrove.records import storages
 from mangrove.records.storages import Storage
@@ -77,7 +77,7 @@ async def create(fields: dict[str, Any]) -> int:
     """A new storage, started unless it is disabled; its id. Problem with `{"id": N}` when it does not start."""
     try:
         registry.load(fields["driver"])
-    except Missing:
+    except ResourceNotFound:
         text = f"failed get driver new: no driver named: {fields['driver'][:100]}"
         raise Problem(text, data={"id": 0}) from None
     status = mounts.DISABLED if fields["disabled"] else ""

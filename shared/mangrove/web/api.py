@@ -37,9 +37,7 @@ class Envelope(Model, Generic[Data]):
     data: Data = Field(description="What was asked for; `null` where nothing is.")
 
 
-WORDS = sorted(
-    kind.__name__ for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem)
-)
+WORDS = sorted(kind.word for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem))
 
 
 class Failure(Model):

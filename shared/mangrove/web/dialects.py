@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 
-from mangrove.core.problems import NotAFile, NotAFolder, NotFound, NotMounted, Problem
+from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, NotMounted, Problem
 from mangrove.records.accounts.app_passwords import AppPassword
 from mangrove.records.accounts.sshkeys import SshKey
 from mangrove.records.accounts.users import User
@@ -23,7 +23,7 @@ from mangrove.tree.operations.uploads import FileInPath, FormNotMounted
 _TAG = re.compile(r"<[^>]*>")
 OPENLIST_PREFIX = "/openlist"  # of the paths that are answered in the dialect of existing clients
 _SENTENCES: tuple[tuple[type[Problem], str], ...] = (  # of a path that does not exist or is of the other kind
-    (NotFound, "there is nothing at this address"),
+    (EntryNotFound, "there is nothing at this address"),
     (NotMounted, "no storage is mounted at this address"),
     (FormNotMounted, "no storage is mounted at this address"),
     (FileInPath, "a file stands where a folder is needed"),

@@ -14,11 +14,11 @@ from mangrove.configuration.masking import mask_private
 from mangrove.core.http import make_retry_after
 from mangrove.core.problems import (
     BadRequest,
+    EntryNotFound,
+    FeatureNotAvailable,
     MethodNotAllowed,
-    Missing,
-    NotAvailable,
-    NotFound,
     Problem,
+    ResourceNotFound,
     WrongArchivePassword,
 )
 from mangrove.web.dialects import Dialect, find_dialect, format_message
@@ -60,8 +60,8 @@ async def handle_http_error(request: Request, error: Exception) -> Response:
 def _explain_absence(method: str, path: str) -> Problem:
     for prefix, feature in ABSENT.items():
         if path.startswith(prefix):
-            return NotAvailable(f"{feature}: not available")
-    return Missing(f"no route for {method} {path[:200]}")
+            return FeatureNotAvailable(f"{feature}: not available")
+    return ResourceNotFound(f"no route for {method} {path[:200]}")
 
 
 def make_unexpected(request_id: str, path: str, dialect: Dialect) -> Response:
@@ -87,7 +87,7 @@ def make_failure_page(
     dialect: Dialect = Dialect.DOCUMENT,
 ) -> Response:
     """The problem as a small page with its code as HTTP status; a missing object is 404, a wrong password 403."""
-    status = 404 if isinstance(problem, NotFound | Missing) else problem.code
+    status = 404 if isinstance(problem, EntryNotFound | ResourceNotFound) else problem.code
     if isinstance(problem, WrongArchivePassword):
         status = 403  # its code says success in HTTP
     title = f"{status} {HTTPStatus(status).phrase}"

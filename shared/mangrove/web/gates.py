@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from mangrove.configuration import snapshot, users
 from mangrove.core.http import find_client, parse_integer
-from mangrove.core.problems import BadRequest, Denied, Unauthorized
+from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
 from mangrove.identity.rights import ADMIN, GUEST, Caller, Right
 from mangrove.records.accounts.users import User
@@ -46,9 +46,9 @@ class Gate:
         user = await _authenticate(request)
         request.state.caller = user.username
         if self.level == "member" and user.role == GUEST:
-            raise Denied("You are a guest")
+            raise AccessDenied("You are a guest")
         if self.level == "admin" and user.role != ADMIN:
-            raise Denied("You are not an admin")
+            raise AccessDenied("You are not an admin")
         return Caller(user, self.declared_right, await find_client_address(request))
 
 

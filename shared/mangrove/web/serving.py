@@ -15,7 +15,7 @@ from mangrove.configuration import throttle
 from mangrove.core.http import format_content_disposition, format_http_date, guess_mime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Changed, TooLarge
+from mangrove.core.problems import EntryChanged, TooLarge
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.sending import OpensFiles, SendableFile
 from mangrove.tree.listing.entries import format_etag
@@ -42,9 +42,9 @@ async def serve_file(request: Request, driver: Driver, inner: TreePath, name: st
         version = FileVersion(driver, inner, await stat(number > 0), name)
         try:
             return await _serve_version(request, version)
-        except Changed:
+        except EntryChanged:
             continue
-    raise Changed("the file changes faster than it can be opened")
+    raise EntryChanged("the file changes faster than it can be opened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class FileVersion:
     name: str
 
     async def open_file(self) -> SendableFile:
-        """The file itself, of a storage that opens files; Changed as `open`."""
+        """The file itself, of a storage that opens files; EntryChanged as `open`."""
         assert isinstance(self.driver, OpensFiles)
         return await self.driver.open_file(self.inner, self.entry)
 
     async def open(self, wanted: ByteRange | None = None) -> AsyncIterator[bytes]:
-        """Its bytes, or those of a range; Changed when it is another file by now, as far as the storage can tell.
+        """Its bytes, or those of a range; EntryChanged when it is another file by now, as far as the storage can tell.
 
         More or fewer of a range than there should be break the answer off. A storage without validators is asked for
         all there is where the range is the whole file, so that a longer one is noticed.
@@ -89,7 +89,7 @@ async def _check_length(body: AsyncIterator[bytes], length: int) -> AsyncIterato
             else:
                 last = last or block
     if left:
-        raise Changed("the file changed while it was read")
+        raise EntryChanged("the file changed while it was read")
     if last:
         yield last
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import stranger
 from tests.support import origin
@@ -58,7 +58,7 @@ def test_folders_made_at_once_in_a_url_tree_are_all_kept(admin: Client) -> None:
         def make(number: int) -> int:
             client = Client(admin.address, admin.token)
             answer = client.post("/api/fs/mkdir", path=f"{path}/d{number}")
-            while PROCESSES > 1 and answer["message"].endswith(Conflict.text):  # another process was quicker
+            while PROCESSES > 1 and answer["message"].endswith(RecordConflict.text):  # another process was quicker
                 answer = client.post("/api/fs/mkdir", path=f"{path}/d{number}")
             code: int = answer["code"]
             return code

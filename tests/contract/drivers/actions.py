@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry, Upload
 
@@ -61,7 +61,7 @@ async def names(driver: Driver, path: str) -> list[str]:
 async def exists(driver: Driver, path: str) -> bool:
     try:
         await driver.stat(P(path))
-    except NotFound:
+    except EntryNotFound:
         return False
     return True
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Exists, NotFound
+from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound
 from mangrove.drivers import base
 from mangrove.drivers.ahead import Ahead, WritesAhead
 from mangrove.drivers.base import BLOCK, Upload
@@ -62,10 +62,10 @@ async def what_is_let_go_or_refused_leaves_nothing_and_the_old_file(driver: Any,
     assert await content(driver, "/f") == b"old"
     if await driver.can_refuse_existing():
         ahead, upload = await open_filled(driver, "/f")
-        await fails(driver.write(P("/f"), make_body(ahead, BLOCK + 3), replace(upload, overwrite=False)), Exists)
+        await fails(driver.write(P("/f"), make_body(ahead, BLOCK + 3), replace(upload, overwrite=False)), EntryExists)
     assert await content(driver, "/f") == b"old"
     await check_nothing_hidden(driver, server, "/", ["f"])
-    await fails(driver.open_ahead(P("/none/f")), NotFound)
+    await fails(driver.open_ahead(P("/none/f")), EntryNotFound)
 
 
 @needs(*AHEAD, base.MakesDirectories)
@@ -74,7 +74,7 @@ async def another_driver_gets_the_bytes(driver: Any) -> None:
     await other.start()
     try:
         await driver.makedirs(P("/d"))
-        await fails(driver.open_ahead(P("/d")), Exists)
+        await fails(driver.open_ahead(P("/d")), EntryExists)
         ahead, upload = await open_filled(driver, "/d/f")
         await other.write(P("/d/f"), make_body(ahead, BLOCK + 3), upload)
         assert not ahead.is_taken

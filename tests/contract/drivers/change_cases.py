@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from tests.contract.drivers.actions import check_file, exists, fails, make_tree, names, put, read_tree
 from tests.contract.drivers.cases import FILES, needs
@@ -32,7 +32,7 @@ async def a_rename_to_the_same_name_changes_nothing(driver: Any) -> None:
     for path in ("/d/f", "/d"):
         try:
             await driver.rename(P(path), P(path))
-        except Exists:
+        except EntryExists:
             pass
     assert await read_tree(driver) == ["/d/", "/d/f"]
     await check_file(driver, "/d/f", b"/d/f")
@@ -89,9 +89,9 @@ async def a_folder_is_moved_beside_one_whose_name_begins_alike(driver: Any) -> N
 @needs(base.Moves, FILES, base.MakesDirectories)
 async def what_is_missing_is_not_moved_and_makes_nothing(driver: Any) -> None:
     await make_tree(driver, ["/to"], ["/to/f"])
-    await fails(driver.move(P("/nosuch"), P("/to/g")), NotFound)
-    await fails(driver.move(P("/nosuch"), P("/to/f")), NotFound)
-    await fails(driver.move(P("/no/such"), P("/to/g")), NotFound)
+    await fails(driver.move(P("/nosuch"), P("/to/g")), EntryNotFound)
+    await fails(driver.move(P("/nosuch"), P("/to/f")), EntryNotFound)
+    await fails(driver.move(P("/no/such"), P("/to/g")), EntryNotFound)
     assert await read_tree(driver) == ["/to/", "/to/f"]
     await check_file(driver, "/to/f", b"/to/f")
 
@@ -99,8 +99,8 @@ async def what_is_missing_is_not_moved_and_makes_nothing(driver: Any) -> None:
 @needs(base.Renames, FILES)
 async def what_is_missing_is_not_renamed_and_replaces_nothing(driver: Any) -> None:
     await put(driver, "/f", b"f")
-    await fails(driver.rename(P("/nosuch"), P("/f")), NotFound)
-    await fails(driver.rename(P("/nosuch"), P("/g")), NotFound)
+    await fails(driver.rename(P("/nosuch"), P("/f")), EntryNotFound)
+    await fails(driver.rename(P("/nosuch"), P("/g")), EntryNotFound)
     assert await names(driver, "/") == ["f"]
     await check_file(driver, "/f", b"f")
 
@@ -109,7 +109,7 @@ async def what_is_missing_is_not_renamed_and_replaces_nothing(driver: Any) -> No
 async def a_rename_replaces_a_file_unless_told_otherwise(driver: Any) -> None:
     await put(driver, "/f", b"new")
     await put(driver, "/g", b"old one")
-    await fails(driver.rename(P("/f"), P("/g"), overwrite=False), Exists)
+    await fails(driver.rename(P("/f"), P("/g"), overwrite=False), EntryExists)
     assert await names(driver, "/") == ["f", "g"]
     await check_file(driver, "/g", b"old one")
     await driver.rename(P("/f"), P("/g"))
@@ -200,7 +200,7 @@ async def a_folder_is_removed_with_all_it_holds(driver: Any) -> None:
 @needs(base.Removes, FILES)
 async def the_root_stays(driver: Any) -> None:
     await put(driver, "/f", b"f")
-    await fails(driver.remove(P("/")), Forbidden)
+    await fails(driver.remove(P("/")), StorageForbidden)
     if isinstance(driver, base.Renames):
         await fails(driver.rename(P("/"), P("/other")), StorageProblem)
     if isinstance(driver, base.Moves):
@@ -209,7 +209,7 @@ async def the_root_stays(driver: Any) -> None:
         await driver.remove(P("/f"))
         try:
             assert not await driver.remove_empty(P("/"))
-        except Forbidden:
+        except StorageForbidden:
             pass
         await put(driver, "/f", b"f")
     assert await names(driver, "/") == ["f"]
@@ -243,7 +243,7 @@ async def a_missing_folder_is_no_surprise_to_removals_of_empty_ones(driver: Any)
     assert await driver.remove_empty(P("/d"))
     try:
         assert isinstance(await driver.remove_empty(P("/d")), bool)
-    except NotFound:
+    except EntryNotFound:
         pass
     assert await names(driver, "/") == []
 
@@ -254,7 +254,7 @@ async def files_and_folders_get_the_times_they_are_given(driver: Any) -> None:
     for path, modified in (("/d/f", 1_500_000_000.5), ("/d", 1_400_000_000.0), ("/d/f", 0.0)):
         await driver.set_modified(P(path), modified)
         assert (await driver.stat(P(path))).modified == modified
-    await fails(driver.set_modified(P("/d/none"), 1.0), NotFound)
+    await fails(driver.set_modified(P("/d/none"), 1.0), EntryNotFound)
     await check_file(driver, "/d/f", b"/d/f")
 
 
@@ -288,7 +288,7 @@ async def an_address_is_stored_replaced_and_never_over_a_folder(driver: Any) -> 
     assert (await driver.link(P("/f"))).url == "https://files.invalid/two?a=b#c"
     await fails(driver.put_url(P("/g"), "ftp://files.invalid/"), StorageProblem)
     await driver.makedirs(P("/d"))
-    await fails(driver.put_url(P("/d"), "http://files.invalid/one"), Exists)
+    await fails(driver.put_url(P("/d"), "http://files.invalid/one"), EntryExists)
     await fails(driver.put_url(P("/nosuch/f"), "http://files.invalid/one"), StorageProblem)
     assert await names(driver, "/") == ["d", "f"]
 

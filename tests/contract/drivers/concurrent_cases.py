@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from tests.contract.drivers.actions import (
@@ -93,7 +93,7 @@ async def writes_stats_and_removals_at_once_do_not_disturb_each_other(driver: An
             assert (await driver.stat(P(path))).size == len(written)
             assert await content(driver, path) == written
             await driver.remove(P(path))
-            await fails(driver.stat(P(path)), NotFound)
+            await fails(driver.stat(P(path)), EntryNotFound)
 
     await asyncio.gather(*(live(number) for number in range(8)))
     assert await names(driver, "/d") == []
@@ -169,7 +169,7 @@ async def what_is_there_is_synced_and_what_is_missing_not_found(driver: Any) -> 
     await make_tree(driver, ["/d/sub"], ["/d/f", "/d/sub/g"])
     for path in ("/d/f", "/d", "/"):
         await driver.sync(P(path))
-    await fails(driver.sync(P("/nosuch")), NotFound)
+    await fails(driver.sync(P("/nosuch")), EntryNotFound)
     assert await read_tree(driver) == ["/d/", "/d/f", "/d/sub/", "/d/sub/g"]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotSupported
+from mangrove.core.problems import EntryExists, NotSupported
 from mangrove.drivers import base
 from mangrove.drivers.base import CopyRequest, Upload
 from tests.contract.drivers.actions import body, content, exists, fails, names, put, upload_of
@@ -33,7 +33,7 @@ async def race(driver: Any, works: Iterable[Coroutine[Any, Any, Any]]) -> int:
             work.close()
         pytest.skip(f"{driver.name} cannot refuse a name that is taken in one step")
     results = await asyncio.gather(*works, return_exceptions=True)
-    assert Counter(map(type, results))[Exists] == AT_ONCE - 1, results
+    assert Counter(map(type, results))[EntryExists] == AT_ONCE - 1, results
     (winner,) = [number for number, result in enumerate(results) if not isinstance(result, BaseException)]
     return winner
 
@@ -54,7 +54,7 @@ async def check_losers(driver: Any, folder: str, winner: int) -> None:
 @needs(base.Writes)
 async def a_write_without_overwrite_takes_only_a_free_name(driver: Any) -> None:
     await put(driver, "/f", b"old")
-    await fails(driver.write(P("/f"), body(b"new"), only_new(b"new")), Exists)
+    await fails(driver.write(P("/f"), body(b"new"), only_new(b"new")), EntryExists)
     assert await content(driver, "/f") == b"old"
     await driver.write(P("/g"), body(b"new"), only_new(b"new"))
     assert await content(driver, "/g") == b"new"
@@ -70,11 +70,11 @@ async def parts_without_overwrite_become_a_file_of_a_free_name_only(driver: Any)
         try:
             receipts = [await driver.write_part(path, token, 1, 0, b"abc")]
             await driver.finish(path, token, receipts, only_new(b"abc"))
-        except Exists:
+        except EntryExists:
             await driver.abort(path, token)
             raise
 
-    await fails(store(P("/f")), Exists)
+    await fails(store(P("/f")), EntryExists)
     await store(P("/g"))
     assert await content(driver, "/f") == b"old"
     assert await content(driver, "/g") == b"abc"
@@ -92,7 +92,7 @@ async def _check_verb(driver: Any, verb: Any, other: str) -> None:
             for overwrite in (False, True):
                 if overwrite and (source, target) == ("/f", "g"):
                     continue
-                await fails(verb(P(source), P(other) / target, overwrite=overwrite), Exists)
+                await fails(verb(P(source), P(other) / target, overwrite=overwrite), EntryExists)
     assert await names(driver, other) == before
     assert await names(driver, f"{other}/full2") == await names(driver, "/full") == ["sub"]
     assert (await content(driver, "/f"), await content(driver, f"{other}/g")) == (b"f", b"g")
@@ -119,7 +119,7 @@ async def a_copy_replaces_a_file_at_most_and_only_if_it_may(driver: Any) -> None
     await put(driver, "/f", b"f")
     await put(driver, "/to/f", b"old")
     for source, target in (("/f", "/to/f"), ("/f", "/to/full"), ("/empty", "/to/full"), ("/empty", "/to/f")):
-        await fails(driver.copy(P(source), P(target), overwrite=False), (Exists, NotSupported))
+        await fails(driver.copy(P(source), P(target), overwrite=False), (EntryExists, NotSupported))
     assert await names(driver, "/to") == ["empty", "f", "full"]
     assert await content(driver, "/to/f") == b"old"
     await driver.copy(P("/f"), P("/to/g"), overwrite=False)
@@ -139,7 +139,7 @@ async def files_of_another_storage_replace_nothing_without_overwrite(driver: Any
     results = await driver.copy_from(driver, requests)
     if results is None:
         pytest.skip(f"{driver.name} does not copy from itself")
-    assert [type(result) for result in results] == [Exists, Exists, type(None), type(None)]
+    assert [type(result) for result in results] == [EntryExists, EntryExists, type(None), type(None)]
     assert [await content(driver, path) for path in ("/old", "/new", "/new2")] == [b"old", b"f", b"f"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, NotFound, NotSupported
+from mangrove.core.problems import BadRequest, EntryNotFound, NotSupported
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Upload
 from tests.contract.drivers.actions import body, content, cut, fails, names, put, upload_of
@@ -36,9 +36,9 @@ async def the_root_is_a_folder_without_a_name(driver: Driver) -> None:
 
 @needs()
 async def what_is_missing_is_not_found(driver: Driver) -> None:
-    await fails(driver.stat(P("/no/such")), NotFound)
-    await fails(driver.read(P("/nosuch")), NotFound)
-    await fails(base.list_all(driver, P("/nosuch")), NotFound)
+    await fails(driver.stat(P("/no/such")), EntryNotFound)
+    await fails(driver.read(P("/nosuch")), EntryNotFound)
+    await fails(base.list_all(driver, P("/nosuch")), EntryNotFound)
 
 
 @needs(base.Writes, base.MakesDirectories)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
 from tests.contract.drivers.actions import content, exists, fails, names, put
 from tests.contract.drivers.cases import needs
@@ -26,8 +26,8 @@ async def folders_are_made_with_their_parents(driver: Any) -> None:
 @needs(base.MakesDirectories, base.Writes)
 async def a_folder_does_not_replace_a_file(driver: Any) -> None:
     await put(driver, "/f")
-    await fails(driver.makedirs(P("/f")), Exists)
-    await fails(driver.makedirs(P("/f/below")), (Exists, NotFound))
+    await fails(driver.makedirs(P("/f")), EntryExists)
+    await fails(driver.makedirs(P("/f/below")), (EntryExists, EntryNotFound))
     assert await content(driver, "/f") == b"x"
 
 
@@ -41,7 +41,7 @@ async def files_and_folders_are_renamed(driver: Any) -> None:
     assert await names(driver, "/") == ["e"]
     assert await names(driver, "/e") == ["h", "sub"]
     assert await content(driver, "/e/sub/g") == b"2"
-    await fails(driver.rename(P("/nosuch"), P("/other")), NotFound)
+    await fails(driver.rename(P("/nosuch"), P("/other")), EntryNotFound)
 
 
 @needs(base.Moves, base.Writes, base.MakesDirectories)
@@ -66,7 +66,7 @@ async def files_are_copied(driver: Any) -> None:
     await driver.copy(P("/f"), P("/to/f"))
     await put(driver, "/f", b"2")
     assert await content(driver, "/to/f") == b"1"
-    await fails(driver.copy(P("/nosuch"), P("/to/x")), NotFound)
+    await fails(driver.copy(P("/nosuch"), P("/to/x")), EntryNotFound)
 
 
 @needs(base.Removes, base.Writes, base.MakesDirectories)
@@ -94,5 +94,5 @@ async def a_folder_stays_when_its_last_file_goes(driver: Any) -> None:
 async def a_file_is_no_folder_and_a_folder_no_file(driver: Any) -> None:
     await put(driver, "/f")
     await driver.makedirs(P("/d"))
-    await fails(base.list_all(driver, P("/f")), (NotSupported, NotFound))
-    await fails(driver.read(P("/d")), (NotSupported, NotFound))
+    await fails(base.list_all(driver, P("/f")), (NotSupported, EntryNotFound))
+    await fails(driver.read(P("/d")), (NotSupported, EntryNotFound))

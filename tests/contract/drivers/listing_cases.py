@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFolder, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFolder, NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.folder_batches import ListsFolders
@@ -73,7 +73,7 @@ async def many_folders_in_one_call_are_listed_as_each_of_them_is(driver: Any, se
             found[one.number] += one.entries
             if one.problem is not None:
                 problems[one.number] = one.problem
-    assert {number: type(problem) for number, problem in problems.items()} == {1: NotFound, 4: NotAFolder}
+    assert {number: type(problem) for number, problem in problems.items()} == {1: EntryNotFound, 4: NotAFolder}
     for number in found.keys() - problems.keys():
         assert found[number] == await base.list_all(driver, paths[number])
     assert not found[1] and not found[4]
@@ -130,8 +130,8 @@ async def the_root_can_be_listed(driver: Driver) -> None:
 @needs()
 async def a_missing_path_is_not_found_however_deep(driver: Driver) -> None:
     for path in ("/nosuch", "/no/such", "/no/such/path", "/with space", "/%2e%2e", "/ä"):
-        await fails(driver.stat(P(path)), NotFound)
-        await fails(base.list_all(driver, P(path)), NotFound)
+        await fails(driver.stat(P(path)), EntryNotFound)
+        await fails(base.list_all(driver, P(path)), EntryNotFound)
 
 
 @needs(base.MakesDirectories)
@@ -145,10 +145,10 @@ async def an_empty_folder_lists_nothing(driver: Any) -> None:
 @needs(FILES, base.MakesDirectories)
 async def below_a_file_there_is_nothing(driver: Any) -> None:
     await put(driver, "/f")
-    await fails(driver.stat(P("/f/below")), NotFound)
-    await fails(driver.read(P("/f/below")), (NotFound, NotSupported))
-    await fails(base.list_all(driver, P("/f")), (NotAFolder, NotFound))
-    await fails(base.list_all(driver, P("/f/below")), (NotAFolder, NotFound))
+    await fails(driver.stat(P("/f/below")), EntryNotFound)
+    await fails(driver.read(P("/f/below")), (EntryNotFound, NotSupported))
+    await fails(base.list_all(driver, P("/f")), (NotAFolder, EntryNotFound))
+    await fails(base.list_all(driver, P("/f/below")), (NotAFolder, EntryNotFound))
     await check_file(driver, "/f", b"x")
 
 
@@ -196,7 +196,7 @@ async def many_stats_at_once_are_answered(driver: Any) -> None:
         if int(path.name) < 10:
             assert isinstance(entry, Entry) and entry.name == path.name, entry
         else:
-            assert isinstance(entry, NotFound)
+            assert isinstance(entry, EntryNotFound)
 
 
 @needs(FILES, base.MakesDirectories)

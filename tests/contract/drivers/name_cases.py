@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name
@@ -212,9 +212,9 @@ async def a_name_of_unfinished_files_is_refused_or_an_ordinary_one(driver: Any) 
     await driver.makedirs(P("/d"))
     try:
         await put(driver, f"/d/{name}", b"content")
-    except Forbidden:
-        await fails(driver.makedirs(P(f"/d/{name}")), Forbidden)
-        await fails(driver.makedirs(P(f"/d/{name}/below")), Forbidden)
+    except StorageForbidden:
+        await fails(driver.makedirs(P(f"/d/{name}")), StorageForbidden)
+        await fails(driver.makedirs(P(f"/d/{name}/below")), StorageForbidden)
         assert await names(driver, "/d") == []
         assert not await exists(driver, f"/d/{name}")
     else:
@@ -229,12 +229,12 @@ async def nothing_gets_a_name_of_unfinished_files(driver: Any) -> None:
     await put(driver, "/f", b"f")
     try:
         await put(driver, f"/{name}")
-    except Forbidden:
+    except StorageForbidden:
         for verb in (driver.rename, driver.move, driver.copy):
-            await fails(verb(P("/f"), P(f"/{name}")), (Forbidden, StorageProblem))
+            await fails(verb(P("/f"), P(f"/{name}")), (StorageForbidden, StorageProblem))
         if isinstance(driver, base.Parts):
             upload = Upload(1, SENT_AT)
-            await fails(driver.begin(P(f"/{name}"), upload, base.make_parts_key()), Forbidden)
+            await fails(driver.begin(P(f"/{name}"), upload, base.make_parts_key()), StorageForbidden)
         assert await names(driver, "/") == ["f"]
         await check_file(driver, "/f", b"f")
     else:
@@ -253,4 +253,4 @@ async def unfinished_files_of_others_are_not_shown(driver: Any, server: Server) 
         assert await names(driver, "/d") == sorted([name, "f"])
         return
     assert (await names(driver, "/d"), await names(driver, "/e")) == (["f"], [])
-    await fails(driver.read(P(f"/d/{name}")), (NotFound, Forbidden))
+    await fails(driver.read(P(f"/d/{name}")), (EntryNotFound, StorageForbidden))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_streams import StreamsParts
@@ -70,7 +70,7 @@ async def parts_that_come_in_blocks_are_stored_at_once_and_again_when_they_broke
     await driver.finish(P("/f"), token, receipts, upload_of(written))
     assert await content(driver, "/f") == written
     assert await names(driver, "/") == ["f"]
-    await fails(driver.stream_part(P("/f"), token, 1, 0, stream_piece(b"late")), NotFound)
+    await fails(driver.stream_part(P("/f"), token, 1, 0, stream_piece(b"late")), EntryNotFound)
 
 
 @needs(base.Parts, base.Writes)
@@ -155,12 +155,12 @@ async def parts_that_are_not_known_are_not_found(driver: Any) -> None:
     token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
     receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
     await driver.abort(P("/f"), token)
-    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
+    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), EntryNotFound)
     token = await driver.begin(P("/f"), Upload(3, 1.7e9), base.make_parts_key())
     receipts = [await driver.write_part(P("/f"), token, 1, 0, b"abc")]
     await driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9))
     await put(driver, "/f", b"later")
-    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), NotFound)
+    await fails(driver.finish(P("/f"), token, receipts, Upload(3, 1.7e9)), EntryNotFound)
     assert await content(driver, "/f") == b"later"
 
 

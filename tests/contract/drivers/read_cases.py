@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotAFile, NotFound, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
 from mangrove.drivers.sending import OpensFiles
@@ -95,8 +95,8 @@ async def a_file_goes_to_a_socket_in_parts_that_the_socket_takes(driver: Any) ->
     file.close()
     stale = await driver.stat(P("/f"))
     await put(driver, "/f", b"newer")
-    await fails(driver.open_file(P("/f"), stale), Changed)
-    await fails(driver.open_file(P("/none")), NotFound)
+    await fails(driver.open_file(P("/f"), stale), EntryChanged)
+    await fails(driver.open_file(P("/none")), EntryNotFound)
     await fails(driver.open_file(P("/")), NotAFile)
 
 
@@ -173,10 +173,10 @@ async def a_read_that_is_cancelled_harms_no_other_one(driver: Any) -> None:
 @needs(base.Writes, base.MakesDirectories)
 async def opening_what_is_no_file_fails_before_the_first_block(driver: Any) -> None:
     await driver.makedirs(P("/d"))
-    await fails(driver.read(P("/nosuch")), NotFound)
-    await fails(driver.read(P("/nosuch/deep")), NotFound)
-    await fails(driver.read(P("/nosuch"), 5, 5), NotFound)
-    await fails(driver.read(P("/d")), (NotAFile, NotFound))
+    await fails(driver.read(P("/nosuch")), EntryNotFound)
+    await fails(driver.read(P("/nosuch/deep")), EntryNotFound)
+    await fails(driver.read(P("/nosuch"), 5, 5), EntryNotFound)
+    await fails(driver.read(P("/d")), (NotAFile, EntryNotFound))
     await fails(driver.read(P("/")), StorageProblem)
 
 

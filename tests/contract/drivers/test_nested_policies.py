@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageForbidden, StorageProblem
 from mangrove.drivers.base import Removes
 from tests.contract.drivers.actions import content, exists, names, put
 from tests.contract.drivers.trees import Tree
@@ -19,7 +19,7 @@ Outcome = str | type[StorageProblem]
 # what a write policy does with an entry of which no, one or two storages have a copy: where it is gone after a removal
 COPIES = ("", "1", "12")
 WRITE_POLICIES: dict[str, tuple[Outcome, Outcome, Outcome]] = {
-    "disabled": (Forbidden, Forbidden, Forbidden),
+    "disabled": (StorageForbidden, StorageForbidden, StorageForbidden),
     "first": ("", "1", "1"),
     "deterministic": ("", "1", StorageProblem),
     "deterministic_or_all": ("", "1", "12"),
@@ -28,10 +28,10 @@ WRITE_POLICIES: dict[str, tuple[Outcome, Outcome, Outcome]] = {
 }
 # the same of an upload into a folder: which of the storages have the file afterwards; ? one of them
 PUT_POLICIES: dict[str, tuple[Outcome, Outcome, Outcome]] = {
-    **{policy: (none or NotFound, one, two) for policy, (none, one, two) in WRITE_POLICIES.items()},
-    "random": (NotFound, "1", "?"),
-    "quota": (NotFound, "1", "?"),
-    "quota_strict": (NotFound, "1", "?"),
+    **{policy: (none or EntryNotFound, one, two) for policy, (none, one, two) in WRITE_POLICIES.items()},
+    "random": (EntryNotFound, "1", "?"),
+    "quota": (EntryNotFound, "1", "?"),
+    "quota_strict": (EntryNotFound, "1", "?"),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotAFile, NotFound
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.whole_reads import ReadsWhole
@@ -38,7 +38,7 @@ async def a_file_that_changed_is_not_removed(driver: Any) -> None:
         await put(driver, "/d/f", b"old")
         entry = await driver.stat(P("/d/f"))
         await put(driver, "/d/f", newer)
-        await fails(driver.remove_unchanged(P("/d/f"), entry), Changed)
+        await fails(driver.remove_unchanged(P("/d/f"), entry), EntryChanged)
         assert await content(driver, "/d/f") == newer
     assert await names(driver, "/d") == ["f"]
 
@@ -54,7 +54,7 @@ async def a_removal_beside_writes_loses_none_that_was_answered_after_it_began(dr
         writing = asyncio.create_task(put(driver, "/f", newer))
         removed = await asyncio.gather(driver.remove_unchanged(P("/f"), entry), return_exceptions=True)
         await writing
-        assert isinstance(removed[0], Changed | None)
+        assert isinstance(removed[0], EntryChanged | None)
         assert await content(driver, "/f") == newer
 
 
@@ -68,7 +68,7 @@ async def a_file_is_read_only_while_it_is_the_one_that_was_shown(driver: Any) ->
         assert b"".join([block async for block in stream]) == b"con"
     await put(driver, "/f", b"new")
     for entry in (shown, listed):
-        await fails(driver.read(P("/f"), 0, None, entry), Changed)
+        await fails(driver.read(P("/f"), 0, None, entry), EntryChanged)
 
 
 @needs(ReadsWhole, base.Writes, base.MakesDirectories)
@@ -80,7 +80,7 @@ async def files_are_read_whole_while_they_are_those_that_were_shown(driver: Any)
     shown = [(P(path), await driver.stat(P(path))) for path in written]
     await put(driver, "/d/changed", b"new")
     found = await driver.read_whole([*shown, (P("/gone"), shown[0][1]), (P("/d"), shown[0][1])])
-    assert [type(one) for one in found[3:]] == [Changed, NotFound, NotAFile]
+    assert [type(one) for one in found[3:]] == [EntryChanged, EntryNotFound, NotAFile]
     assert [(one.entry, one.content) for one in found[:3]] == [(entry, written[path]) for path, entry in shown[:3]]
     listed = [entry async for batch in driver.list(P("/d")) for entry in batch if entry.name == "longer"]
     assert (await driver.read_whole([(P("/d/longer"), listed[0])]))[0].content == written["/d/longer"]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, NotFound, StorageProblem
+from mangrove.core.problems import BadRequest, EntryNotFound, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import BLOCK, Upload
 from tests.contract.drivers.actions import SENT_AT, body, content, cut, exists, fails, names, put, upload_of
@@ -141,7 +141,7 @@ async def a_file_that_is_being_written_is_not_to_be_seen(driver: Any) -> None:
     await held.is_halfway.wait()
     assert await names(driver, "/") == []
     assert not await exists(driver, "/f")
-    await fails(driver.read(P("/f")), NotFound)
+    await fails(driver.read(P("/f")), EntryNotFound)
     held.may_go_on.set()
     await writing
     assert await names(driver, "/") == ["f"]

@@ -13,12 +13,12 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     BadRequest,
-    Exists,
-    Forbidden,
-    NotFound,
+    EntryExists,
+    EntryNotFound,
     NotSupported,
     Problem,
     RelativePath,
+    StorageForbidden,
     StorageProblem,
 )
 from mangrove.drivers import base
@@ -102,7 +102,7 @@ def where(disks: dict[str, Path], path: str) -> str:
 
 
 POLICIES = [
-    ("", Forbidden, Forbidden), ("disabled", Forbidden, Forbidden), ("first", "a", "a"),
+    ("", StorageForbidden, StorageForbidden), ("disabled", StorageForbidden, StorageForbidden), ("first", "a", "a"),
     ("deterministic", "path conflict", "a"), ("deterministic_or_all", "ab", "a"), ("all", "ab", "a"),
     ("all_strict", "ab", "leak some of same-name dirs"),
 ]  # fmt: skip
@@ -199,7 +199,7 @@ def test_a_body_that_must_replace_nothing_is_left_on_no_disk_when_one_has_the_na
     async def work(alias: Any) -> None:
         if not late:
             taken.write_text("old")
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             content = take_the_name() if late else body(b"new")
             await alias.write(P("/both/new"), content, Upload(3, 1.0, overwrite=False))
 
@@ -214,7 +214,7 @@ def test_a_name_that_one_disk_has_is_taken_on_none_of_them(disks: dict[str, Path
     (disks["b"] / "both" / "new").write_text("taken")
 
     async def work(alias: Any) -> None:
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await getattr(alias, verb)(P("/both/old"), P("/both/new"), overwrite=False)
 
     on(disks, work, put_conflict_policy="all", write_conflict_policy="all")
@@ -295,7 +295,7 @@ def test_the_earlier_line_wins_a_name(disks: dict[str, Path]) -> None:
         assert found == {"x": 5, "y": 0}
         assert b"".join([block async for block in await alias.read(P("/both/x"))]) == b"first"
         assert (await alias.stat(P("/both/y"))).size == 0
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await alias.stat(P("/both/z"))
 
     on(disks, work)
@@ -305,13 +305,13 @@ def test_several_names_are_locked_folders(disks: dict[str, Path]) -> None:
     async def work(alias: Any) -> None:
         assert sorted(entry.name for entry in await base.list_all(alias, P("/"))) == ["one", "two"]
         assert (await alias.stat(P("/two"))).is_dir
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await base.list_all(alias, P("/three"))
         for change in (
             alias.remove(P("/one")), alias.rename(P("/one"), P("/x")), alias.makedirs(P("/new")),
             alias.move(P("/one"), P("/two/one")), alias.remove(P("/")),
         ):  # fmt: skip
-            with pytest.raises(Forbidden):
+            with pytest.raises(StorageForbidden):
                 await change
         await alias.makedirs(P("/two/new"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.alias import reading
 from mangrove.drivers.alias.reading import HELD, PART, SMALLEST, RangePlan, make_plan
 from mangrove.drivers.base import Driver, DriverContext, Entry
@@ -44,7 +44,7 @@ class Ranges(Driver):
     ) -> AsyncIterator[bytes]:
         self.asked.append((offset, length))
         if if_match is not None and if_match.etag != self.etag:
-            raise Changed
+            raise EntryChanged
         return self._stream(self.content[offset:] if length is None else self.content[offset : offset + length])
 
     async def _stream(self, content: bytes) -> AsyncIterator[bytes]:
@@ -83,7 +83,7 @@ def test_a_file_that_changes_between_two_ranges_is_noticed() -> None:
         source: Any = await reading.read(driver, FILE, 0, None, VERSION, RangePlan(concurrency, 100))
         async with aclosing(source) as body:
             driver.etag = "second"
-            with pytest.raises(Changed):
+            with pytest.raises(EntryChanged):
                 async for _ in body:
                     pass
         assert driver.open == 0
@@ -96,7 +96,7 @@ def test_a_first_range_that_cannot_be_opened_fails_before_any_byte() -> None:
     async def refuse() -> None:
         driver = Ranges()
         driver.etag = "second"
-        with pytest.raises(Changed):
+        with pytest.raises(EntryChanged):
             await reading.read(driver, FILE, 0, None, VERSION, RangePlan(2, 100))
 
     asyncio.run(refuse())

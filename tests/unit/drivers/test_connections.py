@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Forbidden, Unreachable
+from mangrove.core.problems import StorageForbidden, Unreachable
 from mangrove.drivers import connections
 from mangrove.drivers.connections import ConnectionPool
 
@@ -191,9 +191,9 @@ def test_a_failure_stands_for_the_next_callers_for_a_moment(monkeypatch: pytest.
 
     async def work() -> None:
         server = Server(limit=1)
-        server.refusal = Forbidden("wrong password")
+        server.refusal = StorageForbidden("wrong password")
         for _ in range(5):
-            with pytest.raises(Forbidden, match=r"^wrong password$"):
+            with pytest.raises(StorageForbidden, match=r"^wrong password$"):
                 async with server.pool.use():
                     pass
         assert server.tried == 1

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, InUse, Problem, Unreachable
+from mangrove.core.problems import InUse, Problem, StorageForbidden, Unreachable
 from mangrove.drivers import leftovers
 from mangrove.drivers.base import LocalState
 from mangrove.drivers.leftovers import Leftovers, parse_names
@@ -110,7 +110,7 @@ def test_refused_removal_is_given_up() -> None:
     async def work() -> None:
         disk, state = Disk("/a"), LocalState()
         names = Leftovers(state, disk.remove)
-        disk.problem = Forbidden()
+        disk.problem = StorageForbidden()
         await names.discard(P("/a"))
         await asyncio.sleep(0.1)
         assert (disk.calls, await state.read()) == (2, "")

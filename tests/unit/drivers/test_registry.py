@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.core.problems import Missing
+from mangrove.core.problems import ResourceNotFound
 from mangrove.drivers import registry
 from mangrove.drivers.base import Driver
 
@@ -21,6 +21,6 @@ def test_every_driver_is_loaded_by_its_name() -> None:
 
 def test_a_name_that_is_no_driver_is_missing() -> None:
     for name in ("", "local", "base", "options"):
-        with pytest.raises(Missing) as refusal:
+        with pytest.raises(ResourceNotFound) as refusal:
             registry.load(name)
         assert refusal.value.message == f"driver [{name}] not found"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Exists, NotFound
+from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound
 from mangrove.drivers import base, shown_names
 from mangrove.drivers.base import Driver, DriverContext, Upload
 from mangrove.drivers.local.driver import Local
@@ -59,7 +59,7 @@ def test_entries_of_a_folder_have_and_are_found_by_shown_names(run: Any, tmp_pat
             assert (await driver.stat(P("/d_e") / shown)).name == shown
             assert await content(driver, f"/d_e/{shown}") == name
         for hidden in ("/d:e", "/d:e/a:b", "/d_e/a:b", "/d_e/why?", "/d_e/none", "/d_e/no_ne"):
-            with pytest.raises(NotFound):
+            with pytest.raises(EntryNotFound):
                 await driver.stat(P(hidden))
 
     run(work)
@@ -70,7 +70,7 @@ def test_changes_under_shown_names_concern_the_entries_shown(run: Any, tmp_path:
 
     async def work(driver: Any) -> None:
         await put(driver, "/a_b", b"new")
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await put(driver, "/c_d", b"new", overwrite=False)
         await driver.rename(P("/c_d"), P("/renamed"))
         await driver.copy(P("/e_f"), P("/copy_of"))

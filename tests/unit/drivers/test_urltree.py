@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotFound, Problem, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, Problem, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, Writes
 from mangrove.drivers.options import Options
@@ -226,7 +226,7 @@ def test_without_writable_nothing_changes() -> None:
             driver.makedirs(P("/x")), driver.remove(P("/d")), driver.rename(P("/d"), P("/e")),
             driver.copy(P("/d"), P("/e")), driver.put_url(P("/x"), URL),
         ):  # fmt: skip
-            with pytest.raises(Forbidden):
+            with pytest.raises(StorageForbidden):
                 await change
         assert [entry.name for entry in await base.list_all(driver, P("/"))] == ["d"]
 
@@ -236,8 +236,8 @@ def test_without_writable_nothing_changes() -> None:
 def test_a_change_that_fails_leaves_the_tree_as_it_was() -> None:
     async def work(driver: UrlTree) -> None:
         cases: list[tuple[type[Problem], Awaitable[None]]] = [
-            (NotFound, driver.move(P("/none"), P("/d/x"))), (NotFound, driver.rename(P("/none"), P("/x"))),
-            (Exists, driver.makedirs(P("/d/a/b"))), (NotFound, driver.put_url(P("/none/x"), URL)),
+            (EntryNotFound, driver.move(P("/none"), P("/d/x"))), (EntryNotFound, driver.rename(P("/none"), P("/x"))),
+            (EntryExists, driver.makedirs(P("/d/a/b"))), (EntryNotFound, driver.put_url(P("/none/x"), URL)),
         ]  # fmt: skip
         for kind, change in cases:
             with pytest.raises(kind):
@@ -253,12 +253,12 @@ def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_m
         assert await driver.can_refuse_existing()
         for verb in (driver.rename, driver.move, driver.copy):
             for old, new in (("/d", "/e"), ("/d", "/a"), ("/a", "/d")):
-                with pytest.raises(Exists):
+                with pytest.raises(EntryExists):
                     await verb(P(old), P(new), overwrite=overwrite)
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await driver.put_url(P("/d"), URL)
         if not overwrite:
-            with pytest.raises(Exists):
+            with pytest.raises(EntryExists):
                 await driver.move(P("/a"), P("/b"), overwrite=False)
         else:
             await driver.move(P("/a"), P("/b"))
@@ -273,7 +273,7 @@ def test_one_of_many_changes_at_once_gets_a_name() -> None:
         moves = [driver.move(P(f"/f{index}"), P("/x"), overwrite=False) for index in range(20)]
         ends = await asyncio.gather(*moves, return_exceptions=True)
         assert sum(end is None for end in ends) == 1
-        assert sum(isinstance(end, Exists) for end in ends) == 19
+        assert sum(isinstance(end, EntryExists) for end in ends) == 19
         assert len(driver.root.children) == 20
 
     driven(work, "\n".join(f"f{index}:{URL}" for index in range(20)))

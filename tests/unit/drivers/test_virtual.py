@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext, LocalState, Upload
 from mangrove.drivers.virtual import changes
@@ -43,7 +43,7 @@ def test_a_folder_is_the_same_at_every_look_and_so_is_each_below() -> None:
         below = P("/") / entries[-1].name
         assert await driver.stat(below) == entries[-1]
         assert await base.list_all(driver, below) == await base.list_all(driver, below)
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await driver.stat(P("/none"))
         with pytest.raises(NotSupported):
             await base.list_all(driver, P("/") / entries[0].name)
@@ -90,7 +90,7 @@ def test_changes_are_seen_in_the_listing() -> None:
         assert {entry.name: entry.size for entry in await base.list_all(driver, P("/d"))} == {"h": 3, "i": 0}
         assert [entry.name for entry in await base.list_all(driver, P("/d/i"))] == ["g"]
         await driver.remove(P("/d"))
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await driver.stat(P("/d"))
 
     run_on_driver(work)
@@ -105,17 +105,17 @@ def test_a_taken_name_is_replaced_by_a_file_over_a_file_alone_and_only_when_it_m
         for name in ("/f", "/g", "/d/x"):
             await driver.write(P(name), body(name.encode()), Upload(None, 1.0))
         await driver.rename(P("/f"), P("/f"), overwrite=overwrite)
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await driver.makedirs(P("/f/below"))
         for verb in (driver.rename, driver.move, driver.copy):
             for old, new in (("/d", "/e"), ("/d", "/f"), ("/f", "/d")):
-                with pytest.raises(Exists):
+                with pytest.raises(EntryExists):
                     await verb(P(old), P(new), overwrite=overwrite)
             assert (await driver.stat(P("/d/x"))).size == 4
         if not overwrite:
-            with pytest.raises(Exists):
+            with pytest.raises(EntryExists):
                 await driver.rename(P("/f"), P("/g"), overwrite=False)
-            with pytest.raises(Exists):
+            with pytest.raises(EntryExists):
                 await driver.write(P("/g"), body(b""), Upload(0, 1.0, overwrite=False))
         else:
             await driver.rename(P("/d/x"), P("/g"))

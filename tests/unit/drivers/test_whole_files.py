@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, Exists, Forbidden, Problem, Unreachable
+from mangrove.core.problems import BadRequest, EntryExists, Problem, StorageForbidden, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.whole_files import write_whole
 from tests.contract.drivers.actions import body, cut
@@ -64,8 +64,8 @@ def test_a_body_of_another_size_leaves_nothing(size: int, said: int) -> None:
 
 
 def test_what_fails_at_the_end_or_on_the_way_leaves_nothing() -> None:
-    disk = Disk(Exists())
-    with pytest.raises(Exists):
+    disk = Disk(EntryExists())
+    with pytest.raises(EntryExists):
         asyncio.run(disk.write(body(b"abc"), 3))
     with pytest.raises(ConnectionResetError):
         asyncio.run(disk.write(cut(b"abc"), None))
@@ -95,6 +95,6 @@ def test_a_cancellation_in_the_last_step_waits_for_its_end() -> None:
 def test_the_names_of_unfinished_files_are_refused() -> None:
     disk = Disk()
     for path in ("/.mangrove-1.part", "/.mangrove-x/f"):
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             asyncio.run(disk.write(body(b"abc"), 3, TreePath(path)))
     assert disk.files == {}

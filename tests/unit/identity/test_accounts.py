@@ -10,8 +10,8 @@ import pytest
 from argon2 import PasswordHasher, extract_parameters
 
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Denied,
     Problem,
     RelativePath,
     SecondFactorRequired,
@@ -180,7 +180,7 @@ def test_users_change_themselves_but_for_the_guest() -> None:
     assert accounts.update_me(changed, "bob", "", "").password_hash == changed.password_hash
     with pytest.raises(BadRequest):
         accounts.update_me(changed, "b\0b", "", "")
-    with pytest.raises(Denied, match="Guest user can not update profile"):
+    with pytest.raises(AccessDenied, match="Guest user can not update profile"):
         accounts.update_me(stored(GUEST), "bob", "", "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyotp
 import pytest
 
-from mangrove.core.problems import BadRequest, Missing, Problem, SecondFactorRequired, TooMany, Unauthorized
+from mangrove.core.problems import BadRequest, Problem, ResourceNotFound, SecondFactorRequired, TooMany, Unauthorized
 from mangrove.identity import accounts, app_passwords, lockout, passwords
 from mangrove.identity.accounts import UserFields
 from mangrove.records.accounts import app_passwords as records
@@ -116,7 +116,7 @@ def test_titles_are_the_users_own_and_their_number_is_bounded(monkeypatch: pytes
 def test_only_the_owner_removes_one() -> None:
     made, _ = app_passwords.add(7, "phone")
     for user_id, id in ((8, made.id), (7, made.id + 1)):
-        with pytest.raises(Missing, match="failed to get application password"):
+        with pytest.raises(ResourceNotFound, match="failed to get application password"):
             app_passwords.delete_own(user_id, id)
     app_passwords.delete_own(7, made.id)
     app_passwords.delete(made.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.core.problems import BadRequest, Missing, Problem
+from mangrove.core.problems import BadRequest, Problem, ResourceNotFound
 from mangrove.identity import keys
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"  # github.com's
@@ -49,11 +49,11 @@ def test_only_the_owner_removes_a_key(records: None) -> None:
     from mangrove.records.accounts import sshkeys
 
     key = keys.add(7, "mine", ED25519)
-    with pytest.raises(Missing, match="failed to get public key"):
+    with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(8, key.id)
     assert [one.id for one in sshkeys.find_by_user(7)] == [key.id]
     keys.delete_own(7, key.id)
-    with pytest.raises(Missing, match="failed to get public key"):
+    with pytest.raises(ResourceNotFound, match="failed to get public key"):
         keys.delete_own(7, key.id)
     keys.delete(key.id)
     assert sshkeys.find_by_user(7) == []

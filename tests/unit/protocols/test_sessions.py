@@ -10,7 +10,7 @@ import pytest
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.config import Config
-from mangrove.core.problems import Denied, Unauthorized
+from mangrove.core.problems import AccessDenied, Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity import accounts, app_passwords, keys
 from mangrove.identity.accounts import UserFields
@@ -106,7 +106,7 @@ def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
 def test_the_right_to_use_the_door_is_needed_with_an_application_password_too(ann: User) -> None:
     _, text = app_passwords.add(ann.id, "phone")
     users.change(ann.id, permission=0)
-    with pytest.raises(Denied, match="permission to use test"):
+    with pytest.raises(AccessDenied, match="permission to use test"):
         asyncio.run(sign_in_with_password("ann", text, DOOR, SOURCE))
     users.change(ann.id, permission=int(Right.WEBDAV_READ), disabled=True)
     with pytest.raises(Unauthorized, match="disabled"):

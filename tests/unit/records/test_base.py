@@ -18,8 +18,8 @@ from mangrove.records.accounts.users import UserRecord
 from mangrove.records.metas import MetaRecord
 from mangrove.records.store import base
 from mangrove.records.store.base import (
-    Conflict,
     Connections,
+    RecordConflict,
     count_calls,
     get_connection,
     retry_on_conflict,
@@ -51,7 +51,7 @@ def test_every_call_is_counted_whether_it_succeeds_or_not(records: None) -> None
     before = count_calls()
     users.all()
     assert count_calls() == before + 1
-    with pytest.raises(Conflict), translate_errors():
+    with pytest.raises(RecordConflict), translate_errors():
         UserRecord(1, username="a", password_hash="x").save(condition=UserRecord.id.exists())
     assert count_calls() == before + 2
     with runtime.use(Runtime()):
@@ -68,7 +68,7 @@ def test_calls_of_many_threads_are_all_counted() -> None:
 def test_a_transaction_says_which_of_its_conditions_failed(records: None) -> None:
     with translate_errors():
         UserRecord(1, username="a", password_hash="x").save()
-    with pytest.raises(Conflict) as caught, translate_errors(), base.transaction(UserRecord) as write:
+    with pytest.raises(RecordConflict) as caught, translate_errors(), base.transaction(UserRecord) as write:
         for number in (1, 2):
             record = UserRecord(number, username="b", password_hash="x")
             write.save(record, condition=UserRecord.id.does_not_exist())
@@ -90,13 +90,13 @@ def test_a_change_that_meets_another_is_tried_again_and_not_for_ever(conflicts: 
     def change(name: str) -> str:
         tries.append(name)
         if len(tries) <= conflicts:
-            raise Conflict
+            raise RecordConflict
         return name
 
     if ends:
         assert change("x") == "x"
     else:
-        with pytest.raises(Conflict, match="record changed meanwhile, try again"):
+        with pytest.raises(RecordConflict, match="record changed meanwhile, try again"):
             change("x")
     assert tries == ["x"] * calls
 

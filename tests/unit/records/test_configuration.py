@@ -13,7 +13,7 @@ from mangrove.records import configuration, metas, settings, storages
 from mangrove.records.accounts import users
 from mangrove.records.configuration import MOST_NOTES, read_changes
 from mangrove.records.store import counters
-from mangrove.records.store.base import Conflict, Connections, NameTaken
+from mangrove.records.store.base import Connections, NameTaken, RecordConflict
 from mangrove.records.store.counters import Counter
 from mangrove.records.store.crypto import Keyring
 
@@ -61,7 +61,7 @@ def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.M
         lambda: users.delete(user.id),
         lambda: settings.save({"a": "1"}),
     ):
-        with pytest.raises(Conflict):
+        with pytest.raises(RecordConflict):
             work()
     monkeypatch.undo()
     assert (users.all(), settings.all(), configuration.get_version()) == ([user], {}, 1)

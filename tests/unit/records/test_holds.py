@@ -9,7 +9,7 @@ import pytest
 from mangrove.records.files import holds
 from mangrove.records.files.holds import Beat
 from mangrove.records.store import counters
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -38,7 +38,7 @@ def test_a_hold_is_taken_over_only_as_it_was_seen() -> None:
     holds.renew(["x"], "one")
     assert not holds.take("x", "two", seen)
     assert holds.take("x", "two", holds.find("x"))
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         holds.renew(["x"], "one")
     holds.release(["x"], "one")
     assert holds.find("x") == Beat("two", 0)
@@ -58,7 +58,7 @@ def test_many_names_are_taken_all_or_none_and_renewed_and_given_up_together() ->
     holds.renew(names, "one")
     assert {holds.find(name) for name in names} == {Beat("one", 1)}
     assert holds.take("7", "two", Beat("one", 1))
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         holds.renew(names, "one")
     holds.release(names, "one")
     assert {name: holds.find(name) for name in names} == dict.fromkeys(names) | {"7": Beat("two", 0)}

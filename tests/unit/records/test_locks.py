@@ -102,7 +102,7 @@ def test_of_many_exclusive_locks_at_once_one_is_stored() -> None:
     def add(number: int) -> bool:
         try:
             locks.add(replace(make_lock("/a", token=f"{number}"), user_id=number))
-        except (LockConflict, locks.Conflict):
+        except (LockConflict, locks.RecordConflict):
             return False
         return True
 

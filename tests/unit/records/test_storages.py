@@ -10,7 +10,7 @@ import pytest
 from mangrove.core.problems import RecordNotFound
 from mangrove.records import configuration, storages
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -24,7 +24,7 @@ def test_of_two_changes_that_start_from_one_addition_the_second_is_refused() -> 
     before = configuration.get_version()
     assert storages.replace_addition(storage.id, "{}", '{"a": 1}').addition == '{"a": 1}'
     assert configuration.get_version() == before + 1
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         storages.replace_addition(storage.id, "{}", '{"b": 1}')
     assert storages.get(storage.id).addition == '{"a": 1}'
     assert configuration.get_version() == before + 1

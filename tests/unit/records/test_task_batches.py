@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.problems import RecordsUnavailable
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import NewTask, Task
@@ -27,7 +27,7 @@ def test_many_tasks_are_stored_in_their_order_all_or_none() -> None:
     made = task_batches.create(new)
     assert [task.id for task in made] == [one.view.id for one in new]
     assert sorted(ids("copy", False)) == sorted(task.id for task in made)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         task_batches.create([*make_new(1), new[5]])
     assert len(ids("copy", False)) == 100
     found = {task.id: task for task in task_batches.read([*(task.id for task in made[:99]), "none"])}
@@ -57,7 +57,7 @@ def test_a_transaction_that_met_another_one_is_worth_a_retry(monkeypatch: pytest
     (task,) = task_batches.create(make_new(1))
 
     def meet(*_: object) -> None:
-        raise Conflict([False])
+        raise RecordConflict([False])
 
     monkeypatch.setattr(task_batches, "transaction", meet)
     with pytest.raises(RecordsUnavailable):

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from mangrove.core.problems import RecordNotFound
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as tasks
@@ -36,7 +36,7 @@ def test_a_new_task_is_read_as_it_was_made() -> None:
     assert tasks.get(task.id) == task
     assert (task.kind, task.owner, task.attempt) == ("copy", 7, 0)
     assert (task.cursor, task.done, task.removed, task.cancel) == ({}, False, False, False)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.create(NewTask("copy", 7, task.view, {}))
     with pytest.raises(RecordNotFound):
         tasks.get("none")
@@ -56,37 +56,37 @@ def test_a_lease_is_held_by_one_token_until_it_is_let_go() -> None:
     task = create()
     tasks.acquire_lease(task.id, "one", -3600)  # whatever the clocks say
     held = tasks.acquire_lease(task.id, "one", 30)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.acquire_lease(task.id, "other", 30)
     assert held.lease.token == "one"
     tasks.save(held, "one", 0)
     tasks.acquire_lease(task.id, "other", 30)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(held, "one", 30, cursor={"late": 1})
     assert tasks.get(task.id).cursor == {}
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.acquire_lease("none", "one", 30)
 
 
 def test_a_lease_that_was_watched_is_taken_over_unless_it_was_renewed_meanwhile() -> None:
     held = tasks.acquire_lease(create().id, "one", 30)
     renewed = tasks.save(held, "one", 30)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.acquire_lease(held.id, "other", 30, held.lease)
     assert tasks.acquire_lease(held.id, "other", 30, renewed.lease).lease.token == "other"
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(renewed, "one", 30)
 
 
 def test_the_first_write_of_a_worker_takes_over_the_lease_it_has_found() -> None:
     found = tasks.acquire_lease(create().id, "of a process that is dead", 30)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(replace(found, lease=Lease()), "ours", 30)
     saved = tasks.save(found, "ours", 30, cursor={"at": 1})
     assert (saved.lease.token, saved.cursor) == ("ours", {"at": 1})
     assert tasks.save(found, "ours", 30).lease.token == "ours"  # once more: the first answer was lost
     tasks.reopen(saved, saved.view)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(saved, "ours", 30)
 
 
@@ -107,7 +107,7 @@ def test_a_removed_task_is_unfinished_and_shown_no_more() -> None:
     first = task_lists.list_unfinished("copy")
     assert (first.ids, task_lists.list_unfinished("copy", first.following)) == ([], ({task.id: task.owner}, None))
     assert tasks.get(task.id).removed
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(task, "one", 0, done=True)
 
 
@@ -116,9 +116,9 @@ def test_a_task_is_reopened_once_and_loses_its_lease() -> None:
     done = tasks.save(task, "one", 0, done=True)
     again = tasks.reopen(done, replace(done.view, state=8))
     assert (again.attempt, again.done, again.view.state) == (1, False, 8)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.reopen(done, done.view)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.save(task, "one", 30)
     tasks.mark_done(again, done.view)
     assert ids("copy", True) == [task.id]

@@ -10,7 +10,7 @@ from mangrove.core.problems import BadRequest, Problem
 from mangrove.records import metas
 from mangrove.records.accounts import users
 from mangrove.records.store import unique
-from mangrove.records.store.base import Conflict, transaction, translate_errors
+from mangrove.records.store.base import RecordConflict, transaction, translate_errors
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -23,7 +23,7 @@ def claim(text: str, owner: int) -> None:
 def test_a_name_is_claimed_once_until_it_is_released() -> None:
     claim("a", 1)
     claim("b", 2)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         claim("a", 3)
     with translate_errors(), transaction(unique.Claim) as write:
         unique.release(write, unique.make_name("kind", "a"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFolder, NotFound
+from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import list_all
 from mangrove.records.files import index_changes
 from mangrove.search import words
@@ -66,7 +66,7 @@ async def _write_index(mount: Mount) -> None:
     for id, path in enumerate(waiting):  # which grows
         try:
             entries = await list_all(driver, path)
-        except (NotFound, NotAFolder):  # what an alias shows
+        except (EntryNotFound, NotAFolder):  # what an alias shows
             continue
         folders.add([(id, path)])
         names.add(id, entries)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from mangrove.configuration import throttle
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local import blocks
 from mangrove.drivers.local.blocks import FileHandle
@@ -58,7 +58,7 @@ class Files:
         answer = await serve_file(Request(scope), self.driver, path, path.name, stat)
         try:
             await answer(scope, receive, send)
-        except (ClientDisconnect, Changed) as reason:
+        except (ClientDisconnect, EntryChanged) as reason:
             self.outcomes.append(type(reason).__name__)
             raise
         self.outcomes.append("sent")

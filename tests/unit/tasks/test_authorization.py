@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Denied
+from mangrove.core.problems import AccessDenied
 from mangrove.identity.rights import Right
 from mangrove.records import storages
 from mangrove.tasks.core import authorization, queue
@@ -108,7 +108,7 @@ def test_the_caller_is_the_owner_as_the_account_is_now(task_env: TaskEnv) -> Non
     assert (caller.user, caller.declared_right) == (task_env.user, Right.COPY)
     task_env.may(disabled=True)
     for gone in (task, replace(task, owner=10**9)):
-        with pytest.raises(Denied, match="who asked for this has no account any more"):
+        with pytest.raises(AccessDenied, match="who asked for this has no account any more"):
             task_env.do(authorization.authorize_caller(gone, Right.COPY))
 
 
@@ -118,7 +118,7 @@ def test_paths_outside_the_base_path_are_denied(task_env: TaskEnv) -> None:
     caller = task_env.caller(Right.COPY)
     assert task_env.do(authorization.access_path(caller, f"{disk.mount}/home/f")).path == f"{disk.mount}/home/f"
     for path in (disk.mount, f"{disk.mount}/home2", "/"):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             task_env.do(authorization.access_path(caller, path))
 
 
@@ -133,7 +133,7 @@ def test_a_target_is_resolved_and_its_folder_made_where_the_caller_may(task_env:
     task_env.do(authorization.make_target_folder(whole))
     assert (disk.root / "c").is_dir()
     task_env.rule(f"{disk.mount}/c", write_users=[9999], write_users_sub=True)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         task_env.do(authorization.resolve_target(task_env.caller(Right.WRITE), f"{disk.mount}/c", "f"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotFound
+from mangrove.core.problems import EntryChanged, EntryNotFound
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3.driver import S3
@@ -116,7 +116,7 @@ def test_files_are_compared_a_part_at_a_time_and_what_is_not_there_is_not_the_sa
     assert task_env.do(endpoints.have_same_bytes(one, other))
     assert max(asked) <= PART
     assert not task_env.do(endpoints.have_same_bytes(one, nothing))
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         task_env.do(driver.stat(nothing.path))
 
 
@@ -135,7 +135,7 @@ def test_a_tag_that_a_server_gives_later_is_no_change(tmp_path: Path, monkeypatc
                 await endpoint.check_unchanged(version)
         tags[0] = "another"
         for other in (shown._replace(etag="strong"), shown._replace(modified=2.0), shown._replace(size=4)):
-            with pytest.raises(Changed):
+            with pytest.raises(EntryChanged):
                 await endpoint.check_unchanged(other)
 
     asyncio.run(check())

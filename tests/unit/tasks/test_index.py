@@ -11,7 +11,7 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, Unreachable
+from mangrove.core.problems import StorageForbidden, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.scan import FolderScan
@@ -253,7 +253,7 @@ def test_a_folder_that_cannot_be_read_keeps_what_the_index_says_of_it(
     disk.put("one/unseen", b"")
     disk.put("two/seen", b"")
     (disk.root / "a").unlink()
-    break_listing(monkeypatch, "/one", Forbidden())
+    break_listing(monkeypatch, "/one", StorageForbidden())
     build(indexed)
     wanted = before | {"/two/seen": 0}
     del wanted["/a"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mangrove.core import runtime
-from mangrove.core.problems import Forbidden, Unreachable
+from mangrove.core.problems import StorageForbidden, Unreachable
 from mangrove.records import storages
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
@@ -144,7 +144,7 @@ def test_a_storage_that_stops_answering_ends_the_run_with_its_reason(
 
 def test_folders_that_cannot_be_read_are_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("/a/x", "/c/z/2"):
-        break_listing(monkeypatch, path, Forbidden())
+        break_listing(monkeypatch, path, StorageForbidden())
     storage.build()
     assert "2 folders are not read: /a/x: " in storage.error and "/c/z/2: " in storage.error
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden
+from mangrove.core.problems import StorageForbidden
 from mangrove.drivers.base import Driver, Entry
 from mangrove.drivers.folder_batches import FolderBatch, ListsFolders
 from mangrove.tasks.index.reading import AT_ONCE, FolderReader
@@ -31,7 +31,7 @@ class Single:
         await asyncio.sleep(self._seconds)
         self._running -= 1
         if path == "/7":
-            raise Forbidden
+            raise StorageForbidden
         yield [Entry(f"{path} first", 0, 0.0, False)]
         yield [Entry(f"{path} second", 0, 0.0, False)]
 
@@ -44,7 +44,7 @@ class Many(Single):
         self.most = max(self.most, self._running)
         for number, path in enumerate(paths):
             await asyncio.sleep(self._seconds)
-            problem = Forbidden() if path == "/7" else None
+            problem = StorageForbidden() if path == "/7" else None
             yield [FolderBatch(number, [] if problem else [Entry(f"{path} {which}", 0, 0.0, False)], problem)
                    for which in (["first"] if problem else ["first", "second"])]  # fmt: skip
         self._running -= 1
@@ -67,7 +67,7 @@ def make_reader(storage: Single) -> FolderReader:
     return FolderReader(cast(Driver, storage))
 
 
-WANTED = {number: [f"/{number} first", f"/{number} second"] for number in range(20)} | {7: [Forbidden().message]}
+WANTED = {number: [f"/{number} first", f"/{number} second"] for number in range(20)} | {7: [StorageForbidden().message]}
 
 
 @pytest.mark.parametrize("kind", [Single, Many])
@@ -97,8 +97,8 @@ def test_one_call_for_many_folders_is_under_way_at_once_until_the_storage_is_fou
 
 def test_what_takes_the_entries_may_end_it() -> None:
     async def take(batch: Sequence[FolderBatch]) -> Any:
-        raise batch[0].problem or Forbidden("no more")
+        raise batch[0].problem or StorageForbidden("no more")
 
     for storage in (Single(), Many()):
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             asyncio.run(make_reader(storage).read(PATHS, take))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import CopyRequest, Driver, Entry, Upload
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.local.open_folders import OpenFolder, OpenFolders
@@ -108,7 +108,7 @@ class RemovingLocal(Local):
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         self.asked.append(entry)
         if self.changes:
-            raise Changed
+            raise EntryChanged
         await self.remove(path)
 
     changes = False

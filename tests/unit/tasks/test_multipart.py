@@ -11,10 +11,10 @@ import pytest
 
 from mangrove.core.problems import (
     BadRequest,
-    Collision,
-    Missing,
+    NameConflict,
     RecordNotFound,
     RelativePath,
+    ResourceNotFound,
     StorageProblem,
     TooLarge,
 )
@@ -180,7 +180,7 @@ def test_a_completion_replaces_nothing_that_appeared_meanwhile(task_env: TaskEnv
     session = begin(task_env, f"{side.mount}/f", overwrite=False)
     send(task_env, session)
     side.put("f", b"other")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         complete(task_env, session)
     assert side.files() == {"f": b"other"}
 
@@ -257,7 +257,7 @@ def test_what_was_abandoned_is_swept(task_env: TaskEnv, side: Side, reason: str)
     else:
         record = records.get(lost.id)
         records.save(replace(record, created=time.time() - SESSION_SECONDS - 1))
-        with pytest.raises(Missing):
+        with pytest.raises(ResourceNotFound):
             load(task_env, lost)
     task_env.do(sweep.sweep())
     task_env.user = owner

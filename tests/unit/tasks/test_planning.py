@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.s3.api import Api
 from mangrove.tasks.core import folders, steps
 from mangrove.tasks.core.kinds import State
@@ -50,5 +50,5 @@ def test_a_walk_does_not_go_on_in_a_folder_that_has_no_pages_any_more() -> None:
         async for _ in folders.walk_folder(MemoryFolders(), TreePath("/d"), "page 2", None):  # type: ignore[arg-type]  # no run is asked
             pass
 
-    with pytest.raises(Changed, match="something was mounted"):
+    with pytest.raises(EntryChanged, match="something was mounted"):
         asyncio.run(walk())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Missing, Problem, RecordNotFound
+from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
@@ -61,7 +61,7 @@ def ids(kind: str, done: bool, caller: Caller) -> list[str]:
 
 
 def expect_missing(work: Any) -> None:
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(ResourceNotFound) as caught:
         work()
     assert caught.value.message == "task not found"
 
@@ -238,7 +238,10 @@ def test_of_a_retry_and_a_delete_at_once_one_wins() -> None:
         task = settle(open_task(), State.FAILED, "why")
         with ThreadPoolExecutor(2) as pool:
             done = [pool.submit(verb, "copy", task.id, ANN) for verb in (queue.retry, queue.delete)]
-        assert [one.exception() for one in done if not isinstance(one.exception(), Missing)] in ([None], [None] * 2)
+        assert [one.exception() for one in done if not isinstance(one.exception(), ResourceNotFound)] in (
+            [None],
+            [None] * 2,
+        )
         left = ids("copy", False, ANN)
         assert left in ([], [task.id])
         if left:

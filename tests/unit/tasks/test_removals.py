@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core import deadlines
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden
+from mangrove.core.problems import StorageForbidden
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.s3 import driver as s3
 from mangrove.identity.rights import Right
@@ -113,7 +113,7 @@ def test_who_loses_the_right_removes_nothing_more(task_env: TaskEnv, disk: Disk,
 @pytest.mark.usefixtures("no_time")
 def test_what_may_not_be_removed_is_refused_before_a_task_is_opened(task_env: TaskEnv, disk: Disk) -> None:
     task_env.rule(f"{disk.mount}/d/f29", write_users=[0])
-    with pytest.raises(Forbidden):
+    with pytest.raises(StorageForbidden):
         remove(task_env, f"{disk.mount}/d", *NAMES)
     assert task_env.started == []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Collision, NotSupported
+from mangrove.core.problems import NameConflict, NotSupported
 from mangrove.drivers.s3 import driver
 from mangrove.identity.rights import Right
 from mangrove.records.tasks.model import Task
@@ -70,7 +70,7 @@ def test_who_loses_the_right_does_not_finish(task_env: TaskEnv, bucket: Bucket) 
 
 def test_what_is_taken_is_refused_before_a_task_is_opened(task_env: TaskEnv, bucket: Bucket) -> None:
     bucket.put("new/x", b"x")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         rename(task_env, f"{bucket.mount}/old", "new")
     assert task_env.started == []
 

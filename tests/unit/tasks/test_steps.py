@@ -9,7 +9,14 @@ from contextlib import suppress
 
 import pytest
 
-from mangrove.core.problems import Missing, Problem, RecordNotFound, StorageProblem, Unreachable, UnreadableTask
+from mangrove.core.problems import (
+    Problem,
+    RecordNotFound,
+    ResourceNotFound,
+    StorageProblem,
+    Unreachable,
+    UnreadableTask,
+)
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task, TaskRecord
 from mangrove.tasks.core import leases, queue, steps
@@ -181,7 +188,7 @@ def test_a_task_that_was_deleted_under_way_is_cleaned_up_by_its_worker(task: Tas
 @pytest.mark.parametrize("error", ["", "StorageProblem"])
 def test_a_task_that_is_deleted_while_it_is_settled_does_not_come_back(task: Task, error: str) -> None:
     async def clean(run: CountRun, state: State) -> None:
-        with suppress(Missing):  # it is cleaned up once more when it turns out to be deleted
+        with suppress(ResourceNotFound):  # it is cleaned up once more when it turns out to be deleted
             await asyncio.to_thread(queue.delete, "copy", task.id, OWNER)
 
     asyncio.run(steps.settle(task.id, {"Error": error} if error else {}, SCHEMA, clean))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import RecordNotFound
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as tasks
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases, queue, steps
@@ -67,7 +67,7 @@ def test_while_one_worker_holds_a_task_another_is_busy(task: Task) -> None:
                 await acquire(task)
             with pytest.raises(Busy):
                 await steps.run_step(task.id, 5, SCHEMA, do_nothing)
-        with pytest.raises(Conflict):
+        with pytest.raises(RecordConflict):
             tasks.acquire_lease(task.id, "other", 5)
         run.cursor.at = 1
         await run.save()
@@ -221,7 +221,7 @@ def test_a_deleted_task_is_superseded_and_comes_to_no_new_life(task: Task) -> No
     settle(task)
     with pytest.raises(RecordNotFound):
         read(task)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         tasks.mark_cancelled(task.id)
 
 
@@ -232,7 +232,7 @@ def test_the_next_run_takes_the_task_from_a_worker_of_the_last_one(task: Task) -
         await acquire(task)
         with pytest.raises(Superseded):
             await old.save()
-        with pytest.raises(Conflict):
+        with pytest.raises(RecordConflict):
             tasks.reopen(old.task, old.view)
 
     asyncio.run(work())

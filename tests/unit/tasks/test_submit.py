@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.core.problems import BadRequest, Denied, NotFound, Problem, StorageProblem
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, Problem, StorageProblem
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.records import storages
@@ -134,7 +134,7 @@ def test_a_download_without_the_right_is_refused(task_env: TaskEnv) -> None:
     access = task_env.access(disk.mount, Right.OFFLINE_DOWNLOAD)
     task_env.may(ALL_RIGHTS & ~Right.OFFLINE_DOWNLOAD)
     access = task_env.access(disk.mount, Right.OFFLINE_DOWNLOAD)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         task_env.do(submit.download(access, ["https://example.com/a"], "SimpleHttp", ""))
     assert task_env.started == []
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_extracted_to_is_refused_at_once(task_env: TaskEnv) -> No
     tree = task_env.mount("UrlTree", {"url_structure": "a:https://example.com/a"})
     with pytest.raises(StorageProblem, match="upload not supported"):
         task_env.decompress(source.mount, tree, "a.zip")
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         task_env.decompress(source.mount, source.mount, "none.zip")
     assert task_env.started == []
 

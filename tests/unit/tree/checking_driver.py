@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotFound
+from mangrove.core.problems import EntryExists, EntryNotFound
 from mangrove.drivers.base import ROOT, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.options import Options
 from tests.unit.tree.environment import stream
@@ -43,7 +43,7 @@ class CheckingDriver(Driver):
     async def stat(self, path: TreePath) -> Entry:
         await asyncio.sleep(0)
         if path not in self.files:
-            raise NotFound
+            raise EntryNotFound
         return self._make_entry(path)
 
     async def read(
@@ -53,7 +53,7 @@ class CheckingDriver(Driver):
 
     async def _check(self, path: TreePath, overwrite: bool) -> None:
         if path in self.files and not (overwrite and self.files[path] is not None):
-            raise Exists
+            raise EntryExists
         await asyncio.sleep(STEP)
 
     async def write(self, path: TreePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
@@ -66,7 +66,7 @@ class CheckingDriver(Driver):
     async def makedirs(self, path: TreePath) -> None:
         for step in reversed(path.ancestors()):
             if self.files.get(step) is not None:
-                raise Exists
+                raise EntryExists
             await asyncio.sleep(STEP)
             self.files[step] = None
 
@@ -81,7 +81,7 @@ class CheckingDriver(Driver):
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         self.durable.append(durable)
         if path not in self.files:
-            raise NotFound
+            raise EntryNotFound
         await self._check(target, overwrite)
         for old in [one for one in self.files if one.within(path)]:
             await asyncio.sleep(STEP)

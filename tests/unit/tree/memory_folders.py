@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Driver, DriverConfig, DriverContext, Entry
 from mangrove.drivers.options import Options
 from mangrove.tree.listing.listing import Listings
@@ -35,16 +35,16 @@ class MemoryFolders(Driver):
         found = [Entry(name, 1, 1.0, False) for name in self.folders.get(path, [])]
         await self.go.wait()
         if path not in self.folders:
-            raise NotFound
+            raise EntryNotFound
         yield found
 
     async def stat(self, path: TreePath) -> Entry:
-        raise NotFound
+        raise EntryNotFound
 
     async def read(
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
-        raise NotFound
+        raise EntryNotFound
 
 
 class WithToken(MemoryFolders):

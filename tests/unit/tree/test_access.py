@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from mangrove.core.problems import BadRequest, Denied, NotFound, RelativePath, StorageProblem
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, RelativePath, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import VisibilityFilter, lookup
@@ -40,7 +40,7 @@ def test_only_the_declared_right_can_be_required() -> None:
         if declared is required:
             access.require(required)
         else:
-            with pytest.raises(Denied, match="declared"):
+            with pytest.raises(AccessDenied, match="declared"):
                 access.require(required)
 
 
@@ -61,7 +61,7 @@ def test_a_right_takes_the_permission_and_the_rule(
     if allowed:
         access.parent.require(right)
     else:
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             access.parent.require(right)
     if right is Right.WRITE:
         assert access.parent.can_write() is allowed
@@ -78,12 +78,12 @@ def test_whole_folders_are_neither_taken_from_nor_put_above_a_rule() -> None:
             if allowed:
                 access.require_export(changes)
             else:
-                with pytest.raises(Denied):
+                with pytest.raises(AccessDenied):
                     access.require_export(changes)
         if moved:
             access.require_import()
         else:
-            with pytest.raises(Denied):
+            with pytest.raises(AccessDenied):
                 access.require_import()
         access.with_path(access.path / "other").require_export()
 
@@ -91,7 +91,7 @@ def test_whole_folders_are_neither_taken_from_nor_put_above_a_rule() -> None:
 def test_reading_needs_the_folder_password() -> None:
     rule = builders.meta("/a", password="secret", p_sub=True)
     access = builders.access(MemoryFolders(), "/a/b", Right.READ, rule, permission=0)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         access.require_read()
     builders.access(MemoryFolders(), "/a/b", Right.READ, rule, permission=Right.SKIP_PASSWORD).require_read()
 
@@ -144,7 +144,7 @@ def test_a_path_is_located_in_its_storage(tree: TreeEnv) -> None:
     assert tree.run(lookup(storage_path)).size == len("d/file")
     with pytest.raises(StorageProblem, match="rawPath: /none"):
         tree.run(tree.access("/none").locate())
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         tree.run(tree.access("/disk/none").stat())
 
 
@@ -155,6 +155,6 @@ def test_a_driver_without_direct_lookup_is_asked_for_the_folder(tree: TreeEnv) -
     storage_path = tree.run(access.locate())
     for name in ("a", "b"):
         assert tree.run(lookup(storage_path.child(name))).name == name
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         tree.run(lookup(storage_path.child("c")))
     assert driver.reads == 1

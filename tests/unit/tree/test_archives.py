@@ -17,11 +17,11 @@ from mangrove.core import limits as core_limits
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
+    AccessDenied,
     ArchiveTooLarge,
     BrokenArchive,
-    Denied,
+    EntryNotFound,
     NotAFile,
-    NotFound,
     NotSupported,
     Problem,
     TooMany,
@@ -112,22 +112,24 @@ def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:
     assert list_folder(tree, "/disk/x.zip", "/") == (["a", "big.bin", "d", "empty"], 4)
     assert list_folder(tree, "/disk/x.zip", "", Slice(2, 3)) == (["empty"], 4)
     assert list_folder(tree, "/disk/x.zip", "d/e") == (["ü.txt"], 1)
-    with pytest.raises(NotFound, match=r"^failed to list archive \[/x.zip\]/none: object not found: object not found$"):
+    with pytest.raises(
+        EntryNotFound, match=r"^failed to list archive \[/x.zip\]/none: object not found: object not found$"
+    ):
         list_folder(tree, "/disk/x.zip", "none")
 
 
 def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "d/")
     (disk / "d/x.zip").write_bytes(zipped(FILES))
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(archives.list_folder(tree.access("/disk/d/x.zip", Right.READ), "", "/", Slice(), "me"))
     tree.add_rule("/disk/d", password="secret", p_sub=True)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         list_folder(tree, "/disk/d/x.zip", "/")
     access = tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret")
     assert tree.run(archives.list_folder(access, "", "/", Slice(), "me"))["total"] == 4
     tree.change_user(ALL_RIGHTS & ~Right.READ_ARCHIVES)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(
             archives.list_folder(tree.access("/disk/d/x.zip", Right.READ_ARCHIVES, "secret"), "", "/", Slice(), "me")
         )
@@ -137,7 +139,7 @@ def test_an_archive_takes_the_right_and_the_rules_of_its_path(tree: TreeEnv) -> 
     ("name", "problem", "text"),
     [
         ("folder.zip", NotAFile, "not a file"), ("text.txt", NotSupported, "does not have an extension"),
-        ("broken.zip", BrokenArchive, ""), ("none.zip", NotFound, "object not found"),
+        ("broken.zip", BrokenArchive, ""), ("none.zip", EntryNotFound, "object not found"),
     ],
 )  # fmt: skip
 def test_what_is_no_archive_is_refused_in_the_words_of_each_verb(
@@ -171,7 +173,7 @@ def test_a_file_that_is_not_in_the_archive_is_not_found(tmp_path: Path) -> None:
 
     async def open_none() -> None:
         for inside in ("none", "a", "/"):
-            with pytest.raises(NotFound, match=r"^failed link: object not found$"):
+            with pytest.raises(EntryNotFound, match=r"^failed link: object not found$"):
                 await archives.open_member(await file(tmp_path, "x.zip"), inside, "", "me")
 
     with runtime.use(runtime.Runtime()):

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core.problems import Denied, NotAFile, NotFound, StorageProblem, StorageUnavailable
+from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse
 from mangrove.tree.listing.browse import Slice
@@ -89,7 +89,7 @@ def test_a_password_is_asked_for_and_makes_links_signed(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "a")
     tree.add_rule("/disk", password="secret", p_sub=True)
     for read in (lambda: list_folder(tree, "/disk"), lambda: get_object(tree, "/disk/a")):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             read()
     row = list_folder(tree, "/disk", password="secret")["content"][0]
     links.verify(snapshot.current().settings, "/disk/a", row["sign"])
@@ -99,7 +99,7 @@ def test_a_refresh_needs_the_right_to_write(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "a")
     assert list_folder(tree, "/disk", refresh=True)["total"] == 1
     tree.change_user(0)
-    with pytest.raises(Denied, match="Refresh"):
+    with pytest.raises(AccessDenied, match="Refresh"):
         list_folder(tree, "/disk", refresh=True)
 
 
@@ -118,7 +118,7 @@ def test_failures_have_the_words_clients_know(tree: TreeEnv) -> None:
         list_folder(tree, "/links")
     with pytest.raises(StorageUnavailable, match=r"^storage status: "):
         get_object(tree, "/links/x")
-    with pytest.raises(NotFound, match=r"^failed to get obj: object not found"):
+    with pytest.raises(EntryNotFound, match=r"^failed to get obj: object not found"):
         get_object(tree, "/disk/none")
 
 
@@ -157,7 +157,7 @@ def test_a_direct_link_is_the_storages_own_or_ours(tree: TreeEnv) -> None:
     assert get_object(tree, "/links/d/file")["raw_url"] == address
     with pytest.raises(NotAFile, match=r"^failed link: not a file$"):
         tree.run(browse.get_link(tree.access("/links/d"), BASE))
-    with pytest.raises(NotFound, match=r"^failed link: failed to get file: failed to get obj: object not found$"):
+    with pytest.raises(EntryNotFound, match=r"^failed link: failed to get file: failed to get obj: object not found$"):
         tree.run(browse.get_link(tree.access("/links/none"), BASE))
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from mangrove.core import deadlines
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Collision,
-    Denied,
-    Exists,
-    Forbidden,
-    NotFound,
+    EntryExists,
+    EntryNotFound,
+    NameConflict,
     NotSupported,
     OutOfTime,
     Problem,
     RelativePath,
+    StorageForbidden,
     StorageProblem,
 )
 from mangrove.identity.rights import Right
@@ -65,7 +65,7 @@ def test_a_folder_is_made_with_those_above_it_and_listings_show_it(tree: TreeEnv
 
 def test_a_folder_is_not_made_over_a_file(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "x")
-    with pytest.raises(Exists):
+    with pytest.raises(EntryExists):
         mkdir(tree, "/disk/x")
     assert find_files(disk) == {"x"}
 
@@ -74,7 +74,7 @@ def test_no_folder_is_made_on_the_way_where_a_rule_denies_writing(tree: TreeEnv)
     disk = tree.mount_disk("/disk", "closed/")
     tree.add_rule("/disk/closed", write_users=[0])
     for path in ("/disk/closed/new", "/disk/closed/new/sub"):  # the rule does not reach below its own folder
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             mkdir(tree, path)
     assert find_files(disk) == {"closed/"}
 
@@ -83,7 +83,7 @@ def test_the_right_is_required_even_when_the_folder_is_there(tree: TreeEnv) -> N
     tree.mount_disk("/disk", "d/")
     tree.change_user(ALL_RIGHTS & ~Right.WRITE)
     for path in ("/disk/d", "/disk"):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             mkdir(tree, path)
 
 
@@ -107,7 +107,7 @@ def test_a_verb_asks_for_its_own_right_whatever_else_the_route_declared(tree: Tr
     }
     for needed, verb in verbs.items():
         if needed is not right:
-            with pytest.raises(Denied):
+            with pytest.raises(AccessDenied):
                 tree.run(verb())
     assert find_files(disk) == {"a"}
 
@@ -121,7 +121,7 @@ def test_without_the_right_nothing_changes(tree: TreeEnv, right: Right) -> None:
         Right.RENAME: lambda: rename(tree, "/disk/a", "b"),
         Right.DELETE: lambda: remove(tree, "/disk", "a"),
     }
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         verbs[right]()
     assert find_files(disk) == {"a"}
 
@@ -132,7 +132,7 @@ def test_a_file_gets_a_new_name(tree: TreeEnv) -> None:
     rename(tree, "/disk/d/a", "b")
     assert find_files(disk) == {"d/b", "d/taken"}
     assert list_names(tree, "/disk/d") == ["b", "taken"]
-    with pytest.raises(Collision, match=r"file \[taken\] exists"):
+    with pytest.raises(NameConflict, match=r"file \[taken\] exists"):
         rename(tree, "/disk/d/b", "taken")
     rename(tree, "/disk/d/b", "taken", overwrite=True)
     assert (disk / "d/taken").read_text() == "d/a"
@@ -155,19 +155,20 @@ def test_mounts_and_the_users_own_root_keep_their_names(tree: TreeEnv) -> None:
     tree.change_user(base_path="/")
     with pytest.raises(StorageProblem, match="rename root folder"):
         rename(tree, "/disk/sub/mounted", "x")
-    with pytest.raises(Forbidden):
+    with pytest.raises(StorageForbidden):
         rename(tree, "/disk/sub", "x")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         rename(tree, "/disk/home", "sub", overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("wanted", "problem"),
     [
-        ({"a": "x", "none": "y"}, NotFound), ({"a": "x", "b": "x"}, Collision), ({"a": "x", "b": "c"}, Collision),
-        ({"a": "x", "hidden": "y"}, NotFound), ({"a": "x", "locked": "y"}, Denied),
+        ({"a": "x", "none": "y"}, EntryNotFound), ({"a": "x", "b": "x"}, NameConflict), ({"a": "x", "b": "c"},
+        NameConflict),
+        ({"a": "x", "hidden": "y"}, EntryNotFound), ({"a": "x", "locked": "y"}, AccessDenied),
         ({"a": "x", "b": ".."}, RelativePath), ({"a": "x", "..": "y"}, RelativePath),
-        ({"a": "x", "b": "hidden"}, Collision), ({"a": "x", "b": "rules"}, Denied),
+        ({"a": "x", "b": "hidden"}, NameConflict), ({"a": "x", "b": "rules"}, AccessDenied),
     ],
 )  # fmt: skip
 def test_when_one_of_many_names_is_refused_none_is_changed(
@@ -186,7 +187,7 @@ def test_when_one_of_many_names_is_refused_none_is_changed(
 def test_hidden_names_are_not_replaced(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "a", "hidden")
     tree.add_rule("/disk", hide="^hidden$")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         rename(tree, "/disk/a", "hidden", overwrite=True)
     assert (disk / "hidden").read_text() == "hidden"
 
@@ -208,7 +209,7 @@ def test_names_are_changed_by_pattern(tree: TreeEnv, pattern: str, template: str
 def test_a_pattern_changes_no_hidden_name_and_nothing_when_two_names_meet(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "a1", "a2", "hidden1")
     tree.add_rule("/disk", hide="^hidden")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         rename_by_pattern(tree, "/disk", r"\d", "")
     assert find_files(disk) == {"a1", "a2", "hidden1"}
     rename_by_pattern(tree, "/disk", "1", "3")
@@ -237,8 +238,9 @@ def test_entries_are_removed_with_all_they_hold(tree: TreeEnv) -> None:
     ("names", "problem"),
     [
         ((), BadRequest), (("a", ""), BadRequest), (("a", ".."), RelativePath), (("a", "d/e"), RelativePath),
-        (("a", "mounted"), Forbidden), (("a", "locked"), Forbidden), (("a", "readonly"), Forbidden),
-        (("a", "hides"), Forbidden),
+        (("a", "mounted"), StorageForbidden), (("a", "locked"), StorageForbidden), (("a", "readonly"),
+        StorageForbidden),
+        (("a", "hides"), StorageForbidden),
     ],
 )  # fmt: skip
 def test_when_one_of_many_may_not_be_removed_none_is(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.configuration import snapshot
-from mangrove.core.problems import Denied, NotAFile, NotFound, StorageProblem, Unauthorized
+from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, Unauthorized
 from mangrove.tree.operations import links
 from mangrove.tree.operations.downloads import Download, authorize_download
 from mangrove.tree.operations.links import Purpose
@@ -81,7 +81,7 @@ def test_only_a_file_can_be_fetched(tree: TreeEnv) -> None:
     tree.set(sign_all="false")
     with pytest.raises(NotAFile):
         tree.run(authorize(tree, "/disk/d").stat())
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         tree.run(authorize(tree, "/disk/none").stat())
 
 
@@ -103,7 +103,7 @@ def test_bytes_pass_through_us_where_they_must_or_may(
     if may_proxy:
         tree.run(file.require_proxy())
     else:
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             tree.run(file.require_proxy())
     link = tree.run(file.get_link())
     assert link is not None

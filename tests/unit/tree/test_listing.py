@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import Entry
 from mangrove.tree.listing.folder import FOLDER_BYTES, VIEWS, Encode
 from mangrove.tree.listing.listing import Listings
@@ -72,7 +72,7 @@ def test_forgetting_below_a_folder_leaves_its_neighbours_and_other_storages() ->
 def test_a_failure_and_an_empty_folder_are_not_kept() -> None:
     async def go() -> None:
         cache, at, driver = Listings(), mount(), MemoryFolders()
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await names(cache, at, driver)
         driver.folders["/"] = []
         assert await names(cache, at, driver) == []

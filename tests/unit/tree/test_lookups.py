@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.tree.listing import lookups
 from mangrove.tree.mounts import StoragePath
@@ -28,7 +28,7 @@ class Folders(MemoryFolders):
     async def stat(self, path: TreePath) -> Entry:
         self.asked.append(path.name)
         if path.name not in self.folders["/d"]:
-            raise NotFound
+            raise EntryNotFound
         return Entry(path.name, 1, 1.0, False)
 
 

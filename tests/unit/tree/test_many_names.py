@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import MAX_PATH_DEPTH, TreePath
-from mangrove.core.problems import BadRequest, NotFound
+from mangrove.core.problems import BadRequest, EntryNotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -34,7 +34,7 @@ class Folders(MemoryFolders):
 
     async def stat(self, path: TreePath) -> Entry:
         if path not in (DEEP, DEEP.parent) and path.parent != DEEP:
-            raise NotFound
+            raise EntryNotFound
         return Entry(path.name, 1, 1.0, path.name == "d")
 
     async def change(self, *args: Any, **options: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_folder_that_is_missing_is_found_before_names_are_judged(verb: str, mo
     right, act = VERBS[verb]
     folder = builders.access(Folders(), "/gone", right, *RULES)
     monkeypatch.setattr(Rules, "judge_child", None)
-    with pytest.raises(NotFound, match="failed to get src object"):
+    with pytest.raises(EntryNotFound, match="failed to get src object"):
         asyncio.run(act(folder, ["a", "b"]))
 
 

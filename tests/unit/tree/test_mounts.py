@@ -9,7 +9,14 @@ import pytest
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotFound, NotSupported, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.problems import (
+    EntryNotFound,
+    NotSupported,
+    StorageForbidden,
+    StorageProblem,
+    StorageUnavailable,
+    Unreachable,
+)
 from mangrove.core.shared_memory import SharedMemory, Topic
 from mangrove.drivers.base import Entry
 from mangrove.drivers.observed import observe
@@ -192,7 +199,11 @@ def test_status_of_a_storage_follows_its_last_use(tree: TreeEnv, monkeypatch: py
         observe(driver, mount.note_use)
         mount.driver, mount.status = driver, WORKING
         await mount._try_to_store_status()
-        for problem, status in ((NotFound(), WORKING), (Forbidden(), WORKING), (Unreachable("<dead>"), "&lt;dead&gt;")):
+        for problem, status in (
+            (EntryNotFound(), WORKING),
+            (StorageForbidden(), WORKING),
+            (Unreachable("<dead>"), "&lt;dead&gt;"),
+        ):
             driver.problem = problem
             for _ in range(50):
                 with pytest.raises(type(problem)):

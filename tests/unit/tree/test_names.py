@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, InUse, NotFound, RecordsUnavailable
+from mangrove.core.problems import EntryExists, EntryNotFound, InUse, RecordsUnavailable
 from mangrove.drivers.base import Upload
 from mangrove.records.files import holds
 from mangrove.records.store import base
@@ -62,7 +62,7 @@ class SameFolders(CheckingDriver):
 
     async def identify(self, path: TreePath) -> set[str]:
         if path == "/none":
-            raise NotFound
+            raise EntryNotFound
         return {f"folder:{path}"}
 
 
@@ -214,7 +214,7 @@ def test_where_the_storage_refuses_by_itself_nothing_is_held_or_asked() -> None:
 def test_a_name_that_something_has_is_refused_while_it_is_held() -> None:
     async def work() -> None:
         driver = CheckingDriver("/d")
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             async with hold_name(locate("/d", driver), overwrite=False):
                 raise AssertionError("it was held")
         async with hold_name(locate("/d", driver)):
@@ -233,7 +233,7 @@ def test_a_slow_sender_keeps_nobody_from_the_name_and_finds_it_taken_at_the_end(
             await names.write(storage_path, send(b"fast"), Upload(4, 1.0, overwrite=False))
             yield b"er"
 
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await names.write(storage_path, send_slowly(), Upload(6, 1.0, overwrite=False))
         assert driver.files[storage_path.path] == b"fast"
 
@@ -300,7 +300,7 @@ def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused()
         assert {path for path in driver.files if path.parent == "/a/b"} == {"/a/b/0", "/a/b/1", "/a/b/2"}
         driver.files[TreePath("/file")] = b""
         for path in ("/file", "/file/below/deeper"):
-            with pytest.raises(Exists):
+            with pytest.raises(EntryExists):
                 await verb(locate(path, driver))
 
     asyncio.run(work(names.makedirs))
@@ -317,5 +317,5 @@ def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> No
         return await asyncio.gather(*writes, return_exceptions=True)
 
     ends = tree.run(race())
-    (winner,) = (index for index, end in enumerate(ends) if not isinstance(end, Exists))
+    (winner,) = (index for index, end in enumerate(ends) if not isinstance(end, EntryExists))
     assert (disk / "x").read_bytes() == contents[winner]

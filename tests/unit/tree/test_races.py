@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Collision, Problem
+from mangrove.core.problems import NameConflict, Problem
 from mangrove.drivers.base import Driver, DriverContext, Upload, Writes
 from mangrove.drivers.virtual.driver import Virtual
 from mangrove.drivers.virtual.options import VirtualOptions
@@ -85,7 +85,7 @@ def test_one_of_two_requests_gets_a_free_name_and_the_other_collides(one: Verb, 
         driver = CheckingDriver("/to", "/first", "/second")
         await prepare(driver, ["first", "second"])
         ends = await run_together(one(driver, "first"), other(driver, "second"))
-        assert sorted(isinstance(end, Collision) for end in ends) == [False, True], ends
+        assert sorted(isinstance(end, NameConflict) for end in ends) == [False, True], ends
         winner = ["first", "second"][ends.index(None)]
         assert driver.files[TreePath("/to/x")] == winner.encode()
         loser = {"first": "second", "second": "first"}[winner]
@@ -165,6 +165,6 @@ def test_in_a_virtual_storage_one_of_many_gets_a_name() -> None:
         await prepare(driver, names)
         ends = await run_together(*(verb(driver, name) for verb, name in zip(VERBS, names, strict=True)))
         assert sum(end is None for end in ends) == 1, ends
-        assert sum(isinstance(end, Collision) for end in ends) == len(VERBS) - 1, ends
+        assert sum(isinstance(end, NameConflict) for end in ends) == len(VERBS) - 1, ends
 
     asyncio.run(race())

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.paging import EntriesPage, ListsRanges, get_key
 from mangrove.tree.listing import lookups
@@ -50,7 +50,7 @@ class Ordered(MemoryFolders):
         for entry in self.entries:
             if entry.name == path.name:
                 return entry
-        raise NotFound
+        raise EntryNotFound
 
 
 def make_file(name: str) -> Entry:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import NotFound, Unreachable
+from mangrove.core.problems import EntryNotFound, Unreachable
 from mangrove.tree.listing.shared_reads import SharedReads
 
 
@@ -131,9 +131,9 @@ def test_an_error_is_for_those_alone_whose_read_it_was() -> None:
         await settle()
         later = callers.ask(lambda _: True)
         await settle()
-        callers.source.finish(1, NotFound())
+        callers.source.finish(1, EntryNotFound())
         for task in (first, second):
-            with pytest.raises(NotFound):
+            with pytest.raises(EntryNotFound):
                 await task
         await settle()
         callers.source.finish(2)

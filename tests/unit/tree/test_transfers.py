@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Collision,
-    Denied,
-    Forbidden,
+    EntryNotFound,
+    NameConflict,
     NotAFolder,
-    NotFound,
     NotSupported,
     Problem,
     RelativePath,
+    StorageForbidden,
     StorageProblem,
 )
 from mangrove.identity.rights import Right
@@ -83,7 +83,7 @@ def test_balanced_storages_are_one_and_a_move_between_them_is_done_at_once(tree:
 
 def test_the_right_is_required_at_both_ends(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(
             transfers.transfer(
                 TransferRequest(
@@ -91,7 +91,7 @@ def test_the_right_is_required_at_both_ends(tree: TreeEnv) -> None:
                 )
             )
         )
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(
             transfers.transfer(
                 TransferRequest(
@@ -101,7 +101,7 @@ def test_the_right_is_required_at_both_ends(tree: TreeEnv) -> None:
         )
     tree.change_user(ALL_RIGHTS & ~Right.MOVE & ~Right.COPY)
     for verb in (move, copy):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             verb(tree, "/disk/from", "/disk/to", "a")
     assert find_files(disk) == FILES
 
@@ -116,7 +116,7 @@ def test_a_rule_that_denies_writing_counts_where_something_changes(
         if allowed:
             verb(tree, "/disk/from", "/disk/to", "a")
         else:
-            with pytest.raises(Denied):
+            with pytest.raises(AccessDenied):
                 verb(tree, "/disk/from", "/disk/to", "a")
 
 
@@ -124,8 +124,9 @@ def test_a_rule_that_denies_writing_counts_where_something_changes(
     ("names", "problem"),
     [
         ((), BadRequest), (("a", ""), BadRequest), (("a", ".."), RelativePath), (("a", "d/x"), RelativePath),
-        (("a", "none"), NotFound), (("a", "hidden"), Denied), (("a", "locked"), Denied), (("a", "other"), Collision),
-        (("a", "mounted"), Forbidden), (("a", "keeps"), Denied), (("a", "taken"), Collision),
+        (("a", "none"), EntryNotFound), (("a", "hidden"), AccessDenied), (("a", "locked"), AccessDenied), (("a",
+        "other"), NameConflict),
+        (("a", "mounted"), StorageForbidden), (("a", "keeps"), AccessDenied), (("a", "taken"), NameConflict),
     ],
 )  # fmt: skip
 def test_when_one_of_many_is_refused_nothing_is_done(
@@ -155,7 +156,7 @@ def test_a_folder_password_opens_the_source(tree: TreeEnv) -> None:
 def test_the_target_is_an_existing_folder_outside_of_the_source(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES)
     for verb in (move, copy):
-        with pytest.raises(NotFound, match="failed to get dst dir"):
+        with pytest.raises(EntryNotFound, match="failed to get dst dir"):
             verb(tree, "/disk/from", "/disk/none", "a")
         with pytest.raises(NotAFolder):
             verb(tree, "/disk/from", "/disk/to/other", "a")
@@ -168,14 +169,14 @@ def test_the_target_is_an_existing_folder_outside_of_the_source(tree: TreeEnv) -
 
 def test_a_name_that_is_taken_is_refused_skipped_or_replaced(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", *FILES, "to/a", "to/hidden", "from/hidden")
-    with pytest.raises(Collision, match=r"file \[a\] exists"):
+    with pytest.raises(NameConflict, match=r"file \[a\] exists"):
         move(tree, "/disk/from", "/disk/to", "b", "a")
     assert move(tree, "/disk/from", "/disk/to", "a", skip=True) == []
     assert (disk / "to/a").read_text() == "to/a"
     move(tree, "/disk/from", "/disk/to", "a", overwrite=True)
     assert (disk / "to/a").read_text() == "from/a"
     tree.add_rule("/disk/to", hide="^hidden$")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         move(tree, "/disk/from", "/disk/to", "hidden", overwrite=True)
     assert (disk / "to/hidden").read_text() == "to/hidden"
 
@@ -184,7 +185,7 @@ def test_a_folder_does_not_leave_the_rule_that_hides_names_in_it(tree: TreeEnv) 
     disk = tree.mount_disk("/disk", *FILES, "from/d/secret")
     tree.add_rule("/disk/from", hide="^secret$", h_sub=True)
     for verb in (move, copy):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             verb(tree, "/disk/from", "/disk/to", "d")
     assert "from/d/secret" in find_files(disk)
     assert not any(name.startswith("to/d") for name in find_files(disk))
@@ -194,7 +195,7 @@ def test_a_folder_does_not_fill_what_a_rule_at_its_target_keeps_from_the_caller(
     disk = tree.mount_disk("/disk", *FILES)
     tree.add_rule("/disk/to/d/e", write_users=[0])
     for verb in (move, copy):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             verb(tree, "/disk/from", "/disk/to", "d")
         assert find_files(disk) == FILES
 
@@ -214,7 +215,7 @@ def test_a_merge_adds_what_is_missing_that_the_caller_may_read(tree: TreeEnv) ->
 def test_a_merge_adds_nothing_to_a_folder_that_is_closed_for_writing(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "from/d/new", "to/d/old")
     tree.add_rule("/disk/to/d", write_users=[0])
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         copy(tree, "/disk/from", "/disk/to", "d", merge=True)
     assert find_files(disk) == {"from/d/new", "to/d/old"}
 
@@ -230,7 +231,7 @@ def test_all_files_of_a_tree_are_moved_into_one_folder(tree: TreeEnv) -> None:
 @pytest.mark.parametrize(("policy", "moved", "content"), [("skip", 1, "to/a"), ("overwrite", 3, "from/deep/a")])
 def test_files_of_one_name_follow_the_policy(tree: TreeEnv, policy: str, moved: int, content: str) -> None:
     disk = tree.mount_disk("/disk", "from/a", "from/deep/a", "from/b", "to/a")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         move_files(tree, "/disk/from", "/disk/to", "cancel")
     assert find_files(disk) == {"from/a", "from/deep/a", "from/b", "to/a"}
     assert move_files(tree, "/disk/from", "/disk/to", policy) == moved
@@ -251,10 +252,10 @@ def test_files_that_may_not_be_seen_or_taken_stay_where_they_are(tree: TreeEnv) 
 def test_files_do_not_replace_what_is_hidden_or_mounted(tree: TreeEnv) -> None:
     tree.mount_disk("/disk", "from/hidden", "from/d/mounted", "to/hidden")
     tree.add_rule("/disk/to", hide="^hidden$")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         move_files(tree, "/disk/from", "/disk/to", "overwrite")
     tree.mount_disk("/disk/to/mounted")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         move_files(tree, "/disk/from/d", "/disk/to", "overwrite")
 
 
@@ -265,7 +266,7 @@ def test_files_are_moved_within_one_storage_with_the_right_and_a_known_policy(tr
         move_files(tree, "/disk/from", "/other")
     with pytest.raises(BadRequest, match="conflict_policy"):
         move_files(tree, "/disk/from", "/disk/to", "ask")
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(
             transfers.move_files(tree.access("/disk/from", Right.COPY), tree.access("/disk/to", Right.COPY), "skip")
         )
@@ -274,7 +275,7 @@ def test_files_are_moved_within_one_storage_with_the_right_and_a_known_policy(tr
 @pytest.mark.parametrize(
     ("verb", "conflict", "outcome"),
     [
-        (move, {}, Collision), (copy, {}, Collision), (move, {"skip": True}, None), (copy, {"skip": True}, None),
+        (move, {}, NameConflict), (copy, {}, NameConflict), (move, {"skip": True}, None), (copy, {"skip": True}, None),
         (copy, {"merge": True}, None),
     ],
 )  # fmt: skip

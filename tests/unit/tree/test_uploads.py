@@ -10,7 +10,15 @@ from dataclasses import replace
 import pytest
 
 from mangrove.configuration.values import Settings
-from mangrove.core.problems import BadRequest, Collision, Denied, Exists, Problem, StorageProblem, UploadRefused
+from mangrove.core.problems import (
+    AccessDenied,
+    BadRequest,
+    EntryExists,
+    NameConflict,
+    Problem,
+    StorageProblem,
+    UploadRefused,
+)
 from mangrove.drivers.base import Upload
 from mangrove.identity.rights import Right
 from mangrove.tree.operations import transfers, uploads
@@ -43,20 +51,20 @@ def test_a_body_is_stored_in_folders_that_are_made(tree: TreeEnv) -> None:
 
 def test_a_file_is_replaced_only_when_it_may_be(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "file", "folder/x")
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         write(tree, "/disk/file", untouched(), overwrite=False)
     write(tree, "/disk/file", stream(CONTENT))
     assert (disk / "file").read_bytes() == CONTENT
-    with pytest.raises(Exists):
+    with pytest.raises(EntryExists):
         write(tree, "/disk/folder", untouched())
-    with pytest.raises(Exists, match="failed to make dir"):
+    with pytest.raises(EntryExists, match="failed to make dir"):
         write(tree, "/disk/file/x", untouched())
 
 
 @pytest.mark.parametrize("right", [right for right in Right if right is not Right.WRITE])
 def test_the_route_must_have_declared_the_right_to_write(tree: TreeEnv, right: Right) -> None:
     tree.mount_disk()
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         tree.run(uploads.prepare(tree.access("/disk/x", right), True))
 
 
@@ -66,7 +74,7 @@ def test_without_the_right_only_an_open_folder_takes_uploads(tree: TreeEnv) -> N
     tree.add_rule("/disk/closed", write=True, write_users=[0])
     tree.change_user(ALL_RIGHTS & ~Right.WRITE)
     for path in ("/disk/x", "/disk/open/below/x", "/disk/closed/x"):
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             write(tree, path, untouched())
     write(tree, "/disk/open/x", stream(CONTENT))
     assert find_files(disk) == {"open/x", "open/below/", "closed/"}
@@ -75,7 +83,7 @@ def test_without_the_right_only_an_open_folder_takes_uploads(tree: TreeEnv) -> N
 def test_a_missing_folder_is_not_made_where_a_rule_denies_it(tree: TreeEnv) -> None:
     disk = tree.mount_disk("/disk", "d/")
     tree.add_rule("/disk/d", write_users=[0])
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         write(tree, "/disk/d/new/x", untouched())
     assert find_files(disk) == {"d/"}
 
@@ -83,8 +91,8 @@ def test_a_missing_folder_is_not_made_where_a_rule_denies_it(tree: TreeEnv) -> N
 @pytest.mark.parametrize(
     ("path", "problem", "text"),
     [
-        ("/disk/hidden", Collision, "file exists"), ("/disk/a\x01b", BadRequest, "control character"),
-        ("/disk/.DS_Store", Denied, "system file"), ("/disk/._x", Denied, "system file"),
+        ("/disk/hidden", NameConflict, "file exists"), ("/disk/a\x01b", BadRequest, "control character"),
+        ("/disk/.DS_Store", AccessDenied, "system file"), ("/disk/._x", AccessDenied, "system file"),
         ("/none/x", StorageProblem, "failed get storage"), ("/disk/mounted", StorageProblem, "storage not found"),
         ("/disk", StorageProblem, "storage not found"),
     ],
@@ -162,6 +170,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tree: TreeEnv) -> None:
         yield CONTENT
         (disk / "file").write_text("another")
 
-    with pytest.raises(Collision):
+    with pytest.raises(NameConflict):
         write(tree, "/disk/file", slow(), overwrite=False)
     assert (disk / "file").read_text() == "another"

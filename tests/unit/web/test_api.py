@@ -12,7 +12,7 @@ import pytest
 from fastapi import Depends, Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.core.problems import Denied, NotFound
+from mangrove.core.problems import AccessDenied, EntryNotFound
 from mangrove.web.api import Api, make_lambda_handler
 from mangrove.web.binding import Body
 from mangrove.web.envelope import Reply, ok
@@ -22,7 +22,7 @@ from mangrove.web.parameters import RequestDialect
 
 class ClosedGate(Gate):
     async def __call__(self, request: Request) -> None:
-        raise Denied("not you")
+        raise AccessDenied("not you")
 
 
 class Example(Body):
@@ -44,7 +44,7 @@ def make_api() -> Api:
     @api.get("/f/{path:path}", response_class=Response)
     async def file(who: Anyone, path: str) -> Response:
         if path == "missing":
-            raise NotFound
+            raise EntryNotFound
         return PlainTextResponse(path)
 
     @api.get("/api/broken")

@@ -10,7 +10,7 @@ import pytest
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from mangrove.core.problems import BadRequest, Denied, Problem, TooLarge
+from mangrove.core.problems import AccessDenied, BadRequest, Problem, TooLarge
 from mangrove.web.binding import (
     LARGEST_ID,
     LARGEST_JSON,
@@ -72,12 +72,12 @@ def test_what_is_no_json_is_kept_with_its_reason(text: bytes) -> None:
 
 
 async def refuse_all() -> None:
-    raise Denied("not you")
+    raise AccessDenied("not you")
 
 
 @pytest.mark.parametrize(
     ("admit", "most", "problem"),
-    [(admit_all, LARGEST_JSON, TooLarge), (refuse_all, LARGEST_UNGATED_JSON, Denied),
+    [(admit_all, LARGEST_JSON, TooLarge), (refuse_all, LARGEST_UNGATED_JSON, AccessDenied),
      (None, LARGEST_UNGATED_JSON, TooLarge)],
 )  # fmt: skip
 def test_too_many_bytes_are_not_read_and_few_before_the_gate(admit: Any, most: int, problem: type[Problem]) -> None:

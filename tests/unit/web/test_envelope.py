@@ -12,7 +12,7 @@ import orjson
 import pytest
 from starlette.responses import Response, StreamingResponse
 
-from mangrove.core.problems import Denied, TooMany
+from mangrove.core.problems import AccessDenied, TooMany
 from mangrove.tree.operations.objects import Rows
 from mangrove.web.dialects import Dialect
 from mangrove.web.envelope import make_failure, ok, stream
@@ -35,7 +35,7 @@ def test_success_carries_the_data(data: Any, shown: Any) -> None:
 
 
 def test_a_failure_carries_code_message_and_data() -> None:
-    assert read(make_failure(Denied())) == {
+    assert read(make_failure(AccessDenied())) == {
         "code": 403,
         "message": "permission denied",
         "data": None,
@@ -43,13 +43,13 @@ def test_a_failure_carries_code_message_and_data() -> None:
     }
     too_many = make_failure(TooMany("wait", data={"id": 1}), dialect=Dialect.OPENLIST)
     assert read(too_many) == {"code": 429, "message": "wait", "data": {"id": 1}}
-    assert read(make_failure(Denied("secret"), "******"))["message"] == "******"
+    assert read(make_failure(AccessDenied("secret"), "******"))["message"] == "******"
 
 
 def test_a_failure_says_after_how_many_seconds_to_try_again_where_that_is_known() -> None:
     assert make_failure(TooMany(retry_after=300)).headers["retry-after"] == "300"
     assert make_failure(TooMany("wait", retry_after=7).with_prefix("a name")).headers["retry-after"] == "7"
-    assert "retry-after" not in make_failure(Denied()).headers
+    assert "retry-after" not in make_failure(AccessDenied()).headers
 
 
 async def iterate(*pieces: bytes) -> AsyncIterator[bytes]:

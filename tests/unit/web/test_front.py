@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.core.problems import Denied, NotFound, Problem
+from mangrove.core.problems import AccessDenied, EntryNotFound, Problem
 from mangrove.web.front import Front
 from mangrove.web.plain import PlainRoute
 
@@ -27,11 +27,11 @@ async def show_rest(request: Request) -> Response:
 
 
 async def deny(request: Request) -> Response:
-    raise Denied("not you")
+    raise AccessDenied("not you")
 
 
 async def lose(request: Request) -> Response:
-    raise NotFound
+    raise EntryNotFound
 
 
 def make_front() -> Front:
@@ -80,7 +80,7 @@ def test_the_handler_of_the_nearest_class_answers() -> None:
         return PlainTextResponse(f"denied: {problem}", 451)
 
     front = make_front()
-    front.set_handler(Denied, answer_denied)
+    front.set_handler(AccessDenied, answer_denied)
     assert ask(front, "GET", "/deny").text == "denied: not you"
     assert ask(front, "GET", "/lose").status_code == 404
 

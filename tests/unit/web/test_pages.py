@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.core.problems import Denied, Missing, NotFound, Problem, TooMany, WrongArchivePassword
+from mangrove.core.problems import AccessDenied, EntryNotFound, Problem, ResourceNotFound, TooMany, WrongArchivePassword
 from mangrove.web.failures import make_failure_page
 
 
 @pytest.mark.parametrize(
     ("problem", "status"),
-    [(NotFound(), 404), (Missing(), 404), (Denied(), 403), (WrongArchivePassword(), 403), (Problem(), 500)],
+    [
+        (EntryNotFound(), 404),
+        (ResourceNotFound(), 404),
+        (AccessDenied(), 403),
+        (WrongArchivePassword(), 403),
+        (Problem(), 500),
+    ],
 )
 def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> None:
     page = make_failure_page(problem)
@@ -25,7 +31,7 @@ def test_a_page_has_the_status_of_its_problem(problem: Problem, status: int) -> 
 def test_a_page_says_after_how_many_seconds_to_try_again_where_that_is_known() -> None:
     page = make_failure_page(TooMany(retry_after=10), headers={"x-own": "1"})
     assert (page.status_code, page.headers["retry-after"], page.headers["x-own"]) == (429, "10", "1")
-    assert "retry-after" not in make_failure_page(Denied()).headers
+    assert "retry-after" not in make_failure_page(AccessDenied()).headers
 
 
 def test_a_message_cannot_become_a_script() -> None:

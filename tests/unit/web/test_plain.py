@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from mangrove.core.problems import Denied
+from mangrove.core.problems import AccessDenied
 from mangrove.web.plain import PlainApi, Query
 
 pytestmark = pytest.mark.usefixtures("records")
@@ -23,7 +23,7 @@ def make_api() -> PlainApi:
     async def show(request: Request) -> Response:
         """Show it."""
         if request.path_params["path"] == "denied":
-            raise Denied("not you")
+            raise AccessDenied("not you")
         return PlainTextResponse(f"{request.path_params['path']} {request.query_params.get('sign', '')}")
 
     return api

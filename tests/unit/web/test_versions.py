@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import DriverContext, Entry
 from mangrove.drivers.local.driver import Local
 from mangrove.web import serving
@@ -84,7 +84,7 @@ def test_a_file_replaced_before_it_is_opened_is_answered_as_the_new_one(
 def test_ranges_of_one_answer_are_of_one_version(tmp_path: Path) -> None:
     answer = ask(tmp_path, [NEW], range="bytes=0-3,8-11")
     assert answer.content.count(b"a ne") == 1
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         ask(tmp_path, [OLD, OLD, OLD, OLD, NEW, NEW], range="bytes=0-3,8-11")
 
 
@@ -95,7 +95,7 @@ def test_a_range_of_a_version_that_is_gone_is_answered_with_the_whole_new_one(tm
 
 
 def test_a_file_that_is_replaced_at_every_try_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         ask(tmp_path, [OLD, NEW] * serving.TRIES)
 
 
@@ -103,6 +103,6 @@ def test_a_file_that_is_replaced_at_every_try_is_refused(tmp_path: Path) -> None
 def test_where_the_storage_compares_nothing_a_body_of_another_length_is_broken_off(
     tmp_path: Path, content: bytes
 ) -> None:
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         ask(tmp_path, [content], checks=False)
     assert ask(tmp_path, [], checks=False).content == OLD

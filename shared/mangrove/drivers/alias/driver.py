@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.alias import reading, writing
 from mangrove.drivers.alias.options import AliasOptions
@@ -70,7 +70,7 @@ class Alias(Driver):
         """Every storage that may hold `path`, in the order of the lines; those that are not mounted are left out."""
         assert self.context.resolver is not None
         found: list[Location] = []
-        problem: StorageProblem = NotFound()
+        problem: StorageProblem = EntryNotFound()
         for index, folder in enumerate(self._find_folders(path)):
             try:
                 found.append(Location(index, *await self.context.resolver.resolve(folder)))
@@ -81,14 +81,14 @@ class Alias(Driver):
         return found
 
     async def _find_existing(self, path: TreePath) -> list[tuple[Location, Entry]]:
-        """The locations that exist, with their entries; NotFound when there is none."""
+        """The locations that exist, with their entries; EntryNotFound when there is none."""
         found: list[tuple[Location, Entry]] = []
-        problem: StorageProblem = NotFound()
+        problem: StorageProblem = EntryNotFound()
         with limit_depth():
             for location in await self._find_locations(path):
                 try:
                     found.append((location, await location.driver.stat(location.path)))
-                except NotFound:
+                except EntryNotFound:
                     pass
                 except StorageProblem as reason:
                     problem = reason
@@ -118,7 +118,7 @@ class Alias(Driver):
             yield [Entry(name, 0, self.context.modified, True) for name in self._sources]
             return
         union: dict[str, Entry] = {}
-        problem: StorageProblem | None = NotFound()
+        problem: StorageProblem | None = EntryNotFound()
         for folder in folders:
             try:
                 for entry in await self._list_folder(folder):
@@ -156,7 +156,7 @@ class Alias(Driver):
             return Entry(path.name, 0, self.context.modified, True)
         try:
             location, entry = (await self._find_existing(path))[0]
-        except NotFound:
+        except EntryNotFound:
             assert self.context.resolver is not None
             if any(folder.name in self.context.resolver.folders(folder.parent) for folder in self._find_folders(path)):
                 return Entry(path.name, 0, self.context.modified, True)
@@ -230,7 +230,7 @@ class Alias(Driver):
     async def _choose_targets(self, path: TreePath, policy: str) -> Sequence[Location]:
         """The locations of `path` that a change goes to, by a write policy."""
         if policy in ("", "disabled"):
-            raise Forbidden
+            raise StorageForbidden
         found = [location for location, _ in await self._find_existing(path)]
         complete = len(found) == len(self._find_folders(path))
         if policy == "deterministic" and len(found) > 1:
@@ -249,7 +249,7 @@ class Alias(Driver):
         if path == "/":
             return
         if self._is_locked(path):
-            raise Forbidden
+            raise StorageForbidden
         parent = path.parent
         while not self._is_locked(parent) and not await self._exists(parent):
             parent = parent.parent
@@ -262,18 +262,18 @@ class Alias(Driver):
     async def _exists(self, path: TreePath) -> bool:
         try:
             await self._find_existing(path)
-        except NotFound:
+        except EntryNotFound:
             return False
         return True
 
     async def _check_free(self, path: TreePath, overwrite: bool) -> None:
-        """Exists when one of the storages has it, unless it may be replaced: then none is changed."""
+        """EntryExists when one of the storages has it, unless it may be replaced: then none is changed."""
         if not overwrite and await self._exists(path):
-            raise Exists
+            raise EntryExists
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if self._is_locked(path):
-            raise Forbidden
+            raise StorageForbidden
         await self._check_free(target, overwrite)
         for location in await self._choose_targets(path, self.options.write_conflict_policy):
             if not isinstance(location.driver, base.Renames):
@@ -282,10 +282,10 @@ class Alias(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if self._is_locked(path):
-            raise Forbidden
+            raise StorageForbidden
         try:
             locations = await self._choose_targets(path, self.options.write_conflict_policy)
-        except NotFound:
+        except EntryNotFound:
             return
         for location in locations:
             if not isinstance(location.driver, base.Removes):
@@ -322,7 +322,7 @@ class Alias(Driver):
         NotSupported when they do not match one to one, each pair in one storage: that is work for a task.
         """
         if self._is_locked(path):
-            raise Forbidden
+            raise StorageForbidden
         chosen = await self._choose_targets(folder, self.options.put_conflict_policy)
         targets = {location.source: location for location in chosen}
         found = [location for location, _ in await self._find_existing(path)]
@@ -346,7 +346,7 @@ class Alias(Driver):
         return await writing.write_all(targets, body, upload)
 
     async def _check_at_end(self, body: AsyncIterator[bytes], path: TreePath) -> AsyncIterator[bytes]:
-        """The body; Exists at its end when one of the storages has the name by then, so that none stores it."""
+        """The body; EntryExists at its end when one of the storages has the name by then, so that none stores it."""
         async for chunk in body:
             yield chunk
         await self._check_free(path, overwrite=False)

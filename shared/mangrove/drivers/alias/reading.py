@@ -49,7 +49,7 @@ class _RangedRead:
         self._running: deque[asyncio.Task[list[bytes]]] = deque()
 
     async def open(self, wanted: Range) -> Any:
-        """The bytes of a range, which is one of the version; Changed when there is another by now."""
+        """The bytes of a range, which is one of the version; EntryChanged when there is another by now."""
         return await self._driver.read(self._path, *wanted, self._version)
 
     async def _fetch(self, wanted: Range) -> list[bytes]:

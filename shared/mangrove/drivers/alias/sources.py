@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, Problem
+from mangrove.core.problems import EntryNotFound, Problem
 
 
 def parse(text: str) -> dict[str, list[TreePath]]:
@@ -39,7 +39,7 @@ def find_sources(shown: Mapping[TreePath, Sequence[TreePath]], target: TreePath,
 
 
 def find_folders(sources: Mapping[str, Sequence[TreePath]], path: TreePath) -> Sequence[TreePath]:
-    """The tree paths that `path` stands for; NotFound for an unknown name, empty for the list of names.
+    """The tree paths that `path` stands for; EntryNotFound for an unknown name, empty for the list of names.
 
     Where there is one name only, its content is the root's.
     """
@@ -49,7 +49,7 @@ def find_folders(sources: Mapping[str, Sequence[TreePath]], path: TreePath) -> S
         return ()
     first, _, rest = path[1:].partition("/")
     if first not in sources:
-        raise NotFound
+        raise EntryNotFound
     return [source / rest for source in sources[first]]
 
 
@@ -67,7 +67,7 @@ class AliasRedirects:
         """The tree paths that `path` stands for; none for the list of names, or below a name that is none."""
         try:
             return find_folders(self._sources, path)
-        except NotFound:
+        except EntryNotFound:
             return ()
 
     def find_sources(self, target: TreePath, *, below: bool = False) -> Sequence[TreePath]:

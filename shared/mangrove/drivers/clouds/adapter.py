@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import ClassVar
 
 from opendal import AsyncOperator
-from opendal.exceptions import NotFound as Missing
+from opendal.exceptions import NotFound as KeyNotFound
 from opendal.layers import RetryLayer, TimeoutLayer
 from opendal.types import Metadata
 
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFile, NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFile, NotAFolder, StorageProblem
 from mangrove.drivers.base import Driver, DriverContext, Entry
 from mangrove.drivers.clouds.arguments import build_arguments
 from mangrove.drivers.clouds.errors import ERRORS, get_reason, translate_errors
@@ -129,7 +129,7 @@ class Cloud(Driver):
                     if len(batch) >= BATCH:
                         yield batch
                         batch = []
-        except NotFound:
+        except EntryNotFound:
             if path == "/":
                 raise StorageProblem("what the storage is to show does not exist") from None
         yield batch
@@ -151,7 +151,7 @@ class Cloud(Driver):
         with translate_errors():
             try:
                 found = await self.quick.stat(key)
-            except Missing:
+            except KeyNotFound:
                 found = await self.quick.stat(f"{key}/")
         return self.make_entry(path.name, found)
 
@@ -160,7 +160,7 @@ class Cloud(Driver):
         try:
             with translate_errors():
                 return (await self.quick.stat(self.get_key(path))).is_file
-        except NotFound:
+        except EntryNotFound:
             return False
 
     async def is_folder(self, path: TreePath) -> bool:
@@ -168,7 +168,7 @@ class Cloud(Driver):
         try:
             with translate_errors():
                 return (await self.quick.stat(self.get_prefix(path))).is_dir
-        except NotFound:
+        except EntryNotFound:
             return False
 
     async def read(

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from opendal import exceptions
 
 from mangrove.core.problems import (
-    Changed,
-    Exists,
-    Forbidden,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -24,11 +24,11 @@ from mangrove.core.problems import (
 KIND = re.compile(r"(\w+) \((\w+)\)")
 STATUS = re.compile(r"response: Parts \{ status: (\d{3})")
 MEANINGS: Mapping[str, type[StorageProblem]] = {
-    "NotFound": NotFound,
-    "PermissionDenied": Forbidden,
-    "AlreadyExists": Exists,
-    "ConditionNotMatch": Changed,
-    "RangeNotSatisfied": Changed,
+    "NotFound": EntryNotFound,
+    "PermissionDenied": StorageForbidden,
+    "AlreadyExists": EntryExists,
+    "ConditionNotMatch": EntryChanged,
+    "RangeNotSatisfied": EntryChanged,
     "IsADirectory": NotAFile,
     "NotADirectory": NotAFolder,
     "Unsupported": NotSupported,
@@ -50,7 +50,7 @@ ERRORS = (
     exceptions.Unsupported,
 )  # they have no base of their own
 STATUSES: Mapping[int, type[StorageProblem]] = {
-    401: Forbidden, 403: Forbidden, 412: Changed, 416: Changed, 501: NotSupported,
+    401: StorageForbidden, 403: StorageForbidden, 412: EntryChanged, 416: EntryChanged, 501: NotSupported,
 }  # fmt: skip
 
 

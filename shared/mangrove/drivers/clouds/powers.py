@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
 from mangrove.core.http import format_content_disposition
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, Forbidden, InUse, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import (
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
+    InUse,
+    NotSupported,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers.base import Entry, Link, Upload
 from mangrove.drivers.clouds.adapter import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
@@ -40,38 +48,38 @@ class WritableCloud(Cloud):
         if not upload.overwrite:
             await refuse_existing(self.stat, path)
         elif await self.is_folder(path):
-            raise Exists
+            raise EntryExists
         try:
             await store(self.patient, key, body, upload)
-        except NotFound:
+        except EntryNotFound:
             raise StorageProblem("the folder, or what the storage is to show, does not exist") from None
         except StorageProblem as problem:
             raise problem if type(problem) is not StorageProblem else problem.with_prefix(path.name) from None
         try:
             return await self.stat(path)
-        except NotFound:
+        except EntryNotFound:
             raise StorageProblem(f"{path.name}: the service did not keep the file") from None
 
     async def makedirs(self, path: TreePath) -> None:
         prefix = self.get_prefix(path)
         for step in path.ancestors()[:-1]:
             if await self.is_file(step):
-                raise Exists
+                raise EntryExists
         if path != "/":
             with translate_errors():
                 await self.quick.create_dir(prefix)
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         try:
             found = await self.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return
         if found.is_dir:
             await self._remove_folder(path)
         else:
-            with suppress(NotFound), translate_errors():
+            with suppress(EntryNotFound), translate_errors():
                 await self.quick.delete(self.get_key(path))
         await self.keep_folder(path.parent)
 
@@ -81,7 +89,7 @@ class WritableCloud(Cloud):
                 with translate_errors():
                     await self.quick.delete(self.get_prefix(path), recursive=True)
                 return
-            except NotFound:  # somebody else removes the same; what they have not come to yet is still there
+            except EntryNotFound:  # somebody else removes the same; what they have not come to yet is still there
                 if not await self.is_folder(path):
                     return
         raise InUse
@@ -108,7 +116,7 @@ class WritableCloud(Cloud):
     async def refuse_taken(self, path: TreePath, target: TreePath, overwrite: bool) -> Entry:
         """What is at `path` and may be copied or moved to `target`."""
         if "/" in (path, target):
-            raise Forbidden("the root folder is not moved or copied")
+            raise StorageForbidden("the root folder is not moved or copied")
         refuse_inside_itself(path, target)
         self.get_key(target)
         found = await self.stat(path)
@@ -138,10 +146,11 @@ class WritableCloud(Cloud):
                 await self.quick.create_dir(key)
 
     async def remove_folders(self, path: TreePath) -> None:
-        """Remove what is left of a folder whose files are gone; Changed, and all stays, when there are new ones."""
+        """Remove what is left of a folder whose files are gone; EntryChanged, and all stays, when there are new
+        ones."""
         left = await self.list_below(path)
         if left.files:
-            raise Changed
+            raise EntryChanged
         with translate_errors():
             for key in reversed(left.folders):
                 await self.quick.delete(key)
@@ -194,7 +203,7 @@ class ObjectStore(CopyingCloud):
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """Copies, then removals; what changed while it was copied stays at the source: Changed."""
+        """Copies, then removals; what changed while it was copied stays at the source: EntryChanged."""
         if path == target:
             return
         copied = await self.copy_all(path, target, overwrite)
@@ -211,9 +220,9 @@ class ObjectStore(CopyingCloud):
             refuse_changed(await self.stat(TreePath(key)), copied)
             with translate_errors():
                 await self.quick.delete(key, **self.make_condition(copied))
-        except NotFound:
+        except EntryNotFound:
             return
-        except Changed as problem:
+        except EntryChanged as problem:
             raise problem.with_prefix(key) from None
 
     def make_condition(self, found: Entry) -> dict[str, Any]:

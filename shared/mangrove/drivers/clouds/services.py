@@ -8,7 +8,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.base import DriverConfig, Entry
 from mangrove.drivers.clouds.adapter import Cloud
 from mangrove.drivers.clouds.errors import translate_errors
@@ -55,7 +55,7 @@ class _AzureBlob(ObjectStore):
         try:
             with translate_errors():
                 await self.quick.delete(self.get_key(path), **condition)
-        except Changed:
+        except EntryChanged:
             if await self.is_file(path):
                 raise
         await self.keep_folder(path.parent)

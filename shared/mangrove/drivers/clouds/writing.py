@@ -13,7 +13,7 @@ from opendal.file import AsyncFile
 
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import limits
-from mangrove.core.problems import Changed, Exists, StorageProblem, TooMany, Unreachable
+from mangrove.core.problems import EntryChanged, EntryExists, StorageProblem, TooMany, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.clouds.errors import translate_errors
 from mangrove.drivers.whole_files import CountedBody
@@ -43,8 +43,8 @@ def plan_part_size(size: int | None) -> int:
 
 
 async def store(operator: AsyncOperator, key: str, body: AsyncIterator[bytes], upload: Upload) -> None:
-    """Store a body at `key`; a file there stays as it is when that fails. Exists where the service refuses to replace
-    one and must not.
+    """Store a body at `key`; a file there stays as it is when that fails. EntryExists where the service refuses to
+    replace one and must not.
 
     What is not closed is never there: opendal has no way to give up a file, and dropping one leaves what was sent of it
     to the service.
@@ -95,9 +95,9 @@ async def _send(
         body.refuse_shorter()
         with translate_errors():
             await finish_despite_cancel(_close(file, min(body.size, described["chunk"] * IN_FLIGHT)))
-    except Changed:
+    except EntryChanged:
         if "if_not_exists" in described:
-            raise Exists from None
+            raise EntryExists from None
         raise
 
 

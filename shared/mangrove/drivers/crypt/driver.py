@@ -8,7 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, Forbidden, NotAFile, NotFound, NotSupported, Problem, StorageProblem
+from mangrove.core.problems import (
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
+    NotAFile,
+    NotSupported,
+    Problem,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers import base
 from mangrove.drivers.base import Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.crypt.data import encrypt_body, encrypt_size
@@ -182,15 +191,16 @@ class Crypt(Driver):
             with limit_depth():
                 try:
                     await place.driver.stat(place.path)
-                except NotFound:
+                except EntryNotFound:
                     await place.driver.makedirs(place.path)
 
     async def _refuse_other_kind(self, path: TreePath, is_dir: bool) -> None:
-        """Exists when a folder has the name of a new file, or the other way round, unless the remote sees to that."""
+        """EntryExists when a folder has the name of a new file, or the other way round, unless the remote sees to
+        that."""
         if self.remote.names.is_alike(path.name):
             return
         if await self.remote.find_kind(path, not is_dir) is not None:
-            raise Exists
+            raise EntryExists
 
     async def makedirs(self, path: TreePath) -> None:
         if path == "/":
@@ -205,19 +215,19 @@ class Crypt(Driver):
             await place.driver.makedirs(place.path)
 
     async def _refuse_files(self, path: TreePath) -> None:
-        """Exists when the folder, or one above it that is missing, has the name of a file."""
+        """EntryExists when the folder, or one above it that is missing, has the name of a file."""
         for step in path.ancestors()[:-1]:
             try:
                 found = await self.remote.find(step)
-            except NotFound:
+            except EntryNotFound:
                 continue
             if not found.entry.is_dir:
-                raise Exists
+                raise EntryExists
             return
 
     async def _find_to_change(self, path: TreePath) -> Found:
         if path == "/":
-            raise Forbidden
+            raise StorageForbidden
         return await self.remote.find(path)
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
@@ -243,7 +253,7 @@ class Crypt(Driver):
             await driver.copy(found.place.path, new, overwrite=overwrite, durable=durable)
 
     async def _prepare_target(self, path: TreePath, target: TreePath, overwrite: bool) -> tuple[Found, Any, TreePath]:
-        """What is renamed, moved or copied, its driver, and the new path in that; Exists as those say."""
+        """What is renamed, moved or copied, its driver, and the new path in that; EntryExists as those say."""
         found = await self._find_to_change(path)
         is_dir = found.entry.is_dir
         self.remote.names.check_length(target, is_dir)
@@ -254,7 +264,7 @@ class Crypt(Driver):
     async def remove(self, path: TreePath) -> None:
         try:
             found = await self._find_to_change(path)
-        except NotFound:
+        except EntryNotFound:
             return
         if not isinstance(found.place.driver, base.Removes):
             raise NotSupported
@@ -264,12 +274,12 @@ class Crypt(Driver):
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
         try:
             found = await self._find_to_change(path)
-        except NotFound:
+        except EntryNotFound:
             return
         if not isinstance(found.place.driver, base.RemovesUnchanged):
             raise NotSupported
         if found.entry != entry._replace(name=path.name):
-            raise Changed
+            raise EntryChanged
         with limit_depth():
             await found.place.driver.remove_unchanged(found.place.path, found.stored)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFolder, NotFound, NotMounted, Problem, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFolder, NotMounted, Problem, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.crypt.remote import Remote, decrypt_entry
 from mangrove.drivers.redirects import limit_depth
@@ -31,7 +31,7 @@ class FolderListing:
         self._foreign = self._own = 0  # names that these options could not have made, and that they made
 
     async def read(self, report: Report | None) -> AsyncIterator[Sequence[Entry]]:
-        """The batches; NotFound, or NotAFolder. `report` is told at the end when no name decrypts, or else ""."""
+        """The batches; EntryNotFound, or NotAFolder. `report` is told at the end when no name decrypts, or else ""."""
         pictures = await self._list_pictures() if self._thumbnails else frozenset[str]()
         mounts = {name: Entry(name, 0, self._modified, True) for name in self._remote.list_mounts(self._path)}
         try:
@@ -44,7 +44,7 @@ class FolderListing:
                         if pictures
                         else batch
                     )
-        except NotFound:
+        except EntryNotFound:
             if not mounts:
                 raise
         if mounts:
@@ -77,7 +77,7 @@ class FolderListing:
             async with aclosing(stored):
                 while (batch := await self._get_next(stored)) is not None:
                     yield [entry async for entry in self._decrypt(batch)]
-        except NotFound:
+        except EntryNotFound:
             if self._path != "/" and await self._remote.find_kind(self._path, False) is not None:
                 raise NotAFolder from None
             raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, NotMounted, NotSupported, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotMounted, NotSupported, StorageProblem
 from mangrove.drivers.base import ROOT, Driver, Entry, Resolver
 from mangrove.drivers.crypt.data import decrypt_size
 from mangrove.drivers.crypt.names import Names
@@ -57,37 +57,37 @@ class Remote:
         return list_spellings(driver, inner) if self.names.makes_symbols else (inner,)
 
     async def find(self, path: TreePath) -> Found:
-        """A file or folder; NotFound when there is none, or one that does not decrypt."""
+        """A file or folder; EntryNotFound when there is none, or one that does not decrypt."""
         if path == "/":
             raise NotSupported
         first = "." not in path.name
         for is_dir in (first,) if self.names.is_alike(path.name) else (first, not first):
             try:
                 return await self._find(path, is_dir)
-            except NotFound:
+            except EntryNotFound:
                 continue
-        raise NotFound
+        raise EntryNotFound
 
     async def find_kind(self, path: TreePath, is_dir: bool) -> Found | None:
         """A file, or a folder, where the two have different names in the remote; None when there is none."""
         try:
             return await self._find(path, is_dir)
-        except NotFound:
+        except EntryNotFound:
             return None
 
     async def _find(self, path: TreePath, is_dir: bool) -> Found:
         try:
             place, stored = await self._stat(path, is_dir)
-        except (NotFound, NotMounted):
-            raise NotFound from None
+        except (EntryNotFound, NotMounted):
+            raise EntryNotFound from None
         except StorageProblem:
             self.names.check_length(path, is_dir)  # which may be all that is wrong
             raise
         if stored.is_dir != is_dir and not self.names.is_alike(path.name):
-            raise NotFound
+            raise EntryNotFound
         entry = decrypt_entry(stored, path.name)
         if entry is None:
-            raise NotFound
+            raise EntryNotFound
         return Found(place, stored, entry)
 
     async def _stat(self, path: TreePath, is_dir: bool) -> tuple[Place, Entry]:
@@ -96,9 +96,9 @@ class Remote:
             for spelling in self._list_spellings(driver, inner):
                 try:
                     return Place(driver, spelling), await driver.stat(spelling)
-                except NotFound:
+                except EntryNotFound:
                     continue
-        raise NotFound
+        raise EntryNotFound
 
     def find_places(self, path: TreePath) -> Sequence[TreePath]:
         """Where in the tree a folder may be."""

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, closing, suppress
 import aioftp
 
 from mangrove.core import deadlines
-from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.ftp.connection import Connection
 from mangrove.drivers.ftp.folders import Listing, fetch_folder, look
 from mangrove.drivers.ftp.lines import Kind, Line, format_time
@@ -93,7 +93,7 @@ class Remover:
                 return
             try:
                 listing = await fetch_folder(connection, path, self._enter)
-            except NotFound:
+            except EntryNotFound:
                 return
             except NotAFolder:
                 await connection.ask(f"DELE {path}", "2xx")  # for what the server says about it
@@ -129,6 +129,6 @@ class Remover:
 
 async def remove_empty(connection: Connection, path: str, enter: bool) -> bool:
     """Remove a folder that holds nothing at all; whether it is gone."""
-    with suppress(NotFound, NotAFolder), closing(await fetch_folder(connection, path, enter)) as listing:
+    with suppress(EntryNotFound, NotAFolder), closing(await fetch_folder(connection, path, enter)) as listing:
         return not listing.read_batch(1) and await try_command(connection, f"RMD {path}", "2xx")
     return False

@@ -19,12 +19,12 @@ import httpx
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
-    NotFound,
     NotSupported,
     Problem,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -169,7 +169,7 @@ class FTP(Driver):
         async with self._session() as connection:
             found = await folders.look(connection, name)
         if found is None or found.kind is Kind.OTHER:
-            raise NotFound
+            raise EntryNotFound
         if path == "/":
             return Entry("", 0, self.context.modified, found.kind is Kind.FOLDER)
         return _make_entry(path.name, found)
@@ -268,21 +268,21 @@ class FTP(Driver):
 
     @asynccontextmanager
     async def _explain(self, folder: TreePath) -> AsyncIterator[None]:
-        """What is refused in a folder that is not there is NotFound."""
+        """What is refused in a folder that is not there is EntryNotFound."""
         try:
             yield
         except Refused:
             if not (await self.stat(folder)).is_dir:
-                raise NotFound from None
+                raise EntryNotFound from None
             raise
 
     async def _give_name(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
-        """Rename, over a file where `overwrite` allows it; Exists."""
+        """Rename, over a file where `overwrite` allows it; EntryExists."""
         source, wanted = self._names.encode(path), self._names.encode(target)
         async with self._explain(target.parent), self._session() as connection:
             found = await folders.look(connection, wanted, needs_time=False)
             if found is not None and (found.kind is not Kind.FILE or not overwrite):
-                raise Exists
+                raise EntryExists
             try:
                 await changes.rename(connection, source, wanted)
                 return
@@ -325,7 +325,7 @@ class FTP(Driver):
         steps = [self._names.encode(step) for step in path.ancestors()[:-1]]
         async with self._session() as connection:
             if await changes.make_folders(connection, steps) is not None:
-                raise Exists
+                raise EntryExists
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self._move(path, target, overwrite)
@@ -340,7 +340,7 @@ class FTP(Driver):
 
     async def _move(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
         if "/" in (path, target):
-            raise Forbidden("rename root folder is not allowed")
+            raise StorageForbidden("rename root folder is not allowed")
         refuse_part_name(target)
         found = await self.stat(path)
         if path == target:
@@ -350,7 +350,7 @@ class FTP(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         refuse_part_name(path)
         await self._remover.remove(self._names.encode(path))
 
@@ -372,9 +372,9 @@ def _make_entry(name: str, line: Line) -> Entry:
 
 
 def _refuse_hidden(path: TreePath) -> None:
-    """NotFound for what listings leave out."""
+    """EntryNotFound for what listings leave out."""
     if any(is_part(name) for name in path.split("/")):
-        raise NotFound
+        raise EntryNotFound
 
 
 def make_old_name(name: str) -> str:

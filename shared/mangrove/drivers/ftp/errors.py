@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import aioftp
 
-from mangrove.core.problems import Forbidden, NotSupported, StorageFull, StorageProblem, Unreachable
+from mangrove.core.problems import NotSupported, StorageForbidden, StorageFull, StorageProblem, Unreachable
 
 LONGEST_TEXT = 200  # characters of what the server says
 
@@ -17,7 +17,7 @@ class TooManyConnections(Unreachable):
     """The server takes no further connection; one that ends makes room."""
 
 
-class Refused(Forbidden):
+class Refused(StorageForbidden):
     """The server does not do it, for a reason that its code does not tell: no such file, no right, a name in use."""
 
 
@@ -43,7 +43,7 @@ def make_problem(error: aioftp.StatusCodeError) -> StorageProblem:
     if code in ("450", "550", "551", "553"):
         return Refused(f"permission denied ({said})")
     if code in ("430", "530", "532", "534"):
-        return Forbidden(f"permission denied ({said})")
+        return StorageForbidden(f"permission denied ({said})")
     if code in ("500", "501", "502", "504"):
         return NotSupported(said)
     if code.startswith("4"):
@@ -59,7 +59,7 @@ def make_sign_in_problem(error: aioftp.StatusCodeError, password: str) -> Storag
     if get_code(error) == "421":
         return TooManyConnections(f"the server takes no further connection: {text}")
     if get_code(error).startswith("5"):
-        return Forbidden(f"the server refuses the sign-in: {text}")
+        return StorageForbidden(f"the server refuses the sign-in: {text}")
     return Unreachable(f"the server does not sign in: {text}")
 
 

@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 import aioftp
 
-from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.ftp.connection import Connection
 from mangrove.drivers.ftp.lines import Kind, Line, ParseLine, make_list_parser, parse_facts
 
@@ -180,7 +180,7 @@ async def _fetch_list(connection: Connection, path: str) -> Listing:
 
 
 async def fetch_folder(connection: Connection, path: str, enter: bool) -> Listing:
-    """The entries of a folder; NotFound, NotAFolder. `enter`: by going there first."""
+    """The entries of a folder; EntryNotFound, NotAFolder. `enter`: by going there first."""
     if enter and not await is_folder(connection, path):
         await _refuse_other(connection, path)
     try:
@@ -192,7 +192,7 @@ async def fetch_folder(connection: Connection, path: str, enter: bool) -> Listin
     if not enter and listing.count(2) < 2 and not await is_folder(connection, path):
         listing.close()  # of a file, or of nothing
         await _refuse_other(connection, path)
-        raise NotFound
+        raise EntryNotFound
     return listing
 
 
@@ -203,9 +203,9 @@ async def _fetch_entries(connection: Connection, path: str) -> Listing:
 
 
 async def _refuse_other(connection: Connection, path: str) -> None:
-    """NotFound or NotAFolder unless there is a folder."""
+    """EntryNotFound or NotAFolder unless there is a folder."""
     found = await look(connection, path, needs_time=False)
     if found is None:
-        raise NotFound
+        raise EntryNotFound
     if found.kind is not Kind.FOLDER:
         raise NotAFolder

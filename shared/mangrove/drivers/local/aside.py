@@ -17,7 +17,7 @@ import os
 import time
 from contextlib import suppress
 
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers.local.noreplace import Unlink, make_other_name, rename_noreplace
 from mangrove.drivers.local.rooted import check_wanted
 from mangrove.drivers.local.versions import FileVersion
@@ -30,7 +30,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlink) -> None:
-    """Remove a file of an open folder; Changed, and what is there stays, when it is not `version` any more.
+    """Remove a file of an open folder; EntryChanged, and what is there stays, when it is not `version` any more.
 
     `remove` gets its name and the folder in which it was put aside. No error if nothing has the name.
     """
@@ -46,7 +46,7 @@ def remove_unchanged(folder: int, name: str, version: FileVersion, remove: Unlin
         if _remove_aside(folder, name, version, remove):
             return
     restore(folder, name)
-    raise Changed
+    raise EntryChanged
 
 
 def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) -> bool:
@@ -64,7 +64,7 @@ def _remove_aside(folder: int, name: str, version: FileVersion, remove: Unlink) 
     try:
         os.rename(name, name, src_dir_fd=folder, dst_dir_fd=place)
         if not version.is_same_file(FileVersion.of(os.stat(name, dir_fd=place, follow_symlinks=False))):
-            raise Changed
+            raise EntryChanged
         check_wanted()
         remove(name, place)
     except FileNotFoundError:

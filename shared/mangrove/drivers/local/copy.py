@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mangrove.core.descriptors import count_free_for_bulk
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Changed, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import tmpfile
 from mangrove.drivers.local.durability import Durability
@@ -144,11 +144,11 @@ class FileCopier:
             raise
 
     def _copy_request(self, origin: OpenFolders, target: OpenFolders, file: CopyRequest) -> CopiedFile:
-        """A copy of the file that is asked for; Changed when it is another one by now."""
+        """A copy of the file that is asked for; EntryChanged when it is another one by now."""
         handle, status = origin.open_file(file.source)
         try:
             if not is_same(status, file):
-                raise Changed("the source changed since the task began")
+                raise EntryChanged("the source changed since the task began")
             folder, name = target.open_target(file.target, file.overwrite)
             return self._copy_open_file(origin.root, handle, status, folder, name, file.overwrite)
         finally:
@@ -178,7 +178,7 @@ class FileCopier:
             self._copy_bytes(source, handle, status.st_size, (status.st_dev, folder.device))
             now = os.fstat(source)
             if (now.st_mtime_ns, now.st_size) != (status.st_mtime_ns, status.st_size):
-                raise Changed("the source changed while it was copied")
+                raise EntryChanged("the source changed while it was copied")
             os.utime(handle, ns=(status.st_atime_ns, status.st_mtime_ns))
         except BaseException:
             _drop(copied)
@@ -190,7 +190,7 @@ class FileCopier:
         if done is None:
             raise NotSupported
         if done < size:
-            raise Changed("the file became shorter while it was copied")
+            raise EntryChanged("the file became shorter while it was copied")
 
     def _commit(self, copied: CopiedFile) -> None:
         """Give a copy its name; without one, it is removed."""

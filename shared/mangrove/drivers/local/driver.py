@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
-    Changed,
-    Exists,
-    Forbidden,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     NotAFolder,
-    NotFound,
     NotSupported,
     Problem,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -138,15 +138,15 @@ class Local(Driver):
 
     def _stat(self, path: TreePath) -> Entry:
         if is_part(path.name):
-            raise NotFound
+            raise EntryNotFound
         try:
             status = self.root.stat(path)
-        except NotFound:
+        except EntryNotFound:
             try:
                 with self.root.open_parent(path) as (folder, name):
                     is_back = aside.restore(folder, name)
             except NotAFolder:
-                raise NotFound from None
+                raise EntryNotFound from None
             if not is_back:
                 raise
             status = self.root.stat(path)
@@ -177,10 +177,10 @@ class Local(Driver):
 
     def _open(self, path: TreePath, if_match: Entry | None) -> FileHandle:
         if is_part(path.name):
-            raise NotFound
+            raise EntryNotFound
         handle = FileHandle(self.root.open(path), self._threads)
         if if_match is not None and not is_same(os.fstat(handle.number), if_match):
-            raise Changed
+            raise EntryChanged
         return handle
 
     async def open_ahead(self, path: TreePath) -> Ahead:
@@ -226,10 +226,10 @@ class Local(Driver):
 
     @contextmanager
     def _open_target_folder(self, path: TreePath) -> Iterator[int]:
-        """A handle of the folder of a file that is to be stored; Exists when the file is a folder."""
+        """A handle of the folder of a file that is to be stored; EntryExists when the file is a folder."""
         with self.root.open_target(path) as (folder, name):
             if is_folder(name, folder):
-                raise Exists
+                raise EntryExists
             yield folder
 
     def _commit(self, path: TreePath, part: str, handle: int, upload: Upload) -> Entry:
@@ -319,7 +319,7 @@ class Local(Driver):
                     os.mkdir(name, self.root.limit_mode(self._mode), dir_fd=folder)
                 except FileExistsError:
                     if not stat.S_ISDIR(self.root.stat(step).st_mode):
-                        raise Exists from None
+                        raise EntryExists from None
                     continue
             self._durability.forget(step)
 
@@ -364,7 +364,7 @@ class Local(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         await self._threads.run(self._remover.remove, path)
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:

@@ -34,7 +34,7 @@ class Durability:
 
     def sync(self, path: TreePath) -> None:
         """Make a file survive that stands there, or a folder with all it holds, which costs a flush of its file system;
-        NotFound."""
+        EntryNotFound."""
         try:
             with self._root.open_folder(path) as folder:
                 _sync_all(folder)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from mangrove.core.descriptors import open_patiently
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotAFile
+from mangrove.core.problems import EntryExists, NotAFile
 from mangrove.drivers.local.rooted import FILE, Root, make_problem
 
 
@@ -62,8 +62,8 @@ class OpenFolders:
         return handle, status
 
     def open_target(self, path: TreePath, overwrite: bool) -> tuple[OpenFolder, str]:
-        """As `Root.open_target`; Exists when something is there that must not be replaced, before bytes are copied for
-        nothing: what counts is what is there when the copy gets its name."""
+        """As `Root.open_target`; EntryExists when something is there that must not be replaced, before bytes are copied
+        for nothing: what counts is what is there when the copy gets its name."""
         try:
             folder, name = self._enter(path)
             if not os.access(name, os.F_OK, dir_fd=folder.handle, follow_symlinks=False):
@@ -74,5 +74,5 @@ class OpenFolders:
         except OSError as error:
             raise make_problem(error) from error
         if not overwrite:
-            raise Exists
+            raise EntryExists
         return folder, name

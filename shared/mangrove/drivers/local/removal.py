@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotAFile, NotFound, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotAFile, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local import aside, tmpfile
 from mangrove.drivers.local.durability import sync_file
@@ -54,7 +54,7 @@ class Remover:
                     shutil.rmtree(name, dir_fd=folder)
                 else:
                     os.unlink(name, dir_fd=folder)
-        except NotFound:
+        except EntryNotFound:
             if self._is_there(path):  # something below it vanished meanwhile, and the rest is left
                 raise
 
@@ -62,7 +62,7 @@ class Remover:
         try:
             with self._root.open_parent(path) as (folder, name):
                 os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except NotFound:
+        except EntryNotFound:
             return False
         return True
 
@@ -80,7 +80,7 @@ class Remover:
         return True
 
     def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
-        """Remove a file that is still `entry`; Changed, and what is there stays, when it is not."""
+        """Remove a file that is still `entry`; EntryChanged, and what is there stays, when it is not."""
         with self._root.open_parent(path) as (folder, name):
             restored = aside.restore(folder, name)
             try:
@@ -93,7 +93,7 @@ class Remover:
                     raise NotAFile
                 shown = self._root.stat(path) if stat.S_ISLNK(status.st_mode) else status
                 if not is_same(shown, entry, renamed=restored):
-                    raise Changed
+                    raise EntryChanged
                 remove = (lambda name, place: self._recycle(name, place, path)) if self._bin_path else unlink
                 aside.remove_unchanged(folder, name, FileVersion.of(status), remove)
             finally:
@@ -157,7 +157,7 @@ class Remover:
             copied = tmpfile.create(target, part, stat.S_IMODE(status.st_mode))
             try:
                 if self._ranges.copy(source, copied, 0, status.st_size) < status.st_size:
-                    raise Changed
+                    raise EntryChanged
                 os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
                 sync_file(copied)
                 tmpfile.commit(copied, target, part, wanted, overwrite=False)

@@ -18,12 +18,12 @@ from mangrove.core.config import config
 from mangrove.core.descriptors import open_patiently
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
@@ -41,15 +41,15 @@ _NOT_SAID = (
     errno.ENAMETOOLONG,  # of the whole path; its segments may be fine
 )  # fmt: skip
 _PROBLEMS: dict[int, tuple[type[StorageProblem], str | None]] = {
-    errno.ENOENT: (NotFound, None),
-    errno.ENOTDIR: (NotFound, None),
-    errno.ELOOP: (NotFound, None),
-    errno.EEXIST: (Exists, None),
-    errno.ENOTEMPTY: (Exists, "folder is not empty"),
+    errno.ENOENT: (EntryNotFound, None),
+    errno.ENOTDIR: (EntryNotFound, None),
+    errno.ELOOP: (EntryNotFound, None),
+    errno.EEXIST: (EntryExists, None),
+    errno.ENOTEMPTY: (EntryExists, "folder is not empty"),
     errno.EISDIR: (NotAFile, None),
-    errno.EACCES: (Forbidden, None),
-    errno.EPERM: (Forbidden, None),
-    errno.EROFS: (Forbidden, "the storage is read-only"),
+    errno.EACCES: (StorageForbidden, None),
+    errno.EPERM: (StorageForbidden, None),
+    errno.EROFS: (StorageForbidden, "the storage is read-only"),
     errno.EXDEV: (NotSupported, None),
     errno.ENOSPC: (StorageFull, "no space left on the storage"),
     errno.EDQUOT: (StorageFull, "the quota of the storage is used up"),
@@ -112,12 +112,12 @@ class Root:
         return mode | owner >> 3 | owner >> 6 if self._is_private else mode
 
     def resolve(self, path: TreePath) -> Segments:
-        """The real segments of `path` below the root, links resolved; NotFound when it leads outside."""
+        """The real segments of `path` below the root, links resolved; EntryNotFound when it leads outside."""
         real = os.path.realpath(self.real + str(path))
         if real == self.real:
             return ()
         if not _lies_in(real, self.real):
-            raise NotFound
+            raise EntryNotFound
         return tuple(real[len(self.real.rstrip("/")) + 1 :].split("/"))
 
     def _open_beneath(self, path: TreePath, flags: int) -> int | None:
@@ -154,7 +154,7 @@ class Root:
 
     @contextmanager
     def open_folder(self, path: TreePath) -> Iterator[int]:
-        """A handle of the folder `path`; NotFound, or NotSupported when it is a file."""
+        """A handle of the folder `path`; EntryNotFound, or NotSupported when it is a file."""
         with translate_errors():
             handle = self._open_folder(path)
             try:
@@ -181,7 +181,8 @@ class Root:
 
     @contextmanager
     def open_target(self, path: TreePath) -> Iterator[tuple[int, str]]:
-        """As `open_parent`, with links resolved: where the bytes are or are to be; Forbidden when that is outside."""
+        """As `open_parent`, with links resolved: where the bytes are or are to be; StorageForbidden when that is
+        outside."""
         with translate_errors():
             handle, name = self._open_target(path)
             try:
@@ -203,8 +204,8 @@ class Root:
             os.close(handle)
         try:
             segments = self.resolve(path)
-        except NotFound:
-            raise Forbidden from None
+        except EntryNotFound:
+            raise StorageForbidden from None
         return self._walk(segments[:-1]), segments[-1] if segments else "."
 
     def open(self, path: TreePath) -> int:
@@ -230,7 +231,7 @@ class Root:
             os.close(handle)
 
     def stat(self, path: TreePath) -> os.stat_result:
-        """The status of what `path` leads to; NotFound when that is nothing or outside."""
+        """The status of what `path` leads to; EntryNotFound when that is nothing or outside."""
         with translate_errors():
             found = self._open_beneath(path, _PATH)
             if found is not None:
@@ -250,7 +251,7 @@ class Root:
         finally:
             os.close(handle)
         if stat.S_ISLNK(found.st_mode):
-            raise NotFound  # a link to itself, or replaced since it was resolved
+            raise EntryNotFound  # a link to itself, or replaced since it was resolved
         return found
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotFound, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.local.open_folders import OpenFolders
 from mangrove.drivers.local.rooted import Root, translate_errors
@@ -35,18 +35,18 @@ def read_whole(
 
 def _read(folders: OpenFolders, path: TreePath, shown: Entry) -> tuple[os.stat_result, bytes]:
     if is_part(path.name):
-        raise NotFound
+        raise EntryNotFound
     handle, status = folders.open_file(path)
     try:
         if not is_same(status, shown):
-            raise Changed
+            raise EntryChanged
         with translate_errors():
             content = _read_bytes(handle, status.st_size)
             now = os.fstat(handle)
     finally:
         os.close(handle)
     if len(content) != status.st_size or FileVersion.of(now) != FileVersion.of(status):
-        raise Changed
+        raise EntryChanged
     return status, content
 
 

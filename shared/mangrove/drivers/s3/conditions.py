@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mangrove.core.problems import Changed, StorageProblem, Unreachable
+from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.options import S3Options, parse_endpoint
 
@@ -91,7 +91,7 @@ class Conditions:
     async def _is_refused(self, operation: str, **arguments: object) -> bool:
         try:
             await self._api(operation, **arguments)
-        except Changed:
+        except EntryChanged:
             return True
         except Unreachable:
             raise

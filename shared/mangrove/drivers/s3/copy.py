@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from mangrove.core.concurrency import finish_despite_cancel, gather_bounded
-from mangrove.core.problems import Changed, Exists, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest, Entry
 from mangrove.drivers.s3.conditions import ABSENT
 from mangrove.drivers.s3.objects import Objects, Part, get_etag, is_same, make_entry
@@ -27,8 +27,8 @@ CopySource = Mapping[str, str]  # bucket and key of an object, as boto3 takes th
 
 
 async def copy_object(objects: Objects, source: CopySource, entry: Entry, target: str, overwrite: bool) -> str:
-    """Copy the object that `entry` shows; the ETag of the copy. Changed when it is another by now, as far as the
-    server looks; Exists when the copy would replace an object and must not, as far as the server decides that.
+    """Copy the object that `entry` shows; the ETag of the copy. EntryChanged when it is another by now, as far as the
+    server looks; EntryExists when the copy would replace an object and must not, as far as the server decides that.
     NotSupported for one that has to be copied in parts, which is work for a task."""
     if entry.size is None or entry.size > LARGEST_COPY:
         raise NotSupported
@@ -38,9 +38,9 @@ async def copy_object(objects: Objects, source: CopySource, entry: Entry, target
     condition = _match(entry.etag) | (ABSENT if refusals is not None and refusals.copies else {})
     try:
         answer = await objects.api("copy_object", Key=target, CopySource=source, **condition)
-    except Changed:
+    except EntryChanged:
         if not overwrite and await objects.find(target) is not None:
-            raise Exists from None
+            raise EntryExists from None
         raise
     except NotSupported:
         if refusals is None or not refusals.copies:
@@ -55,7 +55,7 @@ async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, ta
     """As `copy_object`, never replacing, on a server that decides that for uploads alone."""
     head = await objects.api("head_object", **source)
     if not is_same(entry, make_entry("", head)):
-        raise Changed
+        raise EntryChanged
     described = {name: head[name] for name in DESCRIPTION if head.get(name)}
     if not entry.size:
         return await objects.put(target, b"", overwrite=False, **described)
@@ -73,11 +73,11 @@ async def _copy_by_upload(objects: Objects, source: CopySource, entry: Entry, ta
 async def copy_part(
     objects: Objects, source: CopySource, etag: str, target: str, upload_id: str, number: int, offset: int, length: int
 ) -> Part:
-    """Copy a range of the object with this ETag as a part of an upload; Changed when it has another by now, also on
-    a server that does not look."""
+    """Copy a range of the object with this ETag as a part of an upload; EntryChanged when it has another by now, also
+    on a server that does not look."""
     part = await _copy_range(objects, source, etag, target, upload_id, number, offset, length)
     if get_etag(await objects.api("head_object", **source)) != etag:
-        raise Changed
+        raise EntryChanged
     objects.integrity.note_copy()
     return part
 
@@ -111,15 +111,15 @@ async def copy_from(
     async def copy_one(source: CopySource, key: str, file: CopyRequest) -> StorageProblem | None:
         try:
             if not file.overwrite and file.target in taken:
-                raise Exists
+                raise EntryExists
             found = Entry("", file.size, file.modified, False, etag=file.etag)
             if not (decides_version and file.etag):
                 shown, found = found, await source_driver.stat(file.source)
                 if found.is_dir or not is_same(found, shown):
                     raise StorageProblem(CHANGED)
             await copy_object(objects, source, found, key, file.overwrite)
-        except Changed:
-            return Changed(CHANGED)
+        except EntryChanged:
+            return EntryChanged(CHANGED)
         except StorageProblem as problem:
             return problem
         return None

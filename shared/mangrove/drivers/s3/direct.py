@@ -51,7 +51,7 @@ async def _sign(
 
 
 async def list_parts(objects: Objects, key: str, upload_id: str) -> Sequence[StoredPart]:
-    """The parts of an upload as the server has them; NotFound when it does not know the upload."""
+    """The parts of an upload as the server has them; EntryNotFound when it does not know the upload."""
     found: list[StoredPart] = []
     marker = 0
     while True:

@@ -15,12 +15,12 @@ from mangrove.core.http import format_content_disposition
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
-    Changed,
-    Exists,
-    Forbidden,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -90,10 +90,11 @@ class S3(Driver):
         return self._root + path[1:]
 
     def _make_key(self, path: TreePath) -> str:
-        """The key of a file that is to be stored, or of its folder; Forbidden where listings would leave it out."""
+        """The key of a file that is to be stored, or of its folder; StorageForbidden where listings would leave it
+        out."""
         for name in path[1:].split("/"):
             if not pages.is_usable(name) or name == self._placeholder:
-                raise Forbidden(f"the name {name!r} cannot be used in this storage")
+                raise StorageForbidden(f"the name {name!r} cannot be used in this storage")
         return self.get_key(path)
 
     def _prefix(self, path: TreePath) -> str:
@@ -122,7 +123,7 @@ class S3(Driver):
             raise Unreachable("the S3 server repeats a page of the listing")
         is_empty = not (start or prefix or page.files or page.folders or page.next_start)
         if is_empty and path != "/":
-            raise NotAFolder if await self._is_file(path) else NotFound
+            raise NotAFolder if await self._is_file(path) else EntryNotFound
         return self._make_page(page)
 
     async def list_range(self, path: TreePath, after: str, most: int) -> EntriesPage:
@@ -137,7 +138,7 @@ class S3(Driver):
     async def _is_file(self, path: TreePath) -> bool:
         try:
             return not (await self.stat(path)).is_dir
-        except NotFound:
+        except EntryNotFound:
             return False
 
     async def stat(self, path: TreePath) -> Entry:
@@ -145,10 +146,10 @@ class S3(Driver):
             return Entry("", 0, self.context.modified, True)
         try:
             found = await self.call("head_object", Key=self.get_key(path))
-        except NotFound:
+        except EntryNotFound:
             if await self._has_objects(path):
                 return Entry(path.name, 0, self.context.modified, True)
-            raise NotFound from None
+            raise EntryNotFound from None
         return make_entry(path.name, found)
 
     async def _has_objects(self, path: TreePath) -> bool:
@@ -165,7 +166,7 @@ class S3(Driver):
     ) -> AsyncIterator[bytes]:
         if length == 0:
             if (await self.stat(path)).is_dir:
-                raise NotFound
+                raise EntryNotFound
             return stream(b"")
         body = await open_object(self.call, self.get_key(path), offset, length, if_match)
         return body.read_blocks()
@@ -265,7 +266,7 @@ class S3(Driver):
     async def makedirs(self, path: TreePath) -> None:
         for step in path.ancestors()[:-1]:
             if await self._is_file(step):
-                raise Exists
+                raise EntryExists
         if path != "/":
             self._make_key(path)
             await self._put_placeholder(path)
@@ -283,7 +284,7 @@ class S3(Driver):
         await self.move(path, target, overwrite=overwrite)
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
-        """What changed while it was copied stays at the source: Changed."""
+        """What changed while it was copied stays at the source: EntryChanged."""
         if path == target:
             return
         if overwrite:
@@ -293,7 +294,7 @@ class S3(Driver):
         async def remove_source(key: str, entry: Entry) -> None:
             try:
                 await self._objects.remove_unchanged(key, entry)
-            except Changed as problem:
+            except EntryChanged as problem:
                 raise problem.with_prefix(key.removeprefix(self._root)) from None
 
         try:
@@ -319,7 +320,7 @@ class S3(Driver):
         if listed.get("IsTruncated") or any(one.size > copy.LARGEST_COPY for one in found.values() if one.size):
             raise NotSupported
         if await self._is_file(target):
-            raise Exists
+            raise EntryExists
         old, new = self._prefix(path), self._prefix(target)
         await copy.copy_folder(self._objects, found, old, new, self._placeholder, overwrite)
         return found
@@ -337,10 +338,10 @@ class S3(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         try:
             entry = await self.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return
         if not entry.is_dir:
             await self.call("delete_object", Key=self.get_key(path))

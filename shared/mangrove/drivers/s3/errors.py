@@ -18,7 +18,14 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as TransportError
 
-from mangrove.core.problems import Changed, Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    EntryChanged,
+    EntryNotFound,
+    NotSupported,
+    StorageForbidden,
+    StorageProblem,
+    Unreachable,
+)
 
 _ABSENT = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 _DENIED = {
@@ -35,11 +42,11 @@ def make_problem(code: str, status: int, message: str) -> StorageProblem:
     if code == "NoSuchBucket":
         return StorageProblem("the bucket does not exist")
     if code in _ABSENT or (status == 404 and not code):
-        return NotFound()
+        return EntryNotFound()
     if code in _DENIED or status == 403:
-        return Forbidden()
+        return StorageForbidden()
     if code == "PreconditionFailed" or status == 412:
-        return Changed()
+        return EntryChanged()
     if code in _DAMAGES:
         return Unreachable(DAMAGED)  # the one class that is worth a retry: the next time they may arrive whole
     if code == _CONFLICT:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mangrove.core.concurrency import finish_despite_cancel
-from mangrove.core.problems import Changed, Exists, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import Content, Integrity, Kind, Sums
@@ -54,11 +54,12 @@ class Objects:
         """An object as an entry without a name; None when there is none."""
         try:
             return make_entry("", await self.api("head_object", Key=key))
-        except NotFound:
+        except EntryNotFound:
             return None
 
     async def put(self, key: str, content: Content, overwrite: bool, **described: Any) -> str:
-        """Store an object; its ETag. Exists when it would replace one and must not, as far as the server decides that.
+        """Store an object; its ETag. EntryExists when it would replace one and must not, as far as the server decides
+        that.
 
         Unreachable when the server stored something else than what was sent, twice; that is removed again.
         """
@@ -67,10 +68,10 @@ class Objects:
         for _ in range(2):
             try:
                 kind, answer = await self._send("put_object", content, sums, Key=key, **described, **condition)
-            except Changed as problem:
+            except EntryChanged as problem:
                 found = await self.find(key) if was_repeated(problem) else None
                 if found is None or found.etag != sums.md5:
-                    raise Exists from None
+                    raise EntryExists from None
                 return found.etag
             etag = get_etag(answer)
             if self.integrity.compare(sums, kind, answer):
@@ -134,9 +135,10 @@ class Objects:
         return upload_id
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part], overwrite: bool) -> str:
-        """Make the object of its parts; its ETag. Exists as for `put`; Changed when they are of two sources."""
+        """Make the object of its parts; its ETag. EntryExists as for `put`; EntryChanged when they are of two
+        sources."""
         if len({part.source for part in parts if part.source}) > 1:
-            raise Changed
+            raise EntryChanged
         described = [part.describe(number) for number, part in enumerate(parts, 1)]
         condition = {} if overwrite or not (await self.conditions.ask()).puts else ABSENT
         try:
@@ -144,14 +146,14 @@ class Objects:
                 "complete_multipart_upload", Key=key, UploadId=upload_id, MultipartUpload={"Parts": described},
                 **condition,
             )  # fmt: skip
-        except Changed as problem:
+        except EntryChanged as problem:
             found = await self.find(key) if was_repeated(problem) else None
             if found is None or found.etag != join_etags(parts):
-                raise Exists from None
+                raise EntryExists from None
             return found.etag
         except Unreachable as problem:
             if is_conflict(problem) and await self.find(key) is not None:
-                raise Exists from None
+                raise EntryExists from None
             raise
         return get_etag(answer)
 
@@ -164,7 +166,7 @@ class Objects:
             pass  # not reachable, or dropped already; the bucket's lifecycle rule removes what is left
 
     async def remove_unchanged(self, key: str, entry: Entry) -> None:
-        """Remove an object that still is `entry`; Changed when it is another by now, no error when there is none.
+        """Remove an object that still is `entry`; EntryChanged when it is another by now, no error when there is none.
 
         In one step where the server honours `If-Match`; others are asked right before.
         """
@@ -172,10 +174,10 @@ class Objects:
         if found is None:
             return
         if not is_same(entry, found):
-            raise Changed
+            raise EntryChanged
         try:
             await self.api("delete_object", Key=key, IfMatch=f'"{found.etag}"')
-        except NotFound:
+        except EntryNotFound:
             return
         except StorageProblem as problem:
             if not is_refusal(problem):

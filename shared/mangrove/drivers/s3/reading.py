@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from botocore.httpchecksum import StreamingChecksumBody
 
-from mangrove.core.problems import Changed, StorageProblem, Unreachable
+from mangrove.core.problems import EntryChanged, StorageProblem, Unreachable
 from mangrove.drivers.base import BLOCK, Entry
 from mangrove.drivers.s3.api import Api
 from mangrove.drivers.s3.checksums import parse_checksums
@@ -26,7 +26,7 @@ RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 async def open_object(api: Api, key: str, offset: int, length: int | None, if_match: Entry | None) -> Body:
-    """Open `length` bytes from `offset`; Changed when the object is not `if_match`."""
+    """Open `length` bytes from `offset`; EntryChanged when the object is not `if_match`."""
     arguments: dict[str, str] = {"ChecksumMode": "ENABLED"}
     if offset or length is not None:
         # without a checksum: some servers answer with that of the whole object
@@ -50,7 +50,7 @@ def _check_answer(answer: Mapping[str, Any], offset: int, length: int | None, if
         raise StorageProblem("the S3 server does not answer ranges")
     size = int(span[3]) if span else answer["ContentLength"]
     if if_match is not None and not is_same(if_match, make_entry("", answer)._replace(size=size)):
-        raise Changed
+        raise EntryChanged
     if length is not None and answer["ContentLength"] != length:
         raise StorageProblem("the object changed while it was read")
 

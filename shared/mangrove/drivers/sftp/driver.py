@@ -11,7 +11,15 @@ import asyncssh
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import (
+    EntryExists,
+    EntryNotFound,
+    NotAFile,
+    NotAFolder,
+    NotSupported,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers.addresses import parse_address
 from mangrove.drivers.base import ROOT, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
@@ -63,9 +71,9 @@ class SFTP(Driver):
         return await open_session(self.options, self._host_key, await self._credentials.get())
 
     def _locate(self, path: TreePath) -> bytes:
-        """A path on the server; NotFound for the names of files that are not whole."""
+        """A path on the server; EntryNotFound for the names of files that are not whole."""
         if is_part(path.name):
-            raise NotFound
+            raise EntryNotFound
         return self._root + path.encode() if path != "/" else self._root or b"/"
 
     async def start(self) -> None:
@@ -109,7 +117,7 @@ class SFTP(Driver):
         """What a path leads to, links followed; None when there is nothing."""
         try:
             return make_entry(path.name, await session.ask(session.client.stat(self._locate(path)), path))
-        except NotFound:
+        except EntryNotFound:
             return None
 
     async def list(self, path: TreePath) -> AsyncIterator[Sequence[Entry]]:
@@ -120,7 +128,7 @@ class SFTP(Driver):
                 async with aclosing(listing) as batches:
                     async for batch in batches:
                         yield batch
-            except (NotFound, Failure):
+            except (EntryNotFound, Failure):
                 found = await self._look(session, path)
                 if found is not None and not found.is_dir:
                     raise NotAFolder from None
@@ -130,7 +138,7 @@ class SFTP(Driver):
         async with self._asking.use() as session:
             found = await self._look(session, path)
         if found is None:
-            raise NotFound
+            raise EntryNotFound
         return found
 
     async def read(
@@ -213,7 +221,7 @@ class SFTP(Driver):
                     raise NotSupported("the server takes a file in one go only")
                 found = await find(session, self._locate(path), path)
                 if found is not None and is_folder(found):
-                    raise Exists
+                    raise EntryExists
                 async with session.open_file(self._locate_part(path, part), names.CREATE, path):
                     pass
         except asyncio.CancelledError:
@@ -223,7 +231,7 @@ class SFTP(Driver):
 
     def _locate_part(self, path: TreePath, token: str) -> bytes:
         if not is_part(token) or "/" in token:
-            raise NotFound
+            raise EntryNotFound
         return self._root + (path.parent / token).encode()
 
     async def abort_by_key(self, path: TreePath, key: str) -> None:
@@ -256,7 +264,7 @@ class SFTP(Driver):
                 try:
                     await self._make_folder(session, step)
                     break
-                except (NotFound, Failure):  # rclone's word for a parent that is a file
+                except (EntryNotFound, Failure):  # rclone's word for a parent that is a file
                     missing.append(step)
             for step in reversed(missing):
                 await self._make_folder(session, step)
@@ -264,7 +272,7 @@ class SFTP(Driver):
     async def _make_folder(self, session: Session, path: TreePath) -> None:
         try:
             await names.make_folder(session, self._locate(path), path)
-        except Exists:
+        except EntryExists:
             found = await self._look(session, path)
             if found is None or not found.is_dir:
                 raise
@@ -272,12 +280,12 @@ class SFTP(Driver):
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         refuse_part_name(target)
         if "/" in (path, target):
-            raise Forbidden("the root folder cannot be renamed")
+            raise StorageForbidden("the root folder cannot be renamed")
         old, new = self._locate(path), self._locate(target)
         async with self._asking.use() as session:
             found = await find(session, old, path)
             if found is None:
-                raise NotFound
+                raise EntryNotFound
             if path == target:
                 return
             refuse_inside_itself(path, target)
@@ -303,7 +311,7 @@ class SFTP(Driver):
                 raise NotSupported
             found = await self._look(session, path)
         if found is None:
-            raise NotFound
+            raise EntryNotFound
         if found.is_dir or found.size is None:
             raise NotSupported
         size = found.size
@@ -323,13 +331,13 @@ class SFTP(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         async with self._asking.use() as session:
             await removal.remove(session, self._locate(path), path)
 
     async def remove_empty(self, path: TreePath) -> bool:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         storage_path = self._locate(path)
         async with self._asking.use() as session:
             found = await find(session, storage_path, path)

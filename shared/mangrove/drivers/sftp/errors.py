@@ -8,21 +8,21 @@ from contextlib import contextmanager
 import asyncssh
 
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
 )
 
 _KINDS: tuple[tuple[tuple[type[asyncssh.SFTPError], ...], type[StorageProblem]], ...] = (
-    ((asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath), NotFound),
-    ((asyncssh.SFTPPermissionDenied, asyncssh.SFTPWriteProtect, asyncssh.SFTPCannotDelete), Forbidden),
-    ((asyncssh.SFTPFileAlreadyExists,), Exists),
+    ((asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath), EntryNotFound),
+    ((asyncssh.SFTPPermissionDenied, asyncssh.SFTPWriteProtect, asyncssh.SFTPCannotDelete), StorageForbidden),
+    ((asyncssh.SFTPFileAlreadyExists,), EntryExists),
     ((asyncssh.SFTPNotADirectory,), NotAFolder),
     ((asyncssh.SFTPFileIsADirectory,), NotAFile),
     ((asyncssh.SFTPOpUnsupported,), NotSupported),
@@ -60,7 +60,7 @@ def translate_errors(name: str = "") -> Iterator[None]:
     except asyncssh.SFTPError as error:
         raise make_problem(error, name) from error
     except asyncssh.PermissionDenied as error:
-        raise Forbidden("the SFTP server refuses the username with this password or private key") from error
+        raise StorageForbidden("the SFTP server refuses the username with this password or private key") from error
     except asyncssh.KeyExchangeFailed as error:
         raise StorageProblem(f"no way to talk to the SSH server: {error.reason[:200]}") from error
     except asyncssh.ChannelOpenError as error:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import asyncssh
 
-from mangrove.core.problems import NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.sftp.session import Session
@@ -138,5 +138,5 @@ async def find(session: Session, path: bytes, name: str) -> asyncssh.SFTPAttrs |
     """What is at a path, links not followed; None when there is nothing."""
     try:
         return await session.ask(session.client.lstat(path), name)
-    except NotFound:
+    except EntryNotFound:
         return None

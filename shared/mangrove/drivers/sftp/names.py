@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import asyncssh
 
-from mangrove.core.problems import Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.listing import find, is_folder
@@ -20,11 +20,12 @@ Discard = Callable[[bytes], Awaitable[None]]  # removes what is not to stay, now
 
 
 async def replace_file(session: Session, old: bytes, new: bytes, name: str, discard: Discard) -> None:
-    """Rename a file, in one step over a file of the new name where the server can; Exists for a folder of that name."""
+    """Rename a file, in one step over a file of the new name where the server can; EntryExists for a folder of that
+    name."""
     if not session.is_openssh:  # rclone takes a file for renamed after it has refused to
         found = await find(session, new, name)
         if found is not None and is_folder(found):
-            raise Exists
+            raise EntryExists
     try:
         await session.ask(session.client.posix_rename(old, new), name)
     except NotSupported:
@@ -32,7 +33,7 @@ async def replace_file(session: Session, old: bytes, new: bytes, name: str, disc
     except Failure:
         found = await find(session, new, name)
         if found is not None and is_folder(found):
-            raise Exists from None
+            raise EntryExists from None
         raise
 
 
@@ -42,7 +43,7 @@ async def _replace_aside(session: Session, old: bytes, new: bytes, name: str, di
     if found is None:
         return await session.ask(session.client.rename(old, new), name)
     if is_folder(found):
-        raise Exists
+        raise EntryExists
     aside = new.rpartition(b"/")[0] + b"/" + make_part_name().encode()
     await session.ask(session.client.rename(new, aside), name)
     try:
@@ -55,14 +56,14 @@ async def _replace_aside(session: Session, old: bytes, new: bytes, name: str, di
 
 
 async def keep_existing(session: Session, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
-    """Rename a file to a name that is free; Exists. In one step with that where `is_proven` of the server."""
+    """Rename a file to a name that is free; EntryExists. In one step with that where `is_proven` of the server."""
     if not is_proven and await find(session, new, name) is not None:
-        raise Exists
+        raise EntryExists
     try:
         await session.ask(session.client.rename(old, new), name)
-    except (Failure, NotFound):
+    except (Failure, EntryNotFound):
         if await find(session, new, name) is not None:
-            raise Exists from None
+            raise EntryExists from None
         raise
 
 
@@ -74,7 +75,7 @@ async def keep_existing_link(session: Session, old: bytes, new: bytes, name: str
         await session.ask(session.client.link(old, new), name)
     except Failure:
         if await find(session, new, name) is not None:
-            raise Exists from None
+            raise EntryExists from None
         raise
     await remove_file(session, old, name)
 
@@ -82,7 +83,7 @@ async def keep_existing_link(session: Session, old: bytes, new: bytes, name: str
 async def keep_existing_folder(session: Session, old: bytes, new: bytes, name: str, *, is_proven: bool) -> None:
     """As `keep_existing`, of a folder: an empty one claims its name, which it replaces in one step."""
     if await find(session, new, name) is not None:
-        raise Exists
+        raise EntryExists
     if not is_proven:
         return await session.ask(session.client.rename(old, new), name)
     await make_folder(session, new, name)
@@ -92,23 +93,23 @@ async def keep_existing_folder(session: Session, old: bytes, new: bytes, name: s
         try:
             await session.ask(session.client.rmdir(new), name)
         except Failure:
-            raise Exists from problem  # somebody has put something into it
+            raise EntryExists from problem  # somebody has put something into it
         raise
 
 
 async def make_folder(session: Session, path: bytes, name: str) -> None:
-    """Make one folder; Exists when there is anything of that name."""
+    """Make one folder; EntryExists when there is anything of that name."""
     try:
         await session.ask(session.client.mkdir(path), name)
     except Failure:
         if await find(session, path, name) is None:
             raise
-        raise Exists from None
+        raise EntryExists from None
 
 
 async def remove_file(session: Session, path: bytes, name: str) -> None:
     """Remove a file or link, if it is there."""
-    with suppress(NotFound):
+    with suppress(EntryNotFound):
         await session.ask(session.client.remove(path), name)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 
 from mangrove.core import deadlines
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.sftp.errors import Failure
 from mangrove.drivers.sftp.listing import RawEntry, find, is_folder, scan
 from mangrove.drivers.sftp.names import remove_file
@@ -30,7 +30,7 @@ async def remove(session: Session, path: bytes, name: str) -> None:
 
 async def _remove_folder(session: Session, path: bytes, name: str) -> None:
     for left in reversed(range(PASSES)):
-        with suppress(NotFound):
+        with suppress(EntryNotFound):
             await _empty(session, path, name)
         try:
             await remove_folder(session, path, name)
@@ -42,7 +42,7 @@ async def _remove_folder(session: Session, path: bytes, name: str) -> None:
 
 async def remove_folder(session: Session, path: bytes, name: str) -> None:
     """Remove an empty folder, if it is there; Failure when it holds anything."""
-    with suppress(NotFound):
+    with suppress(EntryNotFound):
         await session.ask(session.client.rmdir(path), name)
 
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from mangrove.core.chunked import split_chunks
-from mangrove.core.problems import Changed, StorageProblem
+from mangrove.core.problems import EntryChanged, StorageProblem
 from mangrove.drivers.sftp.session import Session
 
 AHEAD = 4 << 20  # bytes under way for one file
@@ -35,7 +35,7 @@ def _take_error(done: asyncio.Future[Any]) -> None:
 class _Reader:
     """The bytes from `offset` to `end` of an open file, in order; to its end where `end` is None.
 
-    Changed when the file ends before.
+    EntryChanged when the file ends before.
 
     Up to AHEAD bytes are asked for at once, few at the beginning and of a reader that is slow: those may be many.
     """
@@ -72,7 +72,7 @@ class _Reader:
             content += more
         if len(content) < size:
             if self._is_exact:
-                raise Changed("the file became shorter while it was read")
+                raise EntryChanged("the file became shorter while it was read")
             self._end = offset
             self._cancel()
         return content

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncssh
 
-from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import NotSupported, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.sftp.errors import Failure
@@ -22,7 +22,7 @@ LATEST = (1 << 32) - 1  # seconds since the epoch, as the protocol has them
 
 async def settle(session: Session, part: bytes, name: str, size: int, upload: Upload) -> asyncssh.SFTPAttrs:
     """Give an unfinished file its time where the server does that; what it is then. StorageProblem unless it has `size`
-    bytes, NotFound."""
+    bytes, EntryNotFound."""
     seconds = min(max(int(upload.modified), 0), LATEST)
     try:
         await session.ask(session.client.utime(part, (seconds, seconds)), name)
@@ -86,7 +86,7 @@ async def can_write_into(session: Session, folder: bytes, discard: Discard) -> b
     try:
         async with session.open_file(part, asyncssh.FXF_WRITE, "") as file:
             await session.ask(file.write(b"x", 1))
-    except (Failure, Forbidden, NotSupported):
+    except (Failure, StorageForbidden, NotSupported):
         return False
     finally:
         await discard(part)

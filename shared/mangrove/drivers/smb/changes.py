@@ -18,7 +18,7 @@ from smbprotocol.exceptions import (
     SMBResponseException,
 )
 
-from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import make_part_name
 from mangrove.drivers.refusals import refuse_changed
@@ -35,7 +35,7 @@ CHUNK, CHUNKS = 1 << 20, 16  # what one request copies at most: the limits of Wi
 
 
 def take_name(share: Share, opened: Opened, name: str, target: str) -> None:
-    """Give an open file or folder a name that is free, in one step with the check; Exists.
+    """Give an open file or folder a name that is free, in one step with the check; EntryExists.
 
     A file gets it as a second name, and loses the first one when it is closed: Samba looks before it renames, and of
     two of its processes each may find the name free. Where there are no second names it is renamed.
@@ -45,7 +45,7 @@ def take_name(share: Share, opened: Opened, name: str, target: str) -> None:
             share.call(messages.link(opened.handle, target))
         except SMBResponseException as error:
             problem = make_problem(error.status)
-            if isinstance(problem, Exists | NotFound):
+            if isinstance(problem, EntryExists | EntryNotFound):
                 raise
         else:
             share.call(messages.set_deleted(opened.handle))
@@ -54,7 +54,7 @@ def take_name(share: Share, opened: Opened, name: str, target: str) -> None:
 
 
 def replace(share: Share, opened: Opened, target: str) -> None:
-    """Give an open file a name that is free or another file's; Exists for a folder, or a name in other letters."""
+    """Give an open file a name that is free or another file's; EntryExists for a folder, or a name in other letters."""
     for attempt in range(TRIES):
         try:
             status = share.get_status(target, Options.REPARSE_POINT)
@@ -62,7 +62,7 @@ def replace(share: Share, opened: Opened, target: str) -> None:
             _expect_absent(error)
             status = None
         if status is not None and status.is_dir:
-            raise Exists
+            raise EntryExists
         try:
             if status is None:
                 share.call(messages.rename(opened.handle, target, replace=False))
@@ -81,7 +81,7 @@ def replace(share: Share, opened: Opened, target: str) -> None:
 def _expect_absent(error: SMBException | StorageProblem) -> None:
     """Raise again what does not mean that there is nothing of the name."""
     problem = make_problem(error.status) if isinstance(error, SMBResponseException) else error
-    if not isinstance(problem, NotFound):
+    if not isinstance(problem, EntryNotFound):
         raise error
 
 
@@ -107,7 +107,7 @@ def _make_name_beside(name: str) -> str:
 
 
 def move(share: Share, name: str, target: str, overwrite: bool) -> None:
-    """Rename a file or folder; Exists when the name is taken and may not be, or a folder is concerned."""
+    """Rename a file or folder; EntryExists when the name is taken and may not be, or a folder is concerned."""
     folder = target.rpartition("\\")[0]
     if folder != name.rpartition("\\")[0]:
         share.get_status(folder)  # not one that is spelt in other letters
@@ -121,7 +121,7 @@ def move(share: Share, name: str, target: str, overwrite: bool) -> None:
 
 
 def make_folders(share: Share, names: list[str]) -> None:
-    """Make folders, each in the one before it, as far as they are not there; Exists when something else is."""
+    """Make folders, each in the one before it, as far as they are not there; EntryExists when something else is."""
     missing = len(names)
     while missing:
         try:
@@ -131,7 +131,7 @@ def make_folders(share: Share, names: list[str]) -> None:
             missing -= 1
             continue
         if not status.is_dir:
-            raise Exists
+            raise EntryExists
         break
     for name in names[missing:]:
         try:
@@ -156,7 +156,7 @@ def copy_range(share: Share, source: Opened, copied: Opened, offset: int) -> int
             raise NotSupported from error
         raise
     if struct.unpack("<III", messages.parse_controlled(answer))[2] != end - offset:
-        raise Changed("the file became shorter while it was copied")
+        raise EntryChanged("the file became shorter while it was copied")
     return end
 
 
@@ -218,7 +218,7 @@ def remove_files(share: Share, folder: str, found: Sequence[tuple[str, Status]])
 
 
 def remove_unchanged(share: Share, name: str, shown: Entry) -> None:
-    """Remove a file that is what it was; Changed. Nobody can write, rename or remove it between the look and the
+    """Remove a file that is what it was; EntryChanged. Nobody can write, rename or remove it between the look and the
     removal: a handle that permits others to read only keeps them out."""
     options = Options.FILE | Options.REPARSE_POINT
     with share.opened(name, Access.DELETE, options=options, sharing=Sharing.READ, direct=True) as opened:

@@ -11,7 +11,7 @@ from mangrove.core import deadlines
 from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, InUse, NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, InUse, NotAFolder, StorageForbidden, StorageProblem
 from mangrove.drivers.base import BLOCK, Capacity, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.connections import ConnectionPool
 from mangrove.drivers.part_names import PART, refuse_part_name
@@ -61,7 +61,7 @@ class SMB(Driver):
     async def start(self) -> None:
         try:
             status = await self._call("", Share.get_status, self._root.find(TreePath("/")))
-        except NotFound:
+        except EntryNotFound:
             raise StorageProblem(f"root folder {self.options.root_folder_path} not exists") from None
         if not status.is_dir:
             raise NotAFolder
@@ -151,7 +151,7 @@ class SMB(Driver):
         async def discard(part: TreePath) -> None:
             for file in opened:
                 file.close()
-            with suppress(NotFound):
+            with suppress(EntryNotFound):
                 await self._call(path.name, uploads.discard, self._root.make(part))
 
         await write_whole(path, body, upload, store=store, publish=publish, discard=discard)
@@ -191,7 +191,7 @@ class SMB(Driver):
         return await self._change(path.name, uploads.finish, part, target, size, upload)
 
     async def abort(self, path: TreePath, token: str) -> None:
-        with suppress(NotFound):
+        with suppress(EntryNotFound):
             await self._change(path.name, uploads.discard, self._root.make(path.parent / token))
 
     async def makedirs(self, path: TreePath) -> None:
@@ -204,7 +204,7 @@ class SMB(Driver):
 
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         if path == "/":
-            raise Forbidden("renaming the root folder is not allowed")
+            raise StorageForbidden("renaming the root folder is not allowed")
         refuse_part_name(target)
         if path == target:
             await self.stat(path)
@@ -229,8 +229,8 @@ class SMB(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
-        with suppress(NotFound):
+            raise StorageForbidden("delete root folder is not allowed")
+        with suppress(EntryNotFound):
             name = self._root.find(path)
             status = await self._call(path.name, Share.get_status, name, messages.Options.REPARSE_POINT)
             if status.is_dir:
@@ -246,7 +246,7 @@ class SMB(Driver):
             try:
                 while found := await self._call(name, scan.read_batch):
                     for folder in await self._change(name, changes.remove_files, name, found):
-                        with suppress(NotFound):
+                        with suppress(EntryNotFound):
                             await self._remove_folder(folder)
                     deadlines.check()
             finally:
@@ -255,12 +255,12 @@ class SMB(Driver):
             raise InUse(f"the folder {name} is not empty: others use it, or the server does not show all that it holds")
 
     async def remove_unchanged(self, path: TreePath, entry: Entry) -> None:
-        with suppress(NotFound):
+        with suppress(EntryNotFound):
             await self._change(path.name, changes.remove_unchanged, self._root.find(path), entry)
 
     async def remove_empty(self, path: TreePath) -> bool:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         return await self._change(path.name, changes.remove_folder, self._root.find(path))
 
     async def get_space(self) -> Capacity:

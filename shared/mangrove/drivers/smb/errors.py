@@ -10,13 +10,13 @@ from smbprotocol.exceptions import SMBAuthenticationError, SMBConnectionClosed, 
 from smbprotocol.header import NtStatus as Status
 
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     InUse,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
@@ -28,13 +28,13 @@ _LOCK_CONFLICT, _WRITE_PROTECTED, _QUOTA, _PATH_TOO_LONG = 0xC0000054, 0xC00000A
 _SESSION_EXPIRED, _NETWORK_ACCESS_DENIED, _NO_MEMORY = 0xC000035C, 0xC00000CA, 0xC0000017
 
 _KINDS: dict[type[StorageProblem], tuple[int, ...]] = {
-    NotFound: (
+    EntryNotFound: (
         Status.STATUS_OBJECT_NAME_NOT_FOUND, Status.STATUS_OBJECT_PATH_NOT_FOUND, Status.STATUS_NO_SUCH_FILE,
         Status.STATUS_NOT_FOUND, Status.STATUS_DELETE_PENDING, Status.STATUS_OBJECT_PATH_INVALID,
         Status.STATUS_STOPPED_ON_SYMLINK,
     ),
-    Exists: (Status.STATUS_OBJECT_NAME_COLLISION,),
-    Forbidden: (
+    EntryExists: (Status.STATUS_OBJECT_NAME_COLLISION,),
+    StorageForbidden: (
         Status.STATUS_ACCESS_DENIED, Status.STATUS_PRIVILEGE_NOT_HELD, Status.STATUS_CANNOT_DELETE, _WRITE_PROTECTED,
         _NETWORK_ACCESS_DENIED,
     ),
@@ -80,7 +80,7 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
     if status in _KIND:
         return _KIND[status]()
     if status in _SIGN_IN:
-        return Forbidden(_SIGN_IN[status])
+        return StorageForbidden(_SIGN_IN[status])
     if status in _NAME:
         return refuse_name(name)
     if status in _FULL:
@@ -105,7 +105,9 @@ def translate_errors(name: str = "") -> Iterator[None]:
     except SMBResponseException as error:
         raise make_problem(error.status, name) from error
     except SMBAuthenticationError as error:
-        raise Forbidden("signing in failed: the server and this service agree on no way, or not on the user") from error
+        raise StorageForbidden(
+            "signing in failed: the server and this service agree on no way, or not on the user"
+        ) from error
     except SMBConnectionClosed as error:
         raise Unreachable("the connection to the SMB server was lost") from error
     except ConnectionRefusedError as error:

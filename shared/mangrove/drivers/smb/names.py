@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound
+from mangrove.core.problems import EntryNotFound
 from mangrove.drivers.part_names import is_part
 from mangrove.drivers.smb.errors import refuse_name
 
@@ -29,9 +29,10 @@ class Root:
         self.depth = sum(map(bool, path.split("/")))
 
     def find(self, path: TreePath) -> str:
-        """The server's name of what may exist: relative to the share, with backslashes. NotFound if nothing can."""
+        """The server's name of what may exist: relative to the share, with backslashes. EntryNotFound if nothing
+        can."""
         if any(is_part(name) or not is_possible(name) for name in str(path).split("/")):
-            raise NotFound
+            raise EntryNotFound
         return self._join(path)
 
     def make(self, path: TreePath) -> str:

@@ -13,7 +13,7 @@ from smbprotocol.exceptions import SMBException, SMBResponseException
 from smbprotocol.session import Session
 from smbprotocol.tree import TreeConnect
 
-from mangrove.core.problems import NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import BLOCK
 from mangrove.drivers.smb import messages
 from mangrove.drivers.smb.errors import NO_ROOM
@@ -128,7 +128,7 @@ class Share:
         return answers
 
     def get_status(self, name: str, options: int = 0) -> Status:
-        """The status of a file or folder; NotFound when its folder lists it by another name."""
+        """The status of a file or folder; EntryNotFound when its folder lists it by another name."""
         answers = self._ask_name(name, options)
         self._check_name(name, answers[1], direct=False)
         return messages.parse_created(expect(answers[0]))[1]
@@ -148,8 +148,8 @@ class Share:
         disposition: int = Disposition.OPEN,
         direct: bool = False,
     ) -> Opened:
-        """A handle, which has to be closed; NotFound as for `get_status`. `direct`: StorageProblem for what lies behind
-        a link of the server."""
+        """A handle, which has to be closed; EntryNotFound as for `get_status`. `direct`: StorageProblem for what lies
+        behind a link of the server."""
         message = messages.create(
             name, access | Access.ATTRIBUTES, options=options, sharing=sharing, disposition=disposition
         )
@@ -166,8 +166,8 @@ class Share:
         return opened
 
     def _check_name(self, name: str, answer: bytes | SMBResponseException, direct: bool) -> None:
-        """NotFound unless every folder on the way lists the next one by the name in the path: the server takes other
-        letters and short names too, and what holds for a path must not be got around so.
+        """EntryNotFound unless every folder on the way lists the next one by the name in the path: the server takes
+        other letters and short names too, and what holds for a path must not be got around so.
 
         Of most files the stored name says so. It is another one behind a link that the server follows by itself: one
         within the storage's root is as good, unless `direct`.
@@ -178,7 +178,7 @@ class Share:
             if self._is_same(name, stored):
                 return
         if not self._is_listed(name):
-            raise NotFound
+            raise EntryNotFound
         if stored is None:
             return
         if direct and not self._is_same(name, stored, is_stand_in=True):
@@ -188,7 +188,7 @@ class Share:
         if not isinstance(answer, SMBResponseException):
             home = _split(messages.parse_name(messages.parse_buffer(answer)))
         if [part.casefold() for part in _split(stored)[: len(home)]] != [part.casefold() for part in home]:
-            raise NotFound
+            raise EntryNotFound
 
     def _is_same(self, name: str, stored: str, *, is_stand_in: bool = False) -> bool:
         """Whether a path below the storage's root is stored so; `is_stand_in`: or by names that SMB cannot hold, for

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from smbprotocol.exceptions import SMBException
 
-from mangrove.core.problems import Exists, NotFound, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry, Upload
 from mangrove.drivers.smb import changes, messages
 from mangrove.drivers.smb.changes import NEW_FILE
@@ -17,13 +17,13 @@ from mangrove.drivers.threads import StorageThreads
 
 
 def refuse_folder(share: Share, target: str) -> None:
-    """Exists when a folder has the name that a file is to have: before its bytes are sent, and not after."""
+    """EntryExists when a folder has the name that a file is to have: before its bytes are sent, and not after."""
     try:
         is_dir = share.get_status(target).is_dir
-    except (SMBException, NotFound):
+    except (SMBException, EntryNotFound):
         return  # what is wrong with it shows when the file is to get its name
     if is_dir:
-        raise Exists
+        raise EntryExists
 
 
 def create_part(share: Share, part: str, threads: StorageThreads) -> RemoteFile:

@@ -13,13 +13,13 @@ from mangrove.core.chunked import in_batches
 from mangrove.core.http import get_forwarded_headers, parse_integer
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
     Problem,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -36,11 +36,11 @@ SECONDS = 15.0  # for the size of one file
 
 @contextmanager
 def explain_refusal() -> Iterator[None]:
-    """Forbidden, with the way out, for an address that the storage may not reach."""
+    """StorageForbidden, with the way out, for an address that the storage may not reach."""
     try:
         yield
     except ForbiddenAddress:  # its message would name a host of the administrator's network to a visitor
-        raise Forbidden(
+        raise StorageForbidden(
             "this address leads outside the public internet: an administrator can name its host in the option "
             "allowed_hosts of the storage"
         ) from None
@@ -90,7 +90,7 @@ class UrlTree(Driver):
         for name in _split(path):
             found = node.children.get(name)
             if found is None:
-                raise NotFound
+                raise EntryNotFound
             node = found
         return node
 
@@ -145,7 +145,7 @@ class UrlTree(Driver):
             for name in _split(path):
                 node = node.children.setdefault(name, Node(name))
                 if not node.is_dir:
-                    raise Exists
+                    raise EntryExists
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
@@ -168,9 +168,9 @@ class UrlTree(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         async with self._change():
-            with suppress(NotFound):
+            with suppress(EntryNotFound):
                 del self._find(path.parent).children[self._find(path).name]
 
     async def put_url(self, path: TreePath, url: str) -> None:
@@ -180,20 +180,20 @@ class UrlTree(Driver):
             self._add(path, Node(path.name, url), overwrite=True)
 
     def _add(self, path: TreePath, node: Node, overwrite: bool) -> None:
-        """Give a node its place; Exists unless that is free or a file replaces a file."""
+        """Give a node its place; EntryExists unless that is free or a file replaces a file."""
         folder = self._find(path.parent)
         if not folder.is_dir:
             raise NotAFolder
         taken = folder.children.get(path.name)
         if taken is not None and (taken.is_dir or node.is_dir or not overwrite):
-            raise Exists
+            raise EntryExists
         folder.children[path.name] = node
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
         """One change of the tree: its text is stored when it succeeds, the tree read anew when it fails."""
         if not self.options.writable:
-            raise Forbidden
+            raise StorageForbidden
         async with self.lock:
             try:
                 yield

@@ -17,7 +17,7 @@ from hashlib import sha256
 
 from mangrove.core.chunked import in_batches
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotAFolder, StorageForbidden, StorageProblem
 from mangrove.drivers.base import BLOCK, Driver, DriverConfig, DriverContext, Entry, Upload
 from mangrove.drivers.refusals import refuse_inside_itself, refuse_other_size
 from mangrove.drivers.virtual.changes import Changes, Node
@@ -64,19 +64,19 @@ class Virtual(Driver):
         return nodes | {name: (_make_seed(seed, name), modified) for name in folders}
 
     async def _find(self, changes: Changes, path: TreePath) -> Node:
-        """Return the node at a path; NotFound."""
+        """Return the node at a path; EntryNotFound."""
         node: Node = (ROOT_SEED, self.context.modified)
         for step in reversed(path.ancestors()[:-1]):
             changed = changes.get(step)
             seed = node[0]
             below = (await self._derive(seed)).get(step.name) if changed is None and isinstance(seed, str) else changed
             if not below:
-                raise NotFound
+                raise EntryNotFound
             node = below
         return node
 
     async def _find_folder(self, changes: Changes, path: TreePath) -> str:
-        """Return the seed of a folder; NotFound, NotAFolder."""
+        """Return the seed of a folder; EntryNotFound, NotAFolder."""
         seed, _ = await self._find(changes, path)
         if not isinstance(seed, str):
             raise NotAFolder
@@ -140,7 +140,7 @@ class Virtual(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         await self._change(lambda change: change.remove(path))
 
     async def _change(self, apply: Callable[[_Change], Awaitable[None]]) -> None:
@@ -165,12 +165,12 @@ class _Change:
         self._changes = changes
 
     async def put(self, path: TreePath, node: Node, overwrite: bool) -> None:
-        """Give a node a path; Exists unless that is free or a file replaces a file."""
+        """Give a node a path; EntryExists unless that is free or a file replaces a file."""
         await self._refuse_taken(path, node, overwrite)
         self._changes.put(path, node)
 
     async def copy(self, path: TreePath, target: TreePath, overwrite: bool) -> None:
-        """Copy what is at a path to another one; Exists as for `put`."""
+        """Copy what is at a path to another one; EntryExists as for `put`."""
         node = await self._driver._find(self._changes, path)
         await self._refuse_taken(target, node, overwrite)
         self._changes.copy(path, target, node)
@@ -179,16 +179,16 @@ class _Change:
         await self._driver._find_folder(self._changes, path.parent)
         taken = await self._find(path)
         if path == "/" or (taken is not None and (_is_dir(taken) or _is_dir(node) or not overwrite)):
-            raise Exists
+            raise EntryExists
 
     async def make_folders(self, path: TreePath) -> None:
-        """Make a folder and those above it; Exists for a file in the way."""
+        """Make a folder and those above it; EntryExists for a file in the way."""
         for step in reversed(path.ancestors()[:-1]):
             taken = await self._find(step)
             if taken is None:
                 self._changes.put(step, ("", time.time()))
             elif not _is_dir(taken):
-                raise Exists
+                raise EntryExists
 
     async def remove(self, path: TreePath) -> None:
         """Remove what is at a path, which may be nothing."""
@@ -199,7 +199,7 @@ class _Change:
     async def _find(self, path: TreePath) -> Node | None:
         try:
             return await self._driver._find(self._changes, path)
-        except NotFound:
+        except EntryNotFound:
             return None
 
 

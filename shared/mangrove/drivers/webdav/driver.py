@@ -9,12 +9,12 @@ from contextlib import aclosing
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -99,17 +99,17 @@ class WebDav(Driver):
 
     async def stat(self, path: TreePath) -> Entry:
         if is_part(path.name):
-            raise NotFound
+            raise EntryNotFound
         return make_entry(path.name, await self._find(path))
 
     async def _find(self, path: TreePath, asked: bytes = ENTRY) -> Resource:
-        """What the server says of one path; NotFound."""
+        """What the server says of one path; EntryNotFound."""
         first: Resource | None = None
         async with aclosing(self._server.find(self._urls.make(path), 0, asked)) as found:
             async for resources in found:
                 first = first or next(iter(resources), None)
         if first is None or (first.status == 400 and path != "/" and not (await self._find(path.parent)).is_dir):
-            raise NotFound  # 400: what Apache says of a path below a file
+            raise EntryNotFound  # 400: what Apache says of a path below a file
         if first.status >= 400:
             raise make_problem(first.status, path.name)
         return first
@@ -118,7 +118,7 @@ class WebDav(Driver):
         self, path: TreePath, offset: int = 0, length: int | None = None, if_match: Entry | None = None
     ) -> AsyncIterator[bytes]:
         if is_part(path.name):
-            raise NotFound
+            raise EntryNotFound
         if length == 0 or path == "/":
             if (await self.stat(path)).is_dir:
                 raise NotAFile
@@ -151,13 +151,14 @@ class WebDav(Driver):
             return Entry(path.name, size, upload.modified, False)
 
     async def _look_at_target(self, path: TreePath, overwrite: bool, *, is_dir: bool = False) -> bool:
-        """Whether a file is to be replaced; Exists for what may not be. A server would replace a folder as well."""
+        """Whether a file is to be replaced; EntryExists for what may not be. A server would replace a folder as
+        well."""
         try:
             found = await self.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return False
         if found.is_dir or is_dir or not overwrite:
-            raise Exists
+            raise EntryExists
         return True
 
     async def _refuse_marks(self, target: TreePath) -> None:
@@ -193,7 +194,7 @@ class WebDav(Driver):
     async def _is_there(self, path: TreePath) -> bool:
         try:
             await self._find(path)
-        except NotFound:
+        except EntryNotFound:
             return False
         return True
 
@@ -215,18 +216,18 @@ class WebDav(Driver):
         for step in path.ancestors():
             try:
                 found = await self.stat(step)
-            except NotFound:
+            except EntryNotFound:
                 refuse_part_name(step)
                 missing.append(step)
                 continue
             if not found.is_dir:
-                raise Exists
+                raise EntryExists
             break
         await self._refuse_marks(path)
         for step in reversed(missing):
             status = await self._server.change("MKCOL", self._urls.make(step, is_dir=True))
             if status >= 300 and not (status == 405 and (await self.stat(step)).is_dir):
-                raise Exists if status == 405 else make_problem(status, step.name)
+                raise EntryExists if status == 405 else make_problem(status, step.name)
 
     async def rename(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> None:
         await self.move(path, target, overwrite=overwrite)
@@ -241,7 +242,7 @@ class WebDav(Driver):
 
     async def _transfer_checked(self, method: str, path: TreePath, target: TreePath, overwrite: bool) -> None:
         if "/" in (path, target):
-            raise Forbidden("the root folder of a storage is not moved")
+            raise StorageForbidden("the root folder of a storage is not moved")
         refuse_part_name(target)
         refuse_inside_itself(path, target)
         await self._refuse_marks(target)
@@ -263,10 +264,10 @@ class WebDav(Driver):
 
     async def remove(self, path: TreePath) -> None:
         if path == "/":
-            raise Forbidden("delete root folder is not allowed")
+            raise StorageForbidden("delete root folder is not allowed")
         try:
             entry = await self.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return
         status = await self._server.change("DELETE", self._urls.make(path, is_dir=entry.is_dir))
         if status >= 300 and status not in (404, 410):

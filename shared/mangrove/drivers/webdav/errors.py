@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mangrove.core.problems import Exists, Forbidden, InUse, NotFound, StorageFull, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    EntryExists,
+    EntryNotFound,
+    InUse,
+    StorageForbidden,
+    StorageFull,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.net.addresses import ForbiddenAddress
 from mangrove.net.client import NETWORK_ERRORS, describe_failure
 
@@ -17,13 +25,13 @@ def make_problem(status: int, name: str = "") -> StorageProblem:
     prefix = f"{name[:255]}: " if name else ""
     match status:
         case 401:
-            return Forbidden("the WebDAV server refuses the user name or password")
+            return StorageForbidden("the WebDAV server refuses the user name or password")
         case 403:
-            return Forbidden()
+            return StorageForbidden()
         case 404 | 409 | 410:  # 409: the folder above is missing
-            return NotFound()
+            return EntryNotFound()
         case 412:
-            return Exists()
+            return EntryExists()
         case 423:
             return InUse(f"{prefix}it is locked on the WebDAV server")
         case 413:
@@ -46,4 +54,4 @@ def translate_errors() -> Iterator[None]:
     except TimeoutError as error:
         raise Unreachable("the WebDAV server: no answer within the time allowed") from error
     except ForbiddenAddress as error:
-        raise Forbidden(error.message) from None
+        raise StorageForbidden(error.message) from None

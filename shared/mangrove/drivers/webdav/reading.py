@@ -21,7 +21,7 @@ _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 async def open_file(
     server: Server, url: str, offset: int, length: int | None, if_match: Entry | None
 ) -> AsyncIterator[bytes]:
-    """`length` bytes from `offset`, fewer where the file ends; Changed when it is not `if_match`."""
+    """`length` bytes from `offset`, fewer where the file ends; EntryChanged when it is not `if_match`."""
     wanted = {} if not offset and length is None else {"range": _format_range(offset, length)}
     response = await server.open("GET", url, wanted)
     try:

@@ -15,22 +15,22 @@ from asyncssh.sftp import (
 
 from mangrove.configuration.masking import mask_private
 from mangrove.core.problems import (
-    Collision,
-    Denied,
-    Exists,
-    Forbidden,
-    Missing,
-    NotFound,
+    AccessDenied,
+    EntryExists,
+    EntryNotFound,
+    NameConflict,
     NotMounted,
     NotSupported,
     Problem,
+    ResourceNotFound,
+    StorageForbidden,
     Unauthorized,
 )
 
 _KINDS: tuple[tuple[tuple[type[Problem], ...], Callable[[str], SFTPError]], ...] = (
-    ((Collision, Exists), SFTPFileAlreadyExists),
-    ((NotFound, NotMounted, Missing), SFTPNoSuchFile),
-    ((Denied, Unauthorized, Forbidden), SFTPPermissionDenied),
+    ((NameConflict, EntryExists), SFTPFileAlreadyExists),
+    ((EntryNotFound, NotMounted, ResourceNotFound), SFTPNoSuchFile),
+    ((AccessDenied, Unauthorized, StorageForbidden), SFTPPermissionDenied),
     ((NotSupported,), SFTPOpUnsupported),
 )
 

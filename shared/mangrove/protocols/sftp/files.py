@@ -19,7 +19,7 @@ from asyncssh.constants import (
 )
 from asyncssh.sftp import SFTPAttrs, SFTPError, SFTPFailure, SFTPName, SFTPOpUnsupported, SFTPServer, SFTPVFSAttrs
 
-from mangrove.core.problems import BadRequest, Exists, NotAFile, NotFound, NotSupported, Problem
+from mangrove.core.problems import BadRequest, EntryExists, EntryNotFound, NotAFile, NotSupported, Problem
 from mangrove.core.telemetry import log_exception
 from mangrove.drivers.base import Entry
 from mangrove.identity.rights import Right
@@ -232,9 +232,9 @@ class TreeServer(SFTPServer):
             await entries.require_folder(access.parent)
         entry = await entries.find_known(access)
         if entry is None and not flags & FXF_CREAT:
-            raise NotFound
+            raise EntryNotFound
         if entry is not None and flags & FXF_EXCL:
-            raise Exists
+            raise EntryExists
         if entry is not None and entry.is_dir:
             raise NotAFile
         is_exclusive = bool(flags & FXF_EXCL)

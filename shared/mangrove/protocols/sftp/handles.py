@@ -13,7 +13,7 @@ from pathlib import Path
 from asyncssh.sftp import SFTPName
 
 from mangrove.configuration import snapshot
-from mangrove.core.problems import Denied, TooMany
+from mangrove.core.problems import AccessDenied, TooMany
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
@@ -133,7 +133,7 @@ class HandleAccess:
         """Return the access as it is now; a Problem when the handle must not be used any more."""
         access = await self._evaluate()
         if access.path != self._opened.path:
-            raise Denied("the base path of the account has changed, open the file again")
+            raise AccessDenied("the base path of the account has changed, open the file again")
         if self._right is Right.WRITE:
             access.parent.require(Right.WRITE)
         else:
@@ -146,7 +146,7 @@ class HandleAccess:
         if self._storage_path is not None:
             storage_path = await access.locate("")
             if storage_path.driver is not self._storage_path.driver or storage_path.path != self._storage_path.path:
-                raise Denied("the storage of the file has changed, open the file again")
+                raise AccessDenied("the storage of the file has changed, open the file again")
 
 
 class OpenedFolder:

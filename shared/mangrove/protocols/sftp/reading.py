@@ -14,7 +14,7 @@ NEAR = 2 * BLOCK  # bytes that are rather read and dropped than skipped by anoth
 
 
 class OpenedFile:
-    """The file as it was when it was opened: Changed where the storage can tell that it is another one by now."""
+    """The file as it was when it was opened: EntryChanged where the storage can tell that it is another one by now."""
 
     def __init__(self, storage_path: StoragePath, entry: Entry, access: HandleAccess) -> None:
         self.entry = entry

@@ -8,19 +8,19 @@ from xml.sax.saxutils import escape
 
 from mangrove.configuration.masking import mask_private
 from mangrove.core.problems import (
-    Collision,
-    Denied,
-    Exists,
-    Forbidden,
+    AccessDenied,
+    EntryExists,
+    EntryNotFound,
     InUse,
-    Missing,
-    NotFound,
+    NameConflict,
     NotMounted,
     NotSupported,
     OutOfTime,
     Problem,
     RecordsUnavailable,
+    ResourceNotFound,
     SecondFactorRequired,
+    StorageForbidden,
     StorageFull,
     Unauthorized,
     Unreachable,
@@ -60,12 +60,12 @@ class LockedResource(DavProblem):
 
 
 _STATUSES: Sequence[tuple[tuple[type[Problem], ...], int]] = (
-    ((NotFound, NotMounted, Missing), 404),
+    ((EntryNotFound, NotMounted, ResourceNotFound), 404),
     ((SecondFactorRequired, Unauthorized), 401),
-    ((Collision,), 412),
-    ((Exists,), 405),
+    ((NameConflict,), 412),
+    ((EntryExists,), 405),
     ((UploadRefused, NotSupported), 405),
-    ((Denied, Forbidden), 403),
+    ((AccessDenied, StorageForbidden), 403),
     ((InUse, OutOfTime, RecordsUnavailable), 503),
     ((Unreachable,), 502),
     ((StorageFull, PropertyQuotaExceeded, LockQuotaExceeded, RecordRefused), 507),

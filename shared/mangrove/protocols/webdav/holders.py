@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mangrove.configuration import users
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Denied, Problem
+from mangrove.core.problems import AccessDenied, Problem
 from mangrove.identity.rights import Caller, Right
 from mangrove.protocols.webdav.locked_files import ROOT
 from mangrove.records.accounts.users import User
@@ -17,17 +17,17 @@ WEBDAV = Right.WEBDAV_READ | Right.WEBDAV_MANAGE
 
 
 def require_writer(access: PathAccess) -> None:
-    """Raise Denied unless the caller may change what is at a path."""
+    """Raise AccessDenied unless the caller may change what is at a path."""
     (access if access.path == access.base else access.parent).require(Right.WRITE)
     if not access.may_write():
-        raise Denied
+        raise AccessDenied
 
 
 def may_change(access: PathAccess) -> bool:
     """Return whether the caller may change what is at a path."""
     try:
         require_writer(access)
-    except Denied:
+    except AccessDenied:
         return False
     return True
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Denied, NotFound, Problem
+from mangrove.core.problems import AccessDenied, EntryNotFound, Problem
 from mangrove.protocols.webdav.bodies import LockRequest
 from mangrove.protocols.webdav.conditions import ConditionList, find_tokens
 from mangrove.protocols.webdav.errors import DavProblem, LockedResource, PreconditionFailed
@@ -100,7 +100,7 @@ async def _find_etag(access: PathAccess) -> str:
         return ""
     try:
         entry = await entries.stat(access)
-    except NotFound:
+    except EntryNotFound:
         return ""
     return "" if entry.is_dir else entries.format_etag(entry)
 
@@ -237,8 +237,8 @@ async def _require_compatible(access: PathAccess, lock: Lock, prefix: str) -> No
 
 
 async def refresh(access: PathAccess, conditions: Conditions, seconds: int) -> Lock:
-    """Have the lock whose token was sent last longer; PreconditionFailed where there is none, Denied where its user
-    may not write any more."""
+    """Have the lock whose token was sent last longer; PreconditionFailed where there is none, AccessDenied where its
+    user may not write any more."""
     require_writer(access)
     for lock in _select_own(await find_covering(access), access):
         expires = time.time() + seconds
@@ -252,11 +252,11 @@ def _select_own(found: Iterable[PathLock], access: PathAccess) -> list[Lock]:
 
 
 async def release(access: PathAccess, token: str) -> None:
-    """Give up a lock that covers the path; 409 where none has that token, Denied where it is somebody else's."""
+    """Give up a lock that covers the path; 409 where none has that token, AccessDenied where it is somebody else's."""
     for held in await _read_covering(access):
         if held.lock.token == token:
             if held.lock.user_id != access.caller.user.id:
-                raise Denied("this lock is somebody else's")
+                raise AccessDenied("this lock is somebody else's")
             await asyncio.to_thread(locks.release, held.lock)
             return
     raise DavProblem(409, "there is no such lock here", "lock-token-matches-request-uri")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mangrove.core.problems import NotFound, NotSupported, Problem, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotSupported, Problem, StorageProblem
 from mangrove.drivers.base import Capacity, Entry
 from mangrove.protocols.webdav.errors import XML_HEAD, DavProblem
 from mangrove.protocols.webdav.headers import INFINITY, make_href, quote_name
@@ -27,7 +27,7 @@ PIECE_CHARACTERS = 64 << 10  # after which what is made of an answer is sent
 
 
 async def propfind(access: PathAccess, prefix: str, depth: str, renderer: Renderer) -> AsyncIterator[bytes]:
-    """The pieces of the answer, after the first look at what is there: NotFound, NotReadable.
+    """The pieces of the answer, after the first look at what is there: EntryNotFound, NotReadable.
 
     `prefix`: the address of the caller's root, without a slash at its end.
     """
@@ -123,7 +123,7 @@ class _Walk:
                 try:
                     async for piece in self.iterate(child, True):
                         yield piece
-                except (NotFound, NotSupported):
+                except (EntryNotFound, NotSupported):
                     pass  # gone meanwhile, or no folder any more
 
     async def _open(self, access: PathAccess) -> _Folder:

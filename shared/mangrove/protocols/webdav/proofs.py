@@ -82,7 +82,7 @@ def _read_generation(username: str, source: str) -> int:
 
 
 async def sign_in(credentials: Credentials, source: str) -> Session:
-    """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, Denied."""
+    """The session of who has these credentials; Unauthorized, SecondFactorRequired, TooMany, AccessDenied."""
     try:
         if credentials.token:
             return await _sign_in_with_token(credentials.token, source)

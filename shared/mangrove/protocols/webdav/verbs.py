@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 
 from mangrove.core import deadlines
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Collision, Denied, Exists, Forbidden, NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import (
+    AccessDenied,
+    EntryExists,
+    EntryNotFound,
+    NameConflict,
+    NotAFolder,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
 from mangrove.protocols.sessions import Session
@@ -56,7 +64,7 @@ async def _require_parent(access: PathAccess) -> None:
         return  # what is there is not to be known
     try:
         await entries.require_folder(access.parent)
-    except (NotFound, NotAFolder):
+    except (EntryNotFound, NotAFolder):
         raise DavProblem(409, "there is no such folder to put it in") from None
 
 
@@ -64,7 +72,7 @@ async def put(visit: Visit, access: PathAccess, old: Entry | None, body: AsyncIt
     """Store a file; `upload.overwrite` is off where it must be a new one."""
     access.parent.require(Right.WRITE)
     if access.path == access.base or (old is not None and old.is_dir):
-        raise Exists("a folder has this address")
+        raise EntryExists("a folder has this address")
     await _require_parent(access)
     await visit.conditions.require(access)
     paths = [access] if old else [access, access.parent]
@@ -85,10 +93,10 @@ async def _require_unlocked_at_end(
 
 
 async def mkcol(visit: Visit, access: PathAccess) -> None:
-    """Make one folder; Exists where something is there, 409 without the folder above it."""
+    """Make one folder; EntryExists where something is there, 409 without the folder above it."""
     access.parent.require(Right.WRITE)
     if await entries.find_known(access) is not None:
-        raise Exists
+        raise EntryExists
     await _require_parent(access)
     await visit.conditions.require(access)
     await require_unlocked(visit.conditions, access, access.parent)
@@ -100,7 +108,7 @@ async def delete(visit: Visit, access: PathAccess) -> None:
     access.parent.require(Right.DELETE)
     await entries.stat(access)
     if access.path == access.base or access.is_mount_or_ancestor():
-        raise Forbidden
+        raise StorageForbidden
     await visit.conditions.require(access)
     await _remove(visit, access)
 
@@ -168,7 +176,7 @@ async def move(visit: Visit, transfer: Transfer) -> Outcome:
     source.parent.require(visit.right)
     entry = await entries.stat(source)
     if source.path == source.base or source.is_mount_or_ancestor():
-        raise Forbidden
+        raise StorageForbidden
     held = await require_unlocked(visit.conditions, source, is_deep=True)
     await require_unlocked(visit.conditions, source.parent)
     target, is_new = await _prepare(visit, transfer, source, entry)
@@ -190,9 +198,9 @@ async def _prepare(visit: Visit, transfer: Transfer, source: PathAccess, entry: 
     """
     target = await visit.at(transfer.destination)
     if target.path == source.path:
-        raise Denied("source and destination are the same")
+        raise AccessDenied("source and destination are the same")
     if target.path == target.base or target.is_mount_or_ancestor():
-        raise Forbidden
+        raise StorageForbidden
     if target.path.within(source.path) or source.path.within(target.path):
         raise DavProblem(409 if entry.is_dir else 403, "one of source and destination is in the other")
     target.parent.require(visit.right)
@@ -213,7 +221,7 @@ async def _prepare(visit: Visit, transfer: Transfer, source: PathAccess, entry: 
 async def _make_room(visit: Visit, destination: str, source: PathAccess, target: PathAccess) -> None:
     source.require_export(visit.right is not Right.COPY)
     if not target.parent.may_replace(target):
-        raise Denied
+        raise AccessDenied
     target.require_import()
     await _remove(visit, await visit.at(destination, Right.DELETE))
 
@@ -242,7 +250,7 @@ async def proppatch(visit: Visit, access: PathAccess, steps: Sequence[PropertyCh
     try:
         mount, inner = access.find_mount()
     except StorageProblem:
-        raise Forbidden("this folder is in no storage") from None
+        raise StorageForbidden("this folder is in no storage") from None
     await visit.conditions.require(access)
     await require_unlocked(visit.conditions, access)
     names = list(dict.fromkeys(step.name for step in steps))
@@ -287,7 +295,7 @@ async def lock(
         try:
             upload = Upload(0, time.time(), overwrite=False)
             await uploads.write(access, _iterate_nothing(), upload, overwrite=False, hashes={})
-        except Collision:
+        except NameConflict:
             is_new = False  # somebody was faster
         except BaseException:
             await asyncio.shield(release(access, taken.token))

@@ -15,7 +15,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from mangrove.core.problems import RecordsUnavailable
-from mangrove.records.store.base import Conflict, transaction, translate_errors
+from mangrove.records.store.base import RecordConflict, transaction, translate_errors
 from mangrove.records.store.counters import Counter
 
 LIFETIME = timedelta(hours=1)  # until the record of a dead holder is removed, if nobody takes over before
@@ -37,7 +37,7 @@ def take(name: str, holder: str, dead: Beat | None = None) -> bool:
     try:
         with translate_errors():
             _make_record(name).update(actions=_make_beginning(holder), condition=free)
-    except Conflict:
+    except RecordConflict:
         return False
     return True
 
@@ -50,7 +50,7 @@ def take_all(names: Sequence[str], holder: str) -> bool:
 
     try:
         _write_all(names, add)
-    except Conflict:
+    except RecordConflict:
         return False
     return True
 
@@ -75,7 +75,7 @@ def find(name: str) -> Beat | None:
 
 
 def renew(names: Sequence[str], holder: str) -> None:
-    """Show that the holder lives; Conflict when one of the names is not theirs any more. At most MOST."""
+    """Show that the holder lives; RecordConflict when one of the names is not theirs any more. At most MOST."""
 
     def add(write: TransactWrite, record: Counter) -> None:
         write.update(record, actions=_make_renewal(), condition=Counter.holder == holder)
@@ -86,7 +86,7 @@ def renew(names: Sequence[str], holder: str) -> None:
         return
     try:
         _write_all(names, add)
-    except Conflict as conflict:
+    except RecordConflict as conflict:
         if not any(conflict.failed):
             raise RecordsUnavailable from conflict  # it met another transaction: worth a retry
         raise
@@ -106,13 +106,13 @@ def release(names: Sequence[str], holder: str) -> None:
         try:
             _write_all(names, add)
             return
-        except Conflict:
+        except RecordConflict:
             pass  # one was never theirs, or was taken over: each by itself
     for name in names:
         try:
             with translate_errors():
                 _make_record(name).delete(condition=Counter.holder == holder)
-        except Conflict:
+        except RecordConflict:
             pass
 
 

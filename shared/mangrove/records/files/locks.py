@@ -21,8 +21,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.records.files.path_keys import make_entries_prefix, make_entry_key, make_prefix
 from mangrove.records.store.base import (
-    Conflict,
     Record,
+    RecordConflict,
     TableMeta,
     retry_on_conflict,
     table_name,
@@ -75,7 +75,7 @@ class Lock:
         return self.expires > time.time()
 
 
-class LockConflict(Conflict):
+class LockConflict(RecordConflict):
     """Another lock excludes the one that is to be taken."""
 
     text = "it is locked"
@@ -187,7 +187,7 @@ def sweep() -> None:
             try:
                 with translate_errors():
                     record.delete()
-            except Conflict:
+            except RecordConflict:
                 pass  # locked anew meanwhile
 
 
@@ -224,7 +224,7 @@ def _read_tokens(record: LockRecord) -> dict[str, float]:
 
 
 def _write(user: LockRecord, tokens: Mapping[str, float], changes: Iterable[tuple[LockRecord, Sequence[Lock]]]) -> None:
-    """Save the record of a user and those of files, all or nothing; Conflict."""
+    """Save the record of a user and those of files, all or nothing; RecordConflict."""
     own = [{"token": token, "expires": expires} for token, expires in tokens.items()]
     with translate_errors(), transaction(LockRecord) as write:
         _add_write(write, user, own)

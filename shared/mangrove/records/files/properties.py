@@ -19,8 +19,8 @@ from mangrove.core.paths import TreePath
 from mangrove.core.problems import Problem
 from mangrove.records.files.path_keys import make_key, make_prefix
 from mangrove.records.store.base import (
-    Conflict,
     Record,
+    RecordConflict,
     TableMeta,
     retry_on_conflict,
     table_name,
@@ -147,7 +147,7 @@ def _make_changes(record: PropertyRecord | None) -> dict[int, int]:
 
 
 def _write(changes: Mapping[int, int], record: PropertyRecord, is_removed: bool = False) -> None:
-    """Save or remove a record and count its bytes, both or nothing; Conflict, PropertyQuotaExceeded."""
+    """Save or remove a record and count its bytes, both or nothing; RecordConflict, PropertyQuotaExceeded."""
     try:
         with translate_errors(), transaction(PropertyRecord) as write:
             if is_removed:
@@ -156,7 +156,7 @@ def _write(changes: Mapping[int, int], record: PropertyRecord, is_removed: bool 
                 write.save(record)
             for user_id, change in changes.items():
                 _count(write, user_id, change)
-    except Conflict as conflict:
+    except RecordConflict as conflict:
         if any(conflict.failed[1:]):
             raise PropertyQuotaExceeded(
                 f"the properties that one user stores may have {MAX_BYTES_PER_USER} bytes"
@@ -184,7 +184,7 @@ def _add_folder(storage_id: int, folder: TreePath) -> None:
     try:
         with translate_errors():
             record.save()
-    except Conflict:
+    except RecordConflict:
         pass  # it is known
 
 
@@ -228,7 +228,7 @@ def _move(record: PropertyRecord, target_id: int, target: TreePath) -> None:
         with translate_errors(), transaction(PropertyRecord) as write:
             write.delete(record)
             write.save(moved)
-    except Conflict:
+    except RecordConflict:
         pass  # written anew meanwhile: of another entry by now
 
 
@@ -237,7 +237,7 @@ def remove(storage_id: int, path: TreePath) -> None:
     for record in chain(_iter_all(storage_id, path), _find_folders(storage_id, path)):
         try:
             _write(_make_changes(record), record, is_removed=True)
-        except Conflict:
+        except RecordConflict:
             pass  # written anew meanwhile: of another entry by now
 
 

@@ -48,7 +48,7 @@ DATA_DISK_FULL = "the data disk is full"
 ATTEMPTS = 5  # at a change that meets another one
 
 
-class Conflict(Problem):
+class RecordConflict(Problem):
     """A condition on the record did not hold. `failed`: for each write of a transaction, whether its own did not."""
 
     text = "record changed meanwhile, try again"
@@ -270,7 +270,7 @@ class Versioned(Protected):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Count a call; raise Conflict for a failed condition, RecordRefused for what the engine never takes, and
+    """Count a call; raise RecordConflict for a failed condition, RecordRefused for what the engine never takes, and
     RecordsUnavailable for any other failure of it."""
     runtime.get(Connections).count_call()
     try:
@@ -285,9 +285,9 @@ def translate_errors() -> Iterator[None]:
                 raise RecordsThrottled from error
             if any(one and one.code == "ValidationError" for one in reasons):
                 raise RecordRefused from error
-            raise Conflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
+            raise RecordConflict([bool(one) and one.code == "ConditionalCheckFailed" for one in reasons]) from error
         if "ConditionalCheckFailed" in code:
-            raise Conflict from error
+            raise RecordConflict from error
         if code == "ValidationException":
             raise RecordRefused from error
         if code in THROTTLES:
@@ -319,7 +319,7 @@ def retry_on_conflict(change: Callable[Arguments, Result]) -> Callable[Arguments
         for attempt in range(ATTEMPTS):
             try:
                 return change(*args, **kwargs)
-            except Conflict:
+            except RecordConflict:
                 if attempt == ATTEMPTS - 1:
                     raise
                 time.sleep(0.01 * (attempt + 1))

@@ -11,7 +11,15 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from mangrove.core.problems import RecordsUnavailable
-from mangrove.records.store.base import ATTEMPTS, Conflict, Record, TableMeta, table_name, transaction, translate_errors
+from mangrove.records.store.base import (
+    ATTEMPTS,
+    Record,
+    RecordConflict,
+    TableMeta,
+    table_name,
+    transaction,
+    translate_errors,
+)
 
 CLOCKS_DIFFER = 60.0  # seconds, at most, between two instances; what ends later was counted before a step back
 
@@ -72,13 +80,13 @@ def add_failure(key: str, seconds: int) -> int:
                 actions=[Counter.value.add(1), *_make_end(now, seconds)],
                 condition=Counter.until.between(now, now + seconds + CLOCKS_DIFFER),
             )
-    except Conflict:
+    except RecordConflict:
         try:
             with translate_errors():
                 counter.update(
                     actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=_is_over(now, seconds)
                 )
-        except Conflict:
+        except RecordConflict:
             return add_failure(key, seconds)  # another process began the count at this moment
     return int(counter.value)
 
@@ -107,7 +115,7 @@ def settle(key: str, most: int, seconds: int, mark: str, mark_seconds: int) -> b
                 write.delete(Counter(f"failure#{key}"), condition=few)
                 write.update(Counter(f"mark#{mark}"), actions=[Counter.value.set(1), *_make_end(now, mark_seconds)])
             return True
-        except Conflict as conflict:
+        except RecordConflict as conflict:
             if any(conflict.failed):
                 return False
             time.sleep(0.01 * (attempt + 1))  # another one wrote them at this moment
@@ -122,7 +130,7 @@ def sweep() -> None:
             try:
                 with translate_errors():
                     counter.delete(condition=ended)
-            except Conflict:
+            except RecordConflict:
                 pass  # counted anew meanwhile
 
 
@@ -133,6 +141,6 @@ def claim_once(key: str, seconds: int) -> bool:
     try:
         with translate_errors():
             Counter(f"once#{key}").update(actions=[Counter.value.set(1), *_make_end(now, seconds)], condition=free)
-    except Conflict:
+    except RecordConflict:
         return False
     return True

@@ -19,7 +19,7 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 
 
-class SealBroken(Problem):
+class DecryptionError(Problem):
     """A secret that does not open, and never will."""
 
     text = "a stored secret cannot be read: it was sealed with another key, or elsewhere"
@@ -88,7 +88,7 @@ def unseal(sealed: bytes, place: bytes) -> str:
     try:
         return _get_cipher().decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place).decode()
     except (InvalidTag, ValueError):  # ValueError: too short for a nonce
-        raise SealBroken from None
+        raise DecryptionError from None
 
 
 def _get_cipher() -> AESGCM:

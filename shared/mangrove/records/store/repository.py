@@ -14,7 +14,14 @@ from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.records import configuration
 from mangrove.records.store import counters
-from mangrove.records.store.base import Conflict, NameTaken, Versioned, retry_on_conflict, transaction, translate_errors
+from mangrove.records.store.base import (
+    NameTaken,
+    RecordConflict,
+    Versioned,
+    retry_on_conflict,
+    transaction,
+    translate_errors,
+)
 from mangrove.records.store.unique import claim, find_taken, make_name, release
 
 Value = TypeVar("Value")
@@ -85,16 +92,16 @@ class Repository(Generic[Value]):
         return self.to_value(record)
 
     def save(self, record: Any) -> None:
-        """Write a record whose name is as it was; Conflict when it changed since it was read."""
+        """Write a record whose name is as it was; RecordConflict when it changed since it was read."""
         with self._accept_own_write(record), translate_errors():
             record.save()
 
     @contextmanager
     def _accept_own_write(self, record: Any) -> Iterator[None]:
-        """Suppress a Conflict with what this very write stored: the engine acted, and its answer was lost."""
+        """Suppress a RecordConflict with what this very write stored: the engine acted, and its answer was lost."""
         try:
             yield
-        except Conflict:
+        except RecordConflict:
             version = (record.version or 0) + 1
             if _read_fields(self._find(record)) != _read_fields(record) | {"version": version}:
                 raise
@@ -129,7 +136,7 @@ class Repository(Generic[Value]):
         try:
             with self._accept_own_write(record):
                 self._transact(record, add)
-        except Conflict as conflict:
+        except RecordConflict as conflict:
             # deletes come first in a transaction, and the record is written after its names
             others = any(conflict.failed[:-1]) and not conflict.failed[-1]
             if others or not conflict.failed:
@@ -153,13 +160,13 @@ class Repository(Generic[Value]):
 
         try:
             self._transact(record, remove)
-        except Conflict:
+        except RecordConflict:
             if self._find(record) is not None:
                 raise
             self.note_change()
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
-        """Make the writes that `add` adds, which concern a record and its name; Conflict."""
+        """Make the writes that `add` adds, which concern a record and its name; RecordConflict."""
         with translate_errors(), transaction(self.model) as write:
             add(write)
 

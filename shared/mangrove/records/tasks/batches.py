@@ -11,8 +11,8 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.core.telemetry import log_warning
-from mangrove.records.store.base import Conflict, get_connection, transaction, translate_errors
-from mangrove.records.store.crypto import SealBroken
+from mangrove.records.store.base import RecordConflict, get_connection, transaction, translate_errors
+from mangrove.records.store.crypto import DecryptionError
 from mangrove.records.store.integrity import MAX_KEY_LETTERS
 from mangrove.records.tasks.keys import Status, make_shard_key
 from mangrove.records.tasks.marks import get_marks
@@ -66,7 +66,7 @@ def _make_readable(item: dict[str, Any]) -> Task | None:
     """The task of a record; None for one that another program wrote: the others are not held up by it."""
     try:
         return make_task(TaskRecord.from_raw_data(item))
-    except SealBroken as problem:
+    except DecryptionError as problem:
         log_warning("a task cannot be read", tid=item["id"]["S"][:MAX_KEY_LETTERS], reason=problem.message)
         return None
 
@@ -111,7 +111,7 @@ def _write_what_holds(items: Sequence[Item], add: Callable[[TransactWrite, Item]
             with translate_errors(), transaction(TaskRecord) as write:
                 for item in left:
                     add(write, item)
-        except Conflict as conflict:
+        except RecordConflict as conflict:
             if not any(conflict.failed):
                 raise RecordsUnavailable from conflict  # it met another transaction: worth a retry
             left = [item for item, failed in zip(left, conflict.failed, strict=True) if not failed]

@@ -22,7 +22,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from mangrove.core.problems import RecordNotFound
-from mangrove.records.store.base import Conflict, Record, TableMeta, get_connection, table_name, translate_errors
+from mangrove.records.store.base import Record, RecordConflict, TableMeta, get_connection, table_name, translate_errors
 from mangrove.records.store.integrity import Clear, Sealed
 from mangrove.records.tasks.keys import (
     OWNER_INDEX,
@@ -198,7 +198,7 @@ class NewTask(NamedTuple):
 
 
 def create(new: NewTask) -> Task:
-    """Store a new task that no worker holds; Conflict when its id is taken."""
+    """Store a new task that no worker holds; RecordConflict when its id is taken."""
     record = make_record(new)
     with translate_errors():
         record.save(condition=is_free_or_same(record))
@@ -260,8 +260,8 @@ def make_opened_task(item: Mapping[str, Any]) -> Task:
 
 
 def acquire_lease(id: str, token: str, seconds: float, over: Lease | None = None) -> Task:
-    """Hold the task under `token`, for `seconds` without a sign of life; Conflict when there is none, or when another
-    worker holds it, unless that is by the lease `over`, which the caller knows to be at its end."""
+    """Hold the task under `token`, for `seconds` without a sign of life; RecordConflict when there is none, or when
+    another worker holds it, unless that is by the lease `over`, which the caller knows to be at its end."""
     record = TaskRecord(id)
     free = (TaskRecord.until <= 0) | (TaskRecord.lease == token)
     if over is not None:
@@ -286,7 +286,7 @@ def touch(task: Task, view: TaskView | None = None) -> bool:
     try:
         with translate_errors():
             TaskRecord(task.id).update(actions=actions, condition=TaskRecord.until == task.lease.until)
-    except Conflict:
+    except RecordConflict:
         return False
     return True
 
@@ -304,8 +304,8 @@ def save(
     """Write what changed, as the holder of `token`, and hold the lease `seconds` more; 0 releases it. It may be the
     first write of a worker that found the lease of `task` to be over.
 
-    Conflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes the
-    status, unless the task was removed: a Conflict, too. `expires`: when a task that is done may go.
+    RecordConflict when another worker holds it. The answer says whether a cancel mark was set meanwhile. `done` changes
+    the status, unless the task was removed: a RecordConflict, too. `expires`: when a task that is done may go.
     """
     record, now = TaskRecord(task.id), time.time()
     actions: list[Action] = [TaskRecord.until.set(now + seconds if seconds else -now), TaskRecord.lease.set(token)]
@@ -353,8 +353,8 @@ def mark_cancelled(id: str) -> None:
 
 
 def reopen(task: Task, view: TaskView) -> Task:
-    """Make a task undone once more, as its next run; a worker that holds it loses its lease. Conflict when that run was
-    opened before."""
+    """Make a task undone once more, as its next run; a worker that holds it loses its lease. RecordConflict when that
+    run was opened before."""
     record = TaskRecord(task.id)
     with translate_errors():
         record.update(actions=make_reopening(task, view), condition=TaskRecord.attempt == task.attempt)
@@ -364,7 +364,7 @@ def reopen(task: Task, view: TaskView) -> Task:
 
 def renew(task: Task, new: NewTask) -> Task:
     """Put a new task in the place of one of the same id that is done, as its next run, which may go on from its cursor.
-    Conflict when another one was put there before."""
+    RecordConflict when another one was put there before."""
     record = make_record(new)
     record.attempt, record.cursor = task.attempt + 1, _dump(task.cursor)
     done = TaskRecord.owner_key == make_owner_key(task.owner, task.kind, Status.DONE)

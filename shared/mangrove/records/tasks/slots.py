@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pynamodb.exceptions import DoesNotExist
 from pynamodb.expressions.update import Action
 
-from mangrove.records.store.base import Conflict, translate_errors
+from mangrove.records.store.base import RecordConflict, translate_errors
 from mangrove.records.store.counters import Counter
 
 LIFETIME = timedelta(hours=1)  # of the record, after its last change
@@ -59,7 +59,7 @@ def _change(kind: str, change: Callable[[Slots], bool]) -> bool:
             with translate_errors():
                 Counter(key).update(actions=actions, condition=condition)
             return True
-        except Conflict:
+        except RecordConflict:
             time.sleep(random.uniform(0, PAUSE * 2**attempt))
     return False
 

@@ -85,7 +85,7 @@ def make_id(place: str) -> str:
 
 
 def save(session: UploadSession) -> UploadSession:
-    """Store a session; Conflict when it changed, or vanished, since it was read."""
+    """Store a session; RecordConflict when it changed, or vanished, since it was read."""
     record = UploadRecord(
         session.id[:PLACE_LENGTH],
         session.id[PLACE_LENGTH:],

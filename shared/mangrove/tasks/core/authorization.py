@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath, check_name
-from mangrove.core.problems import Denied, Forbidden, StorageProblem
+from mangrove.core.problems import AccessDenied, StorageForbidden, StorageProblem
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.endpoints import Endpoint
@@ -19,19 +19,19 @@ from mangrove.tree.rules import Rule
 
 
 async def authorize_caller(task: Task, right: Right) -> Caller:
-    """The owner of a task, to use `right`; Denied when the account is disabled or gone."""
+    """The owner of a task, to use `right`; AccessDenied when the account is disabled or gone."""
     await snapshot.fresh()
     user = await users.find_by_id(task.owner)
     if user is None or user.disabled:
-        raise Denied("who asked for this has no account any more")
+        raise AccessDenied("who asked for this has no account any more")
     return Caller(user, right)
 
 
 async def access_path(caller: Caller, path: str, password: str = "") -> PathAccess:
-    """Access to an absolute path; Denied outside the caller's base path."""
+    """Access to an absolute path; AccessDenied outside the caller's base path."""
     found = await access.at(caller, path, password, confined=False)
     if not found.path.within(found.base):
-        raise Denied
+        raise AccessDenied
     return found
 
 
@@ -58,7 +58,7 @@ class Target:
         may, hiding = self._folders[parent]
         if may and not any(rule.hides_name(name) for rule in hiding):
             return None
-        return Forbidden("permission denied")
+        return StorageForbidden("permission denied")
 
     def may_replace(self) -> bool:
         """Whether what is at the target may be replaced."""
@@ -80,7 +80,7 @@ class Target:
 
 
 async def resolve_target(caller: Caller, folder: str, name: str, password: str = "") -> Target:
-    """Where a task's bytes go, as the caller may put them there; Denied when that is not allowed."""
+    """Where a task's bytes go, as the caller may put them there; AccessDenied when that is not allowed."""
     into = await access_path(caller, folder, password)
     into.require(caller.declared_right)
     storage_path = await into.locate()

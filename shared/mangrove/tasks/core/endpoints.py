@@ -11,7 +11,7 @@ from typing import Any
 
 from mangrove.core.chunked import split_chunks
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotFound, NotSupported
+from mangrove.core.problems import EntryChanged, EntryNotFound, NotSupported
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
 from mangrove.tasks.core.specs import SourceVersion
 from mangrove.tree.mounts import Mount, StoragePath
@@ -52,13 +52,13 @@ class Endpoint:
         """The entry at this path, asked of the storage itself; None for nothing."""
         try:
             return await self.driver.stat(self.path)
-        except NotFound:
+        except EntryNotFound:
             return None
 
     async def check_unchanged(self, version: Entry) -> None:
-        """Changed when the file is another one by now."""
+        """EntryChanged when the file is another one by now."""
         if not SourceVersion.of(version).matches(await self.driver.stat(self.path)):
-            raise Changed
+            raise EntryChanged
 
     async def sync(self) -> None:
         """Make what stands here, with all it holds, survive a power cut."""
@@ -66,8 +66,8 @@ class Endpoint:
             await self.driver.sync(self.path)
 
     async def remove_unchanged(self, entry: Entry) -> None:
-        """Remove the file that `stat` answered `entry` for; Changed, and it stays, when it is another one by now. Where
-        the storage cannot decide that together with the removal, it is asked immediately before."""
+        """Remove the file that `stat` answered `entry` for; EntryChanged, and it stays, when it is another one by now.
+        Where the storage cannot decide that together with the removal, it is asked immediately before."""
         if isinstance(self.driver, RemovesUnchanged):
             try:
                 async with self.hold_name():
@@ -80,11 +80,11 @@ class Endpoint:
         async with self.hold_name():
             now = await self.find()
             if now is not None and not SourceVersion.of(entry).matches(now):
-                raise Changed
+                raise EntryChanged
             await self.driver.remove(self.path)
 
     async def read_range(self, offset: int, length: int, if_match: Entry | None = None) -> bytes:
-        """A range of a file; Changed when it is another one than `if_match`."""
+        """A range of a file; EntryChanged when it is another one than `if_match`."""
         blocks: Any = await self.driver.read(self.path, offset, length, if_match)
         return b"".join([block async for block in blocks])
 
@@ -122,7 +122,7 @@ class TargetListing:
                 entries |= {entry.name: entry for entry in batch}
                 if len(entries) >= LARGEST_FOLDER:
                     break
-        except NotFound:
+        except EntryNotFound:
             pass  # it is made with its first file
         return entries
 
@@ -155,7 +155,8 @@ async def have_same_bytes(one: Endpoint, other: Endpoint) -> bool:
 
 
 async def is_same_range(one: Endpoint, other: Endpoint, first: Entry, second: Entry, offset: int, length: int) -> bool:
-    """Whether two files, which still are `first` and `second`, hold the same bytes there; Changed when one is not."""
+    """Whether two files, which still are `first` and `second`, hold the same bytes there; EntryChanged when one is
+    not."""
     return await one.read_range(offset, length, first) == await other.read_range(offset, length, second)
 
 
@@ -178,7 +179,7 @@ async def are_same_entry(one: Endpoint, other: Endpoint) -> bool:
     try:
         if not await one.driver.identify(one.path) & await other.driver.identify(other.path):
             return False
-    except NotFound:
+    except EntryNotFound:
         return False
     first, second = await one.find(), await other.find()  # two servers may have a bucket of the same name
     return first is not None and second is not None and (first.modified, first.etag) == (second.modified, second.etag)

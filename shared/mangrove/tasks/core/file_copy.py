@@ -15,7 +15,7 @@ from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
-from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import Copies, CopiesFrom, CopyRequest, Driver, Entry, Parts, Upload, Writes
 from mangrove.drivers.part_streams import StreamsParts
 from mangrove.tasks.core.endpoints import Endpoint, TargetListing, have_same_bytes
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class CopyMode(NamedTuple):
-    """`keep_existing` leaves what is at the target; else, without `overwrite`, Exists. `durable`: what is copied
+    """`keep_existing` leaves what is at the target; else, without `overwrite`, EntryExists. `durable`: what is copied
     survives a power cut. `verify`: the target is read once more where nothing else proves that it holds the same bytes.
     """
 
@@ -67,11 +67,11 @@ async def copy_file(
     """
     version = await source.driver.stat(source.path)
     if not file.matches(version):
-        raise Changed("the source changed since the task began")
+        raise EntryChanged("the source changed since the task began")
     try:
         return await _copy_version(run, source, target, version, listing, mode)
-    except Changed:
-        raise Changed(CHANGED) from None
+    except EntryChanged:
+        raise EntryChanged(CHANGED) from None
 
 
 async def _copy_version(
@@ -94,7 +94,7 @@ async def _copy_version(
             if await have_same_bytes(source, target):
                 await _sync(target, mode.durable)
                 return Copied(version, None)
-            raise Exists
+            raise EntryExists
         upload = Upload(version.size, version.modified, overwrite=mode.overwrite, durable=mode.durable)
         stored = await _store(run, source, target, version, upload, mode.verify)
     await check_copy(run, source, version, target, stored, verify=mode.verify)
@@ -308,12 +308,12 @@ class PartCopy:
         compared = False
         try:
             entry = await driver.finish(target.path, partial.token, receipts, upload)
-        except (NotFound, Exists) as problem:
+        except (EntryNotFound, EntryExists) as problem:
             if not await have_same_bytes(source, target):
-                if isinstance(problem, Exists):
+                if isinstance(problem, EntryExists):
                     raise
                 raise StorageProblem("the parts stored so far are gone") from None
-            if isinstance(problem, Exists):
+            if isinstance(problem, EntryExists):
                 await driver.abort(target.path, partial.token)
             await _sync(target, upload.durable)
             entry, compared = await target.driver.stat(target.path), True

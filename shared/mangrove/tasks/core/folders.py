@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotFound
+from mangrove.core.problems import EntryChanged, EntryNotFound
 from mangrove.drivers.base import Driver, Entry, Removes, RemovesEmpty
 from mangrove.drivers.paging import find_paged
 from mangrove.tasks.core import manifest
@@ -47,7 +47,7 @@ async def walk_folder(
     the next one, "" at the end. A storage without pages has one."""
     place = await find_paged(driver, path)
     if place is None and start:
-        raise Changed("something was mounted in a folder while it was walked")
+        raise EntryChanged("something was mounted in a folder while it was walked")
     if place is None:
         async for batch in driver.list(path):
             await take(batch)
@@ -120,5 +120,5 @@ async def _remove_empty(driver: Driver, path: TreePath) -> None:
                 return
         if isinstance(driver, Removes):
             await driver.remove(path)
-    except NotFound:
+    except EntryNotFound:
         pass  # removed together with the folder below it

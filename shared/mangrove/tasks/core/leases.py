@@ -17,7 +17,7 @@ from secrets import token_hex
 from mangrove.core import runtime
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Lease, Task
 
@@ -134,7 +134,7 @@ async def _write_lease(id: str) -> tuple[Task, str]:
     while True:
         try:
             return await asyncio.to_thread(records.acquire_lease, id, token, LEASE_SECONDS, over), token
-        except Conflict:
+        except RecordConflict:
             if over is not None:
                 raise Busy from None  # another one who watched was quicker, or the holder lives
         over = await _watch(id)

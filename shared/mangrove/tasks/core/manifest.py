@@ -10,7 +10,7 @@ import orjson
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, Problem
+from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry, Upload
 from mangrove.tasks.core import staging
 from mangrove.tasks.core.specs import ManifestEntry
@@ -78,7 +78,7 @@ class Manifest(Generic[Row]):
         try:
             content = b"".join([block async for block in await storage.read(path)])
             rows = [self._parse(orjson.loads(line)) for line in content.split(b"\n")[:wanted]]
-        except (NotFound, ValueError, TypeError) as error:  # ValueError: not JSON; TypeError: not a row
+        except (EntryNotFound, ValueError, TypeError) as error:  # ValueError: not JSON; TypeError: not a row
             raise ManifestLost from error
         if len(rows) < wanted:
             raise ManifestLost

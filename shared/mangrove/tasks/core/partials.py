@@ -20,7 +20,7 @@ from mangrove.core.chunked import stream
 from mangrove.core.codec import dump, parse
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotFound, NotSupported, Problem, Unreachable
+from mangrove.core.problems import EntryNotFound, NotSupported, Problem, Unreachable
 from mangrove.drivers import registry
 from mangrove.drivers.base import ROOT, Driver, DriverContext, Entry, Parts, Syncs, Upload, list_all, make_parts_key
 from mangrove.records.store.crypto import seal, unseal
@@ -180,7 +180,7 @@ async def sweep_partials() -> None:
     storage = await staging.driver()
     try:
         found = await list_all(storage, TreePath(f"/{ABANDONED}"))
-    except NotFound:
+    except EntryNotFound:
         return
     for entry in found:
         if entry.name == staging.PINNED:

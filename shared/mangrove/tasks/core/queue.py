@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.problems import Missing, Problem, RecordNotFound
+from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller
 from mangrove.records.accounts.users import User
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -117,7 +117,7 @@ def chain(kind: str, task: Task, name: str, spec: Spec, size: int, status: str =
     view = make_view(id, name, task.view.creator, task.view.creator_role, size, status)
     try:
         chained = records.create(NewTask(kind, task.owner, view, spec.dump()))
-    except Conflict:
+    except RecordConflict:
         try:
             chained = records.get(id)
         except RecordNotFound:
@@ -183,15 +183,15 @@ def list_views(
 
 
 def get(kind: str, id: str, caller: Caller) -> Task:
-    """One task; Missing when there is none that the caller may see."""
+    """One task; ResourceNotFound when there is none that the caller may see."""
     if len(id) != ID_LENGTH:
-        raise Missing(NOT_FOUND)
+        raise ResourceNotFound(NOT_FOUND)
     try:
         task = records.get(id)
     except RecordNotFound:
-        raise Missing(NOT_FOUND) from None
+        raise ResourceNotFound(NOT_FOUND) from None
     if not _may_see(task, kind, caller):
-        raise Missing(NOT_FOUND)
+        raise ResourceNotFound(NOT_FOUND)
     return task
 
 
@@ -222,7 +222,7 @@ def retry(kind: str, id: str, caller: Caller) -> None:
     waiting = replace(task.view, state=State.WAITING_RETRY, error="", end_time=None, status="")
     try:
         again = records.reopen(task, waiting)
-    except Conflict:  # another request retried it at the same time, or this one did and the answer was lost
+    except RecordConflict:  # another request retried it at the same time, or this one did and the answer was lost
         again = records.get(id)
         if again.done:
             return
@@ -234,9 +234,9 @@ def retry(kind: str, id: str, caller: Caller) -> None:
 
 
 def delete(kind: str, id: str, caller: Caller) -> None:
-    """Remove a task; one that is under way is cancelled first and cleans up after itself. Missing."""
+    """Remove a task; one that is under way is cancelled first and cleans up after itself. ResourceNotFound."""
     if delete_many(kind, [id], caller):
-        raise Missing(NOT_FOUND)
+        raise ResourceNotFound(NOT_FOUND)
 
 
 def delete_many(kind: str, ids: Sequence[str], caller: Caller) -> list[str]:
@@ -303,6 +303,6 @@ def _is_new(task: Task) -> bool:
 def _remove(task: Task) -> None:
     try:
         records.mark_removed(task)
-    except Conflict:
+    except RecordConflict:
         return  # deleted meanwhile
     dispatch.expedite(task)

@@ -19,8 +19,8 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem, RecordNotFound, RecordsThrottled, RecordsUnavailable, UnreadableTask
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_exception, name_invocation
-from mangrove.records.store.base import Conflict, RecordRefused
-from mangrove.records.store.crypto import SealBroken
+from mangrove.records.store.base import RecordConflict, RecordRefused
+from mangrove.records.store.crypto import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import leases
@@ -123,7 +123,7 @@ class Run(Generic[SpecT, CursorT]):
             self.task = await finish_despite_cancel(
                 asyncio.to_thread(records.save, self.task, self.token, seconds, **changes)
             )
-        except Conflict:
+        except RecordConflict:
             raise Superseded from None
         if "cursor" in changes:
             self._unwritten = None
@@ -316,7 +316,7 @@ async def settle(
         run = await acquire(id, schema, leases.LEASE_SECONDS)
     except Superseded:
         return False
-    except (UnreadableTask, SealBroken) as problem:
+    except (UnreadableTask, DecryptionError) as problem:
         return await asyncio.to_thread(give_up, id, problem, format_now())
     try:
         await _settle(run, name, clean)

@@ -11,7 +11,7 @@ from datetime import datetime
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, RecordNotFound
+from mangrove.core.problems import EntryNotFound, RecordNotFound
 from mangrove.core.telemetry import OLDEST_TASK_AGE, emit
 from mangrove.drivers import base
 from mangrove.records.accounts import sessions
@@ -107,6 +107,6 @@ async def _is_orphan(storage: base.Driver, folder: base.Entry, before: float) ->
             if any(entry.name == staging.PINNED for entry in batch):
                 return False
             newest = max([newest, *(entry.modified for entry in batch)])
-    except NotFound:
+    except EntryNotFound:
         return False  # its task has ended meanwhile
     return 0 < newest < before

@@ -8,8 +8,8 @@ from typing import Any
 
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.telemetry import TASKS_ENDED, emit, log_warning
-from mangrove.records.store.base import Conflict
-from mangrove.records.store.crypto import SealBroken
+from mangrove.records.store.base import RecordConflict
+from mangrove.records.store.crypto import DecryptionError
 from mangrove.records.tasks import model as records
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.core.leases import Superseded
@@ -36,9 +36,9 @@ def give_up(id: str, problem: Problem, now: str) -> bool:
             records.delete(id)
         elif not task.done:
             failed = replace(task.view, state=State.FAILED, error=problem.message, end_time=now)
-            with suppress(SealBroken):  # of the answer to what was written
+            with suppress(DecryptionError):  # of the answer to what was written
                 records.mark_done(task, failed)
             emit({TASKS_ENDED: 1}, State.FAILED.name.lower())
-    except (RecordNotFound, Conflict):
+    except (RecordNotFound, RecordConflict):
         pass  # gone, or opened anew meanwhile
     return False

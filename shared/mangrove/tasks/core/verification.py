@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from mangrove.core.problems import Changed, StorageProblem
+from mangrove.core.problems import EntryChanged, StorageProblem
 from mangrove.drivers.base import Checksums, Entry
 from mangrove.tasks.core import endpoints
 from mangrove.tasks.core.endpoints import Endpoint, have_same_bytes, is_same_range
@@ -54,7 +54,7 @@ async def _find_difference(
 async def check_copy(
     run: Run[SpecT, CursorT], source: Endpoint, version: Entry, target: Endpoint, stored: Stored, *, verify: bool
 ) -> None:
-    """Refuse a target that differs from its source, and remove it; Changed when the source is what has changed."""
+    """Refuse a target that differs from its source, and remove it; EntryChanged when the source is what has changed."""
     difference = await _find_difference(run, source, version, target, stored, verify)
     if difference:
         await withdraw(target, stored)
@@ -132,5 +132,5 @@ async def withdraw(target: Endpoint, stored: Stored) -> None:
     try:
         if now is not None and stored.is_ours and stored.version.matches(now, by_tag=True):
             await target.remove_unchanged(now)
-    except Changed:
+    except EntryChanged:
         pass  # another file came there just now

@@ -19,11 +19,11 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
+    AccessDenied,
     ArchiveTooLarge,
     BadRequest,
     BrokenArchive,
-    Denied,
-    NotFound,
+    EntryNotFound,
     StorageProblem,
     Unreachable,
 )
@@ -69,7 +69,7 @@ async def plan(run: DecompressRun) -> bool:
                 found = True
                 total += 0 if member.is_dir else member.size or 0
     if not found and run.spec.inner != "/":
-        raise NotFound
+        raise EntryNotFound
     run.view.total_bytes = total
     return False
 
@@ -200,7 +200,7 @@ def _catch_refusal(run: DecompressRun, member: Member) -> Iterator[None]:
         yield
     except (ArchiveTooLarge, Unreachable):
         raise
-    except (BrokenArchive, StorageProblem, BadRequest, Denied) as problem:
+    except (BrokenArchive, StorageProblem, BadRequest, AccessDenied) as problem:
         _count_refusal(run, member, problem.message)
 
 
@@ -231,7 +231,7 @@ async def _make_folders(run: DecompressRun, archive: Archive) -> None:
             with _catch_refusal(run, member):
                 await staging.make_folder(TreePath(f"{body}/{path}"))
     if not found:
-        raise NotFound
+        raise EntryNotFound
     run.cursor.folders_made = True
 
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from hashlib import sha256
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, NotSupported, TooLarge
+from mangrove.core.problems import EntryNotFound, NotSupported, TooLarge
 from mangrove.drivers.base import Entry, Links, Upload, Writes
 from mangrove.tasks.core import staging
 from mangrove.tree.mounts import StoragePath
@@ -56,7 +56,7 @@ async def _hand_out(
     path = TreePath(f"/{FOLDER}/{sha256(version.encode()).hexdigest()}") / name
     try:
         await storage.stat(path)
-    except NotFound:
+    except EntryNotFound:
         body = await read()
         try:
             async with asyncio.timeout(STAGE_SECONDS):

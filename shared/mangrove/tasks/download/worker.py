@@ -16,7 +16,7 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotFound, Problem, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Parts, Upload, list_all, make_parts_key
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, kinds, queue, staging
@@ -291,7 +291,7 @@ async def _finish(run: DownloadRun, storage: Parts, partial: PartialFile, receip
     path = TreePath(partial.path)
     try:
         await storage.finish(path, partial.token, receipts.list(), _make_upload(partial.size))
-    except NotFound:
+    except EntryNotFound:
         if await Endpoint(await staging.driver(), path).find() is None:
             raise
     pass_checkpoint("download.finished")

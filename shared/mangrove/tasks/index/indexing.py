@@ -22,7 +22,7 @@ from mangrove.core.telemetry import log_exception
 from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.records.storages import Storage
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import batches as task_batches
 from mangrove.records.tasks import lists as task_lists
 from mangrove.records.tasks import model as records
@@ -104,12 +104,12 @@ def _open(spec: IndexSpec) -> bool:
     try:
         try:
             task = records.create(new)
-        except Conflict:
+        except RecordConflict:
             last = records.get(id)
             if not last.done:
                 return False
             task = records.renew(last, new)
-    except (Conflict, RecordNotFound):  # another request was quicker
+    except (RecordConflict, RecordNotFound):  # another request was quicker
         return False
     pass_checkpoint("queue.opened")
     dispatch.start(task, f"-{int(task.created)}")

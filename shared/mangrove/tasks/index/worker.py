@@ -16,7 +16,14 @@ from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotAFolder, NotFound, NotMounted, StorageProblem, StorageUnavailable, Unreachable
+from mangrove.core.problems import (
+    EntryNotFound,
+    NotAFolder,
+    NotMounted,
+    StorageProblem,
+    StorageUnavailable,
+    Unreachable,
+)
 from mangrove.drivers.base import Driver
 from mangrove.drivers.folder_batches import FolderBatch
 from mangrove.records.files import index_changes
@@ -248,7 +255,7 @@ class _Walk:
         """Write down what is in folders. One that is gone by now is empty."""
         for one in found:
             path, problem = batch.paths[one.number], one.problem
-            if problem is None or (isinstance(problem, NotFound | NotAFolder) and path != "/"):
+            if problem is None or (isinstance(problem, EntryNotFound | NotAFolder) and path != "/"):
                 continue
             if path == "/" or isinstance(problem, Unreachable | StorageUnavailable | NotMounted):
                 raise problem

@@ -14,7 +14,7 @@ from mangrove.core import deadlines
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import in_batches
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.problems import NotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, NotSupported, OutOfTime, Problem, StorageProblem, Unreachable
 from mangrove.drivers.base import Entry, Removes
 from mangrove.identity.rights import Right
 from mangrove.tasks.core import authorization, manifest, staging
@@ -51,7 +51,7 @@ async def remove(run: RemoveRun) -> bool:
 
 
 async def _find_folder(run: RemoveRun) -> tuple[PathAccess, StoragePath]:
-    """Return the folder in which entries are removed. Raise Denied or its like if the owner may not do that any
+    """Return the folder in which entries are removed. Raise AccessDenied or its like if the owner may not do that any
     more."""
     caller = await authorization.authorize_caller(run.task, Right.DELETE)
     folder = await authorization.access_path(caller, run.spec.folder, run.spec.password)
@@ -80,7 +80,7 @@ async def _list_folders(run: RemoveRun, folder: PathAccess, storage_path: Storag
                 async for next_page in walk_folder(storage_path.driver, path, start, take):
                     yield next_page
                 return
-        except NotFound:
+        except EntryNotFound:
             pass  # it is gone, or nothing in it can be shown
         yield ""
 

@@ -7,7 +7,16 @@ from collections.abc import Collection, Sequence
 
 from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.problems import BadRequest, Changed, Denied, Exists, NotFound, Problem, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    AccessDenied,
+    BadRequest,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
+    Problem,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers.base import CopiesFrom, CopyRequest, Entry
 from mangrove.tasks.core import file_copy, partials
 from mangrove.tasks.core.endpoints import Endpoint, are_same_entry, have_same_bytes
@@ -121,7 +130,7 @@ async def copy_batch(work: TransferStep, batch: list[ManifestEntry], change: Cha
                 await _copy_item(work, row)
             except Unreachable:
                 raise
-            except (StorageProblem, BadRequest, Denied) as problem:
+            except (StorageProblem, BadRequest, AccessDenied) as problem:
                 await partials.drop_partial(run, work.route.find_target(row.path).path)
                 problems[index] = problem
 
@@ -131,7 +140,7 @@ async def copy_batch(work: TransferStep, batch: list[ManifestEntry], change: Cha
         return True
 
     results = await _copy_directly(work, batch) or await _store_small(work, batch)
-    left = [index for index, result in enumerate(results) if isinstance(result, Exists)]
+    left = [index for index, result in enumerate(results) if isinstance(result, EntryExists)]
     copied = await file_copy.gather_all(map(copy, left))
     done = next((index for index, is_there in zip(left, copied, strict=True) if not is_there), len(batch))
     for index in left:
@@ -152,12 +161,12 @@ async def copy_batch(work: TransferStep, batch: list[ManifestEntry], change: Cha
 
 
 async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None] | None:
-    """What happened to the files that the target copied by itself; Exists for all that are to be looked at one by one:
-    something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
+    """What happened to the files that the target copied by itself; EntryExists for all that are to be looked at one by
+    one: something is there, or more is to be done than copying small files. None: it copies none of them by itself."""
     driver, route = work.target.driver, work.route
     if not work.is_direct or work.run.cursor.round or not isinstance(driver, CopiesFrom) or not _is_small(batch[0]):
         return None
-    unknown = Exists()
+    unknown = EntryExists()
     results: list[Problem | None] = [route.find_refusal(row.path) or unknown for row in batch]
     found = await _find_versions(work, batch) if work.is_move else []
     versions: Sequence[Entry | ManifestEntry | None] = found or batch
@@ -187,7 +196,7 @@ async def _copy_directly(work: TransferStep, batch: list[ManifestEntry]) -> list
 async def _store_small(work: TransferStep, batch: list[ManifestEntry]) -> list[Problem | None]:
     """The same of files that could be read and stored many at a time."""
     if work.run.cursor.round or not _is_small(batch[0]):
-        return [Exists() for _ in batch]
+        return [EntryExists() for _ in batch]
     stored = await small_files.store_files(work, batch)
     finished = await file_copy.gather_all(
         _finish(work, row.path, copied) for row, copied in zip(batch, stored, strict=True) if isinstance(copied, Copied)
@@ -206,8 +215,8 @@ async def _finish(work: TransferStep, path: str, copied: Copied) -> Problem | No
             await _remove_source(work, source, target, copied)
     except Unreachable:
         raise
-    except Changed:
-        return Changed(MOVED if work.is_move else file_copy.CHANGED)
+    except EntryChanged:
+        return EntryChanged(MOVED if work.is_move else file_copy.CHANGED)
     except StorageProblem as problem:
         return problem
     return None
@@ -264,7 +273,7 @@ async def _copy_item(work: TransferStep, row: ManifestEntry) -> None:
         if run.cursor.round:  # what failed is tried again with the file as it is now
             file = SourceVersion.of(await source.driver.stat(source.path))
         copied = await file_copy.copy_file(run, source, target, file, work.listing, work.mode)
-    except NotFound:
+    except EntryNotFound:
         if not work.is_move or not await _was_moved(source, target, row):
             raise
         await partials.drop_partial(run, target.path)
@@ -294,10 +303,10 @@ async def _remove_source(work: TransferStep, source: Endpoint, target: Endpoint,
         pass_checkpoint("move.verified")
         try:
             await source.remove_unchanged(copied.version)
-        except Changed:
+        except EntryChanged:
             if copied.stored is not None and not work.mode.overwrite:
                 await withdraw(target, copied.stored)
-            raise Changed(MOVED) from None
+            raise EntryChanged(MOVED) from None
         pass_checkpoint("move.removed")
     elif not work.mode.keep_existing:
-        raise Exists
+        raise EntryExists

@@ -75,7 +75,7 @@ class TransferRoute:
 
 
 async def find_route(run: Run[TransferSpec, TransferCursor]) -> TransferRoute:
-    """The ends of a transfer; Denied and its like when its owner may not use them."""
+    """The ends of a transfer; AccessDenied and its like when its owner may not use them."""
     spec, is_move = run.spec, run.task.kind == "move"
     kind = KINDS[run.task.kind]
     right = Right.RENAME if is_move and spec.is_rename else kind.right

@@ -12,12 +12,12 @@ from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
 from mangrove.core.concurrency import gather_bounded
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Changed,
-    Denied,
-    Exists,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     InUse,
-    NotFound,
     Problem,
     StorageProblem,
     Unreachable,
@@ -41,9 +41,9 @@ Result = Copied | Problem
 
 
 async def store_files(work: TransferStep, rows: Sequence[ManifestEntry]) -> list[Result]:
-    """What became of small files; Exists for those that are to be looked at one by one: something is there, the time is
-    over, or these two storages have no such powers."""
-    results: list[Result] = [Exists() for _ in rows]
+    """What became of small files; EntryExists for those that are to be looked at one by one: something is there, the
+    time is over, or these two storages have no such powers."""
+    results: list[Result] = [EntryExists() for _ in rows]
     source, target = work.route.source.driver, work.target.driver
     if isinstance(source, ReadsWhole) and isinstance(target, Writes) and isinstance(target, ListsPages):
         groups = [partial(_store_group, work, group, results) for group in _split(rows)]
@@ -100,8 +100,8 @@ async def _read(
             files[index] = file
         elif isinstance(file, Unreachable):
             raise file
-        elif not (isinstance(file, NotFound) and work.is_move):  # a worker that died may have moved it
-            results[index] = Changed(CHANGED) if isinstance(file, Changed) else file
+        elif not (isinstance(file, EntryNotFound) and work.is_move):  # a worker that died may have moved it
+            results[index] = EntryChanged(CHANGED) if isinstance(file, EntryChanged) else file
     return files
 
 
@@ -130,9 +130,9 @@ async def _store(work: TransferStep, target: Endpoint, file: WholeFile, index: i
         entry = await driver.write(target.path, stream(file.content), upload)
     except Unreachable:
         raise
-    except Exists:
+    except EntryExists:
         return  # it came there just now
-    except (StorageProblem, BadRequest, Denied) as problem:
+    except (StorageProblem, BadRequest, AccessDenied) as problem:
         results[index] = problem
         return
     pass_checkpoint("copy.whole")

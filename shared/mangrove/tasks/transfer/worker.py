@@ -13,7 +13,7 @@ from functools import partial
 
 from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
-from mangrove.core.problems import NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tasks.core import authorization, manifest, partials, staging
 from mangrove.tasks.core.endpoints import TargetListing
@@ -221,7 +221,7 @@ async def _remove_folders(run: TransferRun, route: TransferRoute) -> bool:
     """Remove the folders that a move has emptied. Whether there is more."""
     cursor = run.cursor
     if cursor.folder_count and cursor.folders_left != 0:
-        with suppress(NotFound):  # what was moved is moved on already
+        with suppress(EntryNotFound):  # what was moved is moved on already
             await route.target.endpoint.sync()  # also folders that hold no file
     return await remove_folders(run, route.source, is_listed=route.listed)
 

@@ -12,11 +12,11 @@ from mangrove.core import runtime
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import BadRequest, ChunkInFlight, Collision, Exists, NotFound
+from mangrove.core.problems import BadRequest, ChunkInFlight, EntryExists, EntryNotFound, NameConflict
 from mangrove.drivers.base import Parts, Upload
 from mangrove.drivers.direct import DirectUploads
 from mangrove.identity.rights import Caller
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core import kinds, queue
 from mangrove.tasks.core.endpoints import Endpoint
@@ -65,7 +65,7 @@ async def _mark_completing(session: Session) -> None:
             session.facts.etag = driver.predict_etag([part.receipt for part in progress.parts])
         try:
             await session.save(SessionState.COMPLETING)
-        except Conflict:
+        except RecordConflict:
             await session.reload()
     if session.state not in (SessionState.COMPLETING, SessionState.COMPLETED):
         raise BadRequest(session.explain_end())
@@ -85,10 +85,10 @@ def _check_complete(progress: Progress) -> None:
 
 
 async def _prepare(access: PathAccess, session: Session) -> tuple[PathAccess, StoragePath]:
-    """Where the file goes, which may be replaced there now; Collision where it would have to have another name."""
+    """Where the file goes, which may be replaced there now; NameConflict where it would have to have another name."""
     prepared, storage_path = await uploads.prepare(access, session.facts.overwrite)
     if prepared.path != access.path:
-        raise Collision
+        raise NameConflict
     return prepared, storage_path
 
 
@@ -104,9 +104,9 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
         try:
             async with journal.add(storage_path), names.hold_name(storage_path, overwrite=replaceable):
                 await finish_despite_cancel(_finish(session, upload))
-        except Exists:
+        except EntryExists:
             if await session.find_stored() is None:
-                raise Collision from None
+                raise NameConflict from None
     await _mark_completed(session)
 
 
@@ -118,7 +118,7 @@ async def _finish(session: Session, upload: Upload) -> None:
     try:
         receipts = [part.receipt for part in await session.list_parts()]
         await driver.finish(path, session.facts.partial.token, receipts, upload)
-    except NotFound:
+    except EntryNotFound:
         if await session.find_stored() is not None:
             return
         await session.reload()
@@ -135,10 +135,10 @@ async def _mark_completed(session: Session) -> None:
             return
         try:
             await session.save(SessionState.COMPLETED)
-        except Conflict:
+        except RecordConflict:
             await session.reload()
     if session.state is not SessionState.COMPLETED:
-        raise Conflict
+        raise RecordConflict
 
 
 async def _complete_staged(access: PathAccess, session: Session) -> Task | None:
@@ -165,7 +165,7 @@ async def _mark_opened(session: Session) -> None:
         session.facts.is_opened = True
         try:
             await session.save()
-        except Conflict:
+        except RecordConflict:
             await session.reload()
 
 
@@ -193,7 +193,7 @@ def _open_task(access: PathAccess, session: Session, overwrite: bool) -> Task | 
         return queue.enqueue(
             "upload", access.caller.user, TaskRequest(name, spec, facts.size, "uploading", facts.stage)
         )
-    except Conflict:
+    except RecordConflict:
         return find_task(session)
 
 
@@ -214,9 +214,9 @@ async def abort(caller: Caller, session: Session) -> None:
                 continue
         try:
             await session.save(SessionState.ABORTED)
-        except Conflict:
+        except RecordConflict:
             await session.reload()
             continue
         await session.drop()
         return
-    raise Conflict
+    raise RecordConflict

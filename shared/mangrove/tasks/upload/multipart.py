@@ -21,12 +21,12 @@ from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import MIN_CHUNK_BYTES, limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
     ChunkInFlight,
-    Collision,
-    Denied,
-    Exists,
-    NotFound,
+    EntryExists,
+    EntryNotFound,
+    NameConflict,
     NotSupported,
     RelativePath,
     TooLarge,
@@ -126,9 +126,9 @@ class Progress(NamedTuple):
 
 
 def require_enabled(settings: Settings) -> None:
-    """Denied where the setting switches uploads in parts off."""
+    """AccessDenied where the setting switches uploads in parts off."""
     if not settings.multipart_enabled:
-        raise Denied("multipart upload is disabled")
+        raise AccessDenied("multipart upload is disabled")
 
 
 async def begin(access: PathAccess, new: NewUpload) -> tuple[Progress, bool]:
@@ -202,7 +202,7 @@ async def look(session: Session) -> Progress:
     driver, _ = await session.open_storage()
     try:
         return Progress(session, await session.list_parts(), takes_direct(driver))
-    except NotFound:
+    except EntryNotFound:
         if session.state is SessionState.RECEIVING:
             await session.fail("the parts stored so far are gone")
         return Progress(session, [], takes_direct(driver))
@@ -321,5 +321,5 @@ async def sign_upload(access: PathAccess, upload: Upload, overwrite: bool) -> Si
     async with change:
         try:
             return await driver.sign_upload(storage_path.path, replace(upload, overwrite=replaceable))
-        except Exists:
-            raise Collision from None
+        except EntryExists:
+            raise NameConflict from None

@@ -18,11 +18,19 @@ from typing import Literal
 from mangrove.configuration import snapshot, users
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import Denied, Missing, NotFound, NotSupported, Problem, RecordNotFound, StorageProblem
+from mangrove.core.problems import (
+    AccessDenied,
+    EntryNotFound,
+    NotSupported,
+    Problem,
+    RecordNotFound,
+    ResourceNotFound,
+    StorageProblem,
+)
 from mangrove.drivers.base import Driver, Entry, Parts, Upload
 from mangrove.drivers.direct import DirectUploads, StoredPart
 from mangrove.identity.rights import Caller
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.records.tasks import model as task_records
 from mangrove.records.tasks import uploads as records
 from mangrove.records.tasks.uploads import Receipt, UploadSession
@@ -135,17 +143,17 @@ class Session:
         return Upload(facts.size, facts.modified, facts.mime, overwrite, durable)
 
     async def save(self, state: SessionState | None = None) -> None:
-        """Store it; Conflict when another request changed it meanwhile."""
+        """Store it; RecordConflict when another request changed it meanwhile."""
         record = replace(self._record, state=state or self.state, facts=self.facts.dump())
         self._record = await asyncio.to_thread(records.save, record)
         self.state = SessionState(self._record.state)
 
     async def reload(self) -> None:
-        """Read it anew; Missing."""
+        """Read it anew; ResourceNotFound."""
         try:
             self._read(await asyncio.to_thread(records.get, self.id))
         except RecordNotFound:
-            raise Missing("multipart upload session not found") from None
+            raise ResourceNotFound("multipart upload session not found") from None
 
     async def open_storage(self) -> tuple[Driver, TreePath]:
         """Where the parts are; StorageProblem where that storage is no more."""
@@ -170,7 +178,8 @@ class Session:
         await self.save()
 
     async def list_parts(self) -> Sequence[StoredPart]:
-        """The parts that are there and have the right size, by number; NotFound when the storage lost the upload."""
+        """The parts that are there and have the right size, by number; EntryNotFound when the storage lost the
+        upload."""
         driver, path = await self.open_storage()
         partial = self.facts.partial
         if not partial.token:
@@ -203,7 +212,7 @@ class Session:
         driver, path = await self.open_storage()
         try:
             found = await driver.stat(path)
-        except NotFound:
+        except EntryNotFound:
             return None
         is_same = bool(self.facts.stage) or (self.facts.etag != "" and found.etag == self.facts.etag)
         return found if is_same and found.size == self.facts.size else None
@@ -214,7 +223,7 @@ class Session:
             self.facts.error = reason
             try:
                 await self.save(SessionState.FAILED)
-            except Conflict:
+            except RecordConflict:
                 await self.reload()
             else:
                 await self.drop()
@@ -230,15 +239,15 @@ class Session:
 
 
 async def load(caller: Caller, id: str) -> Session:
-    """A session of the caller; Missing, or Denied for somebody else's."""
+    """A session of the caller; ResourceNotFound, or AccessDenied for somebody else's."""
     try:
         session = Session(await asyncio.to_thread(records.get, id))
     except RecordNotFound:
-        raise Missing("multipart upload session not found") from None
+        raise ResourceNotFound("multipart upload session not found") from None
     if session.owner != caller.user.id:
-        raise Denied("multipart upload session belongs to another user")
+        raise AccessDenied("multipart upload session belongs to another user")
     if session.created < time.time() - SESSION_SECONDS:
-        raise Missing("multipart upload session not found")
+        raise ResourceNotFound("multipart upload session not found")
     return session
 
 
@@ -281,7 +290,7 @@ async def _remove(session: Session) -> None:
             await session.save(SessionState.ABORTED)
         if await session.drop():
             await asyncio.to_thread(records.delete, session.id)
-    except Conflict:
+    except RecordConflict:
         pass  # the next sweep looks at it again
 
 

@@ -13,10 +13,10 @@ import orjson
 from mangrove.core.chunked import run_chunked
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
-    Denied,
+    AccessDenied,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotMounted,
     NotSupported,
     Problem,
@@ -71,7 +71,7 @@ async def list_folder(access: PathAccess, part: Slice, refresh: bool, base: str)
     """The answer of `fs/list`; `base` is the address clients reach us at, for thumbnails."""
     access.require_read()
     if refresh and not access.can_write():
-        raise Denied("Refresh without permission")
+        raise AccessDenied("Refresh without permission")
     virtual = access.find_virtual_folders()
     found = await _open_folder(access, part, refresh, bool(virtual))
     provider, is_writable = "unknown", False
@@ -379,7 +379,7 @@ async def stat_file(storage_path: StoragePath) -> Entry:
     """The file's entry, with failures worded as the link routes do."""
     try:
         entry = await lookup(storage_path)
-    except NotFound as problem:
+    except EntryNotFound as problem:
         explained = problem.with_prefix("failed to get obj") if storage_path.driver.config.direct_lookup else problem
         raise explained.with_prefix("failed link: failed to get file") from None
     if entry.is_dir:

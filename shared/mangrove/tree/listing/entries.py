@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Hashable
 
 from mangrove.core.chunked import CHUNK_ITEMS, iterate_chunked
-from mangrove.core.problems import NotAFolder, NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotAFolder, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing import browse
@@ -18,7 +18,7 @@ PAGE = 1000  # entries of a folder in pages that are asked for at once
 async def stat(access: PathAccess) -> Entry:
     """What is at the path: an entry of a storage, a mount, or a folder that only leads to mounts.
 
-    NotFound, NotReadable, or the driver's StorageProblem.
+    EntryNotFound, NotReadable, or the driver's StorageProblem.
     """
     access.require_read()
     virtual = browse.find_virtual_entry(access)
@@ -31,7 +31,7 @@ async def find_known(access: PathAccess) -> Entry | None:
         return None
     try:
         return await stat(access)
-    except NotFound:
+    except EntryNotFound:
         return None
 
 
@@ -77,7 +77,7 @@ async def _iterate_pages(
 
 
 async def require_folder(access: PathAccess) -> None:
-    """NotFound or NotAFolder unless there is a folder at the path."""
+    """EntryNotFound or NotAFolder unless there is a folder at the path."""
     if not (await stat(access)).is_dir:
         raise NotAFolder
 

@@ -22,7 +22,7 @@ from mangrove.core.chunked import CHUNK_ITEMS
 from mangrove.core.config import config
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
-from mangrove.core.problems import NotAFolder, NotFound, Problem, StorageProblem, StorageUnavailable, TooLarge
+from mangrove.core.problems import EntryNotFound, NotAFolder, Problem, StorageProblem, StorageUnavailable, TooLarge
 from mangrove.drivers.base import ROOT, ChangeToken, Entry
 from mangrove.drivers.paging import PagedPlace, find_paged
 from mangrove.records.storages import Storage
@@ -313,7 +313,7 @@ def _get_cache_minutes(storage: Storage, path: TreePath) -> float:
 def explain_list_failure(problem: StorageProblem, direct_lookup: bool) -> Problem:
     """A listing's failure in the words clients know (behaviour 1.4)."""
     explained: Problem = problem
-    if isinstance(problem, NotFound):
+    if isinstance(problem, EntryNotFound):
         explained = problem.with_prefix("failed get dir: failed to get obj" if direct_lookup else "failed get dir")
     elif not isinstance(problem, NotAFolder | StorageUnavailable):
         explained = problem.with_prefix("failed to list objs")

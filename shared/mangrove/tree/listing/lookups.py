@@ -7,7 +7,7 @@ from functools import partial
 
 from mangrove.core.chunked import in_batches, iterate_chunked
 from mangrove.core.concurrency import gather_bounded
-from mangrove.core.problems import NotAFolder, NotFound
+from mangrove.core.problems import EntryNotFound, NotAFolder
 from mangrove.drivers.base import Entry, ShowsOthers
 from mangrove.drivers.paging import ListsRanges, find_paged
 from mangrove.tree.access import lookup
@@ -28,19 +28,19 @@ class Lookups:
         self._found = found
 
     async def find(self, name: str) -> Entry:
-        """The entry; NotFound."""
+        """The entry; EntryNotFound."""
         if name not in self._found:
             return await lookup(self._folder.child(name))
         entry = self._found[name]
         if entry is None:
-            raise NotFound
+            raise EntryNotFound
         return entry
 
     async def has(self, name: str) -> bool:
         """Whether the storage has an entry of that name."""
         try:
             await self.find(name)
-        except NotFound:
+        except EntryNotFound:
             return False
         return True
 
@@ -75,7 +75,7 @@ async def _list(folder: StoragePath, names: Collection[str]) -> Lookups:
             if len(found) == len(wanted) or count >= most:
                 is_whole = False
                 break
-    except (NotFound, NotAFolder):
+    except (EntryNotFound, NotAFolder):
         pass  # there is no folder, and nothing in it
     if is_whole:
         return Lookups(folder, dict.fromkeys(names) | found)
@@ -92,5 +92,5 @@ async def _ask_all(folder: StoragePath, names: Collection[str], found: dict[str,
 async def _ask(folder: StoragePath, name: str) -> Entry | None:
     try:
         return await lookup(folder.child(name))
-    except NotFound:
+    except EntryNotFound:
         return None

@@ -14,11 +14,11 @@ from mangrove.configuration.values import Settings
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
+    AccessDenied,
     ArchiveTooLarge,
     BrokenArchive,
-    Denied,
+    EntryNotFound,
     NotAFile,
-    NotFound,
     NotSupported,
     StorageProblem,
 )
@@ -108,7 +108,7 @@ async def list_folder(access: PathAccess, password: str, inside: str, part: Slic
         async with _look_into(access, storage_path, entry, password, caller) as archive:
             found = await _read_folder(archive, folder, entry.modified)
     except (StorageProblem, BrokenArchive) as problem:
-        repeated = f": {NotFound.text}" if isinstance(problem, NotFound) else ""
+        repeated = f": {EntryNotFound.text}" if isinstance(problem, EntryNotFound) else ""
         raise type(problem)(
             f"failed to list archive [{storage_path.path}]{folder}: {problem.message}{repeated}"
         ) from None
@@ -147,7 +147,7 @@ class MemberStream:
 
 
 async def open_member(file: Download, inside: str, password: str, caller: str) -> MemberStream:
-    """One file of an archive; NotFound when there is none. A failure up to its first block is raised here."""
+    """One file of an archive; EntryNotFound when there is none. A failure up to its first block is raised here."""
     try:
         async with _limit_time():
             archive = await _stat_archive(file.storage_path)
@@ -157,7 +157,7 @@ async def open_member(file: Download, inside: str, password: str, caller: str) -
     except (StorageProblem, BrokenArchive) as problem:
         raise problem.with_prefix("failed link") from None
     if not isinstance(found, Member) or not isinstance(first, bytes):
-        raise NotFound(f"failed link: {NotFound.text}")
+        raise EntryNotFound(f"failed link: {EntryNotFound.text}")
     return MemberStream(stream, archive, found, first)
 
 
@@ -181,7 +181,7 @@ async def _locate(access: PathAccess) -> StoragePath:
     """Where the archive is, if the caller may look into archives and read here."""
     caller = access.caller
     if caller.declared_right is not Right.READ_ARCHIVES or not caller.has(Right.READ_ARCHIVES):
-        raise Denied
+        raise AccessDenied
     access.require_read()
     try:
         return await access.locate()
@@ -272,7 +272,7 @@ async def _make_tree_rows(folder: Node, codes: dict[str, int], storage: Storage)
 
 
 async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> list[Entry]:
-    """The entries of one folder; NotFound when it is none."""
+    """The entries of one folder; EntryNotFound when it is none."""
     prefix = "" if folder == "/" else f"{folder[1:]}/"
     found: dict[str, Entry] = {}
     is_known = not prefix
@@ -289,5 +289,5 @@ async def _read_folder(archive: Archive, folder: TreePath, modified: float) -> l
             else:
                 found[name] = _make_entry(name, member, modified)
     if not is_known:
-        raise NotFound
+        raise EntryNotFound
     return list(found.values())

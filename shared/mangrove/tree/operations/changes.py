@@ -12,7 +12,15 @@ from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import check_existing_name, check_name
-from mangrove.core.problems import BadRequest, Exists, Forbidden, NotFound, NotSupported, OutOfTime, StorageProblem
+from mangrove.core.problems import (
+    BadRequest,
+    EntryExists,
+    EntryNotFound,
+    NotSupported,
+    OutOfTime,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers.base import MakesDirectories, Removes, RemovesEmpty
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
@@ -26,7 +34,7 @@ from mangrove.tree.operations.plans import check_count, exists
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make the folder and its missing parents; fine when it is there, Exists when a file is in the way."""
+    """Make the folder and its missing parents; fine when it is there, EntryExists when a file is in the way."""
     access.parent.require(Right.WRITE)
     if access.is_mount_or_ancestor():
         return
@@ -36,9 +44,9 @@ async def mkdir(access: PathAccess) -> None:
     access, storage_path = await choose_path(access, storage_path, is_folder=True)
     try:
         if not (await lookup(storage_path)).is_dir:
-            raise Exists
+            raise EntryExists
         return
-    except NotFound:
+    except EntryNotFound:
         pass
     await check_missing_folders(access, storage_path)
     await makedirs(storage_path)
@@ -88,10 +96,10 @@ async def remove(folder: PathAccess, names: Sequence[str], budget: TimeBudget | 
 
 
 def check_removal(folder: PathAccess, name: str) -> None:
-    """Forbidden where the caller may not remove an entry; of a hidden one nothing is told."""
+    """StorageForbidden where the caller may not remove an entry; of a hidden one nothing is told."""
     item = folder.child(name)
     if not folder.may_read() or item.is_mount_or_ancestor() or not (item.is_hidden() or _may_remove(item)):
-        raise Forbidden(f"remove [{name}]: permission denied")
+        raise StorageForbidden(f"remove [{name}]: permission denied")
 
 
 async def remove_entry(folder: PathAccess, parent: StoragePath, name: str) -> None:
@@ -105,7 +113,7 @@ async def remove_entry(folder: PathAccess, parent: StoragePath, name: str) -> No
         is_folder = journal.is_logged() and await _is_folder(storage_path)
         async with journal.remove(storage_path, is_folder=is_folder):
             await driver.remove(storage_path.path)
-    except NotFound:
+    except EntryNotFound:
         pass  # already gone
 
 
@@ -113,7 +121,7 @@ async def _is_folder(storage_path: StoragePath) -> bool:
     """Whether a removal that breaks off would leave something below."""
     try:
         found = await lookup(storage_path)
-    except NotFound:
+    except EntryNotFound:
         return False
     return found.is_dir and not found.is_link
 
@@ -158,7 +166,7 @@ async def _prune(access: PathAccess, storage_path: StoragePath) -> bool:
                 is_folder = entry.is_dir and not entry.is_link
                 empty = empty and is_folder
                 subfolders += [entry.name] if is_folder else []
-    except NotFound:
+    except EntryNotFound:
         return False  # gone meanwhile, or nothing in it can be shown
     async for name in iterate_chunked(subfolders):
         empty = await _prune(access.child(name), storage_path.child(name)) and empty

@@ -8,7 +8,7 @@ from mangrove.configuration import snapshot, users
 from mangrove.configuration.snapshot import Snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Denied, NotSupported, StorageProblem
+from mangrove.core.problems import AccessDenied, NotSupported, StorageProblem
 from mangrove.drivers.base import Entry, Link, Links
 from mangrove.tree import mounts
 from mangrove.tree.access import needs_signature
@@ -46,16 +46,17 @@ class Download:
         )
 
     async def require_proxy(self) -> None:
-        """Denied when bytes of this file are not to pass through us, and it can be had elsewhere."""
+        """AccessDenied when bytes of this file are not to pass through us, and it can be had elsewhere."""
         wanted = (
             self.storage_path.mount.storage.webdav_policy == "use_proxy_url"
             or self.extension in self.settings.text_types
         )
         if not (wanted or self.must_proxy or await self.get_link() is None):
-            raise Denied("proxy not allowed")
+            raise AccessDenied("proxy not allowed")
 
     async def stat(self, anew: bool = False) -> Entry:
-        """The file's entry, with `anew` one that no cache knew; NotFound or NotSupported in the words of a link."""
+        """The file's entry, with `anew` one that no cache knew; EntryNotFound or NotSupported in the words of a
+        link."""
         if anew:
             listings().forget(self.storage_path.mount.storage.id, self.storage_path.path.parent)
         return await browse.stat_file(self.storage_path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from secrets import token_hex
 
 from mangrove.core.paths import MAX_NAME_BYTES, TreePath
-from mangrove.core.problems import Collision, NotFound
+from mangrove.core.problems import EntryNotFound, NameConflict
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.mounts import StoragePath
 
@@ -33,8 +33,8 @@ async def choose_path(
 async def choose_name(folder: PathAccess, storage_path: StoragePath, name: str, *, is_folder: bool) -> str:
     """The name of something new in a folder: `name`, or another one where the caller may not know that it is taken.
 
-    A folder that is there takes a folder. Collision for a hidden name, whatever has it, where the other name would be
-    seen.
+    A folder that is there takes a folder. NameConflict for a hidden name, whatever has it, where the other name would
+    be seen.
     """
     wanted = folder.child(name)
     if wanted.may_read():
@@ -42,13 +42,13 @@ async def choose_name(folder: PathAccess, storage_path: StoragePath, name: str, 
     other = _make_other_name(name)
     if folder.child(other).may_read():
         if wanted.is_hidden():
-            raise Collision
+            raise NameConflict
         return name
     if wanted.is_mount_or_ancestor():
         return name if is_folder else other
     try:
         found = await lookup(storage_path.child(name))
-    except NotFound:
+    except EntryNotFound:
         return name
     return name if is_folder and found.is_dir else other
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, Problem
+from mangrove.core.problems import EntryNotFound, Problem
 from mangrove.drivers.base import Entry
 from mangrove.drivers.part_names import is_part
 from mangrove.records.files.index_changes import ChangeKind, IndexChange, IndexedName
@@ -40,7 +40,7 @@ async def look_ahead(effect: Effect) -> list[Effect]:
         return [effect]
     try:
         await effect.storage_path.driver.stat(effect.storage_path.path)
-    except NotFound:
+    except EntryNotFound:
         return [effect]
     except Problem:
         pass
@@ -72,7 +72,7 @@ async def _describe_name(storage_path: StoragePath, entry: Entry | None, is_gone
     try:
         if entry is None and not is_gone:
             entry = await storage_path.driver.stat(storage_path.path)
-    except NotFound:
+    except EntryNotFound:
         pass
     except Problem:
         return IndexChange(storage_id, ChangeKind.READ, folder)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, NotFound, NotSupported
+from mangrove.core.problems import EntryExists, EntryNotFound, NotSupported
 from mangrove.drivers.base import Entry
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree.listing.listing import listings
@@ -102,9 +102,9 @@ class Change:
         if self._in_bulk:
             doubtful = [Effect(storage_path, is_unknown=True) for storage_path in self.doubtful]
             return self.effects + (doubtful or reads)
-        if isinstance(problem, Exists | NotSupported):
+        if isinstance(problem, EntryExists | NotSupported):
             return []  # refused before anything was done
-        if isinstance(problem, NotFound) and all(effect.is_gone for effect in self.effects):
+        if isinstance(problem, EntryNotFound) and all(effect.is_gone for effect in self.effects):
             return self.effects
         if any(deep for _, deep in self._touched):
             return reads

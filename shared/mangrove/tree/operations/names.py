@@ -17,11 +17,11 @@ from unicodedata import normalize
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.limits import limits
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, InUse, NotFound, NotSupported, RecordsUnavailable
+from mangrove.core.problems import EntryExists, EntryNotFound, InUse, NotSupported, RecordsUnavailable
 from mangrove.drivers.base import Entry, MakesDirectories, SameFile, Upload, Writes
 from mangrove.records.files import holds
 from mangrove.records.files.holds import Beat
-from mangrove.records.store.base import Conflict
+from mangrove.records.store.base import RecordConflict
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
 
@@ -93,7 +93,7 @@ class Hold:
                 end = began + HOLD_SECONDS
             except RecordsUnavailable:
                 end = self._limit.when() or began
-            except Conflict:
+            except RecordConflict:
                 end = began
             if not self._limit.expired():
                 self._limit.reschedule(end)
@@ -148,7 +148,7 @@ async def _identify_folder(storage_path: StoragePath) -> set[str]:
     if isinstance(storage_path.driver, SameFile):
         try:
             return set(await storage_path.driver.identify(storage_path.path.parent)) or {_name_folder(storage_path)}
-        except NotFound:
+        except EntryNotFound:
             pass  # there is nothing yet that has another name
     return {_name_folder(storage_path)}
 
@@ -178,8 +178,9 @@ async def _open_hold() -> AsyncIterator[Hold]:
 async def hold_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
     """Keep all others from a name while it is changed, and from those that vanish for it (`sources`).
 
-    Without `overwrite`, Exists when something has it. Nothing of this where the driver refuses a taken name by itself.
-    InUse when another change lasts too long; RecordsUnavailable, and the change is broken off, when the hold is lost.
+    Without `overwrite`, EntryExists when something has it. Nothing of this where the driver refuses a taken name by
+    itself. InUse when another change lasts too long; RecordsUnavailable, and the change is broken off, when the hold is
+    lost.
     """
     if await target.driver.can_refuse_existing():
         yield
@@ -194,14 +195,14 @@ async def hold_name(target: StoragePath, *sources: StoragePath, overwrite: bool 
 async def _check_free(storage_path: StoragePath) -> None:
     try:
         await storage_path.driver.stat(storage_path.path)
-    except NotFound:
+    except EntryNotFound:
         return
-    raise Exists
+    raise EntryExists
 
 
 async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: Upload) -> Entry:
-    """Store a body; Exists unless `upload.overwrite`. The change begins, and the name is held, at the body's end: a
-    slow sender keeps nobody from it, since a driver stores nothing before."""
+    """Store a body; EntryExists unless `upload.overwrite`. The change begins, and the name is held, at the body's end:
+    a slow sender keeps nobody from it, since a driver stores nothing before."""
     driver = storage_path.driver
     assert isinstance(driver, Writes)
     change = journal.add(storage_path)
@@ -224,7 +225,7 @@ async def write(storage_path: StoragePath, body: AsyncIterator[bytes], upload: U
 
 
 async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
-    """Make a folder and its missing parents, each name held; Exists when a file is in the way.
+    """Make a folder and its missing parents, each name held; EntryExists when a file is in the way.
 
     NotSupported by a storage without folders. The root is always there. `in_bulk`: one of many that a task makes.
     """
@@ -257,6 +258,6 @@ async def _find_missing(storage_path: StoragePath) -> list[TreePath]:
 async def _exists(storage_path: StoragePath) -> bool:
     try:
         await _check_free(storage_path)
-    except Exists:
+    except EntryExists:
         return True
     return False

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from mangrove.core.chunked import iterate_chunked
 from mangrove.core.paths import TreePath, check_existing_name, check_name
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Collision,
-    Denied,
-    Forbidden,
+    EntryNotFound,
+    NameConflict,
     NotAFolder,
-    NotFound,
     NotReadable,
     NotSupported,
+    StorageForbidden,
     StorageProblem,
 )
 from mangrove.drivers.base import Driver, Entry, Removes, Renames, Writes
@@ -141,7 +141,7 @@ async def _check_request(request: TransferRequest) -> None:
     if request.target_name:
         is_renamed = request.target_name != request.names[0]
         if request.right is Right.MOVE and is_renamed and not request.source_dir.caller.has(Right.RENAME):
-            raise Denied
+            raise AccessDenied
         check_name(request.target_name)
     await check_names(request.names)
     if request.right is Right.MOVE:
@@ -172,7 +172,7 @@ class _ItemChecker:
         if is_taken and conflict.skip:
             return None
         if is_taken and not (conflict.merge or (conflict.overwrite and may_replace)):
-            raise Collision(f"file [{target_name}] exists")
+            raise NameConflict(f"file [{target_name}] exists")
         if source.path == target.path:
             raise StorageProblem(f"{request.word} in place")
         entry = await check_source(source, self.source.child(name), self.sources)
@@ -192,47 +192,48 @@ class _ItemChecker:
         name = target.path.name
         try:
             free_name = await choose_name(self.request.target_dir, self.target, name, is_folder=False)
-        except Collision:
-            raise Collision(f"file [{name}] exists") from None
+        except NameConflict:
+            raise NameConflict(f"file [{name}] exists") from None
         return self.request.target_dir.child(free_name)
 
 
 async def check_source(item: PathAccess, storage_path: StoragePath, lookups: Lookups | None = None) -> Entry:
-    """Return the entry to be changed. NotFound when it is missing or hidden, Forbidden when it is or holds a mount.
+    """Return the entry to be changed. EntryNotFound when it is missing or hidden, StorageForbidden when it is or holds
+    a mount.
 
     `lookups`: those of its folder, if there are any.
     """
     if item.is_mount_or_ancestor():
-        raise Forbidden
+        raise StorageForbidden
     try:
         if item.is_hidden():
-            raise NotFound
+            raise EntryNotFound
         return await (lookup(storage_path) if lookups is None else lookups.find(storage_path.path.name))
-    except NotFound as problem:
+    except EntryNotFound as problem:
         raise explain_missing_source(storage_path, problem) from None
 
 
-def explain_missing_source(storage_path: StoragePath, problem: NotFound) -> NotFound:
+def explain_missing_source(storage_path: StoragePath, problem: EntryNotFound) -> EntryNotFound:
     """Return the problem of a missing entry that is to be changed, in the words that clients compare."""
     prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
-    return NotFound(f"failed to get src object: {prefix}{problem.message}")
+    return EntryNotFound(f"failed to get src object: {prefix}{problem.message}")
 
 
 async def _check_source_folder(storage_path: StoragePath) -> None:
-    """Raise NotFound, as for each entry, when the folder is missing."""
+    """Raise EntryNotFound, as for each entry, when the folder is missing."""
     try:
         await lookup(storage_path)
-    except NotFound as problem:
+    except EntryNotFound as problem:
         raise explain_missing_source(storage_path, problem) from None
 
 
 async def check_target_folder(storage_path: StoragePath) -> None:
-    """Raise NotFound or NotAFolder unless there is a folder."""
+    """Raise EntryNotFound or NotAFolder unless there is a folder."""
     try:
         entry = await lookup(storage_path)
-    except NotFound as problem:
+    except EntryNotFound as problem:
         prefix = "failed to get obj: " if storage_path.driver.config.direct_lookup else ""
-        raise NotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
+        raise EntryNotFound(f"failed to get dst dir: {prefix}{problem.message}") from None
     if not entry.is_dir:
         raise NotAFolder
 
@@ -285,21 +286,21 @@ def _can_copy_and_remove(driver: Driver) -> bool:
 
 
 async def _check_new_names(folder: PathAccess, lookups: Lookups, names: Iterable[str], overwrite: bool) -> None:
-    """Raise Collision for a new name that two entries would get, that is taken, or that the caller may not read."""
+    """Raise NameConflict for a new name that two entries would get, that is taken, or that the caller may not read."""
     taken: set[str] = set()
     async for name in iterate_chunked(names):
         target = folder.child(name)
         if name in taken or target.is_mount_or_ancestor() or not target.may_read():
-            raise Collision(f"file [{name}] exists")
+            raise NameConflict(f"file [{name}] exists")
         taken.add(name)
         if not (overwrite and folder.may_replace(target)) and await lookups.has(name):
-            raise Collision(f"file [{name}] exists")
+            raise NameConflict(f"file [{name}] exists")
 
 
 async def exists(storage_path: StoragePath) -> bool:
     """True if the storage has an entry at that path."""
     try:
         await lookup(storage_path)
-    except NotFound:
+    except EntryNotFound:
         return False
     return True

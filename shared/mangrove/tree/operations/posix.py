@@ -3,7 +3,7 @@ folder only. Rights and rules are those of `changes` and `transfers`, which do t
 
 from __future__ import annotations
 
-from mangrove.core.problems import Denied, Exists, Forbidden, NotAFile, NotFound, NotSupported
+from mangrove.core.problems import AccessDenied, EntryExists, EntryNotFound, NotAFile, NotSupported, StorageForbidden
 from mangrove.drivers.base import Removes, RemovesEmpty, SetsTimes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -12,29 +12,29 @@ from mangrove.tree.operations import changes, journal, transfers
 from mangrove.tree.operations.plans import TransferRequest
 
 
-class NotEmpty(Exists):
+class NotEmpty(EntryExists):
     """A folder that is to be removed holds something, shown or not."""
 
     text = "the folder is not empty"
 
 
 async def mkdir(access: PathAccess) -> None:
-    """Make one folder; NotFound without the folder above it, Exists when the name is taken."""
+    """Make one folder; EntryNotFound without the folder above it, EntryExists when the name is taken."""
     access.parent.require(Right.WRITE)
     if access.parent.may_read():  # else what is there is not to be known
         await entries.require_folder(access.parent)
     if access.may_read():
         try:
             await entries.stat(access)
-        except NotFound:
+        except EntryNotFound:
             pass
         else:
-            raise Exists
+            raise EntryExists
     await changes.mkdir(access)
 
 
 async def remove_file(access: PathAccess) -> None:
-    """Remove one file; NotFound, or NotAFile for a folder."""
+    """Remove one file; EntryNotFound, or NotAFile for a folder."""
     access.parent.require(Right.DELETE)
     if (await entries.stat(access)).is_dir:
         raise NotAFile
@@ -42,13 +42,13 @@ async def remove_file(access: PathAccess) -> None:
 
 
 async def remove_folder(access: PathAccess) -> None:
-    """Remove one empty folder; NotFound, NotAFolder, NotEmpty."""
+    """Remove one empty folder; EntryNotFound, NotAFolder, NotEmpty."""
     access.parent.require(Right.DELETE)
     if access.is_mount_or_ancestor():
-        raise Forbidden
+        raise StorageForbidden
     await entries.require_folder(access)
     if access.is_restricted_below(True):
-        raise Denied
+        raise AccessDenied
     storage_path = await access.locate("")
     driver = storage_path.driver
     if not isinstance(driver, Removes):
@@ -66,8 +66,8 @@ async def remove_folder(access: PathAccess) -> None:
 async def rename(source: PathAccess, target: PathAccess, overwrite: bool) -> None:
     """Give an entry another path, in its folder or in another one of its storage.
 
-    Asks for the right to rename, to move, or both; Exists or Collision where the name is taken and not to be replaced,
-    NotSupported between storages: there only a task can do it.
+    Asks for the right to rename, to move, or both; EntryExists or NameConflict where the name is taken and not to be
+    replaced, NotSupported between storages: there only a task can do it.
     """
     if source.path == target.path:
         await entries.stat(source)
@@ -82,7 +82,7 @@ async def set_modified(access: PathAccess, modified: float) -> None:
     access.parent.require(Right.WRITE)
     access.require_read()
     if not access.may_write():
-        raise Denied
+        raise AccessDenied
     if access.is_mount_or_ancestor():
         raise NotSupported
     storage_path = await access.locate("")

@@ -16,7 +16,15 @@ from mangrove.core.concurrency import ComputePools
 from mangrove.core.deadlines import TimeBudget, unlimited
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.patterns import InvalidPattern, Replacement
-from mangrove.core.problems import BadRequest, Collision, Denied, Exists, NotSupported, OutOfTime, StorageProblem
+from mangrove.core.problems import (
+    AccessDenied,
+    BadRequest,
+    EntryExists,
+    NameConflict,
+    NotSupported,
+    OutOfTime,
+    StorageProblem,
+)
 from mangrove.drivers.base import Copies, Entry, Moves, Renames
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -84,10 +92,10 @@ async def _execute(
         except NotSupported:
             outcome.left.append(item)
         except StorageProblem as problem:
-            if not isinstance(problem, Exists) or item.overwrite:
+            if not isinstance(problem, EntryExists) or item.overwrite:
                 raise problem.with_prefix(f"{WORDS[right]} [{item.name}]") from problem
             if not conflict.keeps_existing(item):
-                raise Collision(f"file [{item.target.name}] exists") from None
+                raise NameConflict(f"file [{item.target.name}] exists") from None
     return outcome
 
 
@@ -132,7 +140,7 @@ async def _find_missing(
 ) -> list[TransferItem]:
     """Return the item, or what an existing target folder lacks of it. Existing files stay as they are.
 
-    Entries that the caller may not read are left out; Denied where a rule forbids writing.
+    Entries that the caller may not read are left out; AccessDenied where a rule forbids writing.
     """
     source, target = source_dir.child(item.path.name), target_dir.child(item.path.name)
     if not item.is_dir or not await exists(plan.source.with_path(item.target)):
@@ -141,7 +149,7 @@ async def _find_missing(
         return [item]
     deadlines.check()
     if not target.may_write():
-        raise Denied
+        raise AccessDenied
     missing: list[TransferItem] = []
     visibility = source.make_visibility_filter()
     async for batch in plan.source.driver.list(item.path):
@@ -158,7 +166,7 @@ async def _find_missing(
 async def rename(
     access: PathAccess, new_name: str, overwrite: bool, budget: TimeBudget | None = None
 ) -> Sequence[TransferItem]:
-    """Rename a file or folder. Collision where the name is taken and not to be overwritten. Else as `rename_all`."""
+    """Rename a file or folder. NameConflict where the name is taken and not to be overwritten. Else as `rename_all`."""
     check_name(new_name)
     access.parent.require(Right.RENAME)
     if access.path == access.base or access.path in access.table.by_path:
@@ -272,7 +280,7 @@ async def move_files(
 async def _resolve_conflicts(
     files: Sequence[TransferItem], taken_names: set[str], policy: str, target_dir: PathAccess
 ) -> list[TransferItem]:
-    """Return the items to be moved. Collision for a taken name that the policy does not allow."""
+    """Return the items to be moved. NameConflict for a taken name that the policy does not allow."""
     items: list[TransferItem] = []
     names = taken_names | set(target_dir.table.find_virtual_folders(target_dir.path))
     async for item in iterate_chunked(files):
@@ -285,7 +293,7 @@ async def _resolve_conflicts(
         if is_taken and policy == "skip":
             continue
         if is_taken and not may_replace:
-            raise Collision(f"file [{name}] exists")
+            raise NameConflict(f"file [{name}] exists")
         names.add(name)
         items.append(replace(item, overwrite=may_replace))
     return items

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.problems import (
+    AccessDenied,
     BadRequest,
-    Collision,
-    Denied,
-    Exists,
+    EntryExists,
+    EntryNotFound,
+    NameConflict,
     NotAFile,
-    NotFound,
     StorageProblem,
     UploadRefused,
 )
@@ -32,7 +32,7 @@ class FormNotMounted(BadRequest):
     """No storage is mounted at the path of a form upload, or above it."""
 
 
-class FileInPath(Exists):
+class FileInPath(EntryExists):
     """A file stands where an upload needs a folder."""
 
 
@@ -50,10 +50,10 @@ async def write(
     upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
     try:
         await names.write(storage_path, verify_hashes(body, hashes), upload)
-    except Exists:
+    except EntryExists:
         if replaceable:
             raise
-        raise Collision from None
+        raise NameConflict from None
     except StorageProblem as problem:
         raise problem.with_prefix(f"failed to store [{access.path.name}]") from problem
 
@@ -64,20 +64,20 @@ async def prepare(access: PathAccess, overwrite: bool) -> tuple[PathAccess, Stor
     mount, inner = _find_mount(access)
     check_name(access.path.name)
     if access.settings.ignore_system_files and (access.path.name in SYSTEM_FILES or access.path.name.startswith("._")):
-        raise Denied("system file upload ignored")
+        raise AccessDenied("system file upload ignored")
     storage_path = StoragePath(await mount.get_driver(), inner, mount)
     if not is_writable(storage_path.driver):
         raise StorageProblem("upload not supported")
     access, storage_path = await choose_path(access, storage_path, is_folder=False)
     try:
         found = await lookup(storage_path)
-    except NotFound:
+    except EntryNotFound:
         await _make_folder(access.parent, storage_path.parent)
     else:
         if not (overwrite and access.parent.may_replace(access)):
-            raise Collision
+            raise NameConflict
         if found.is_dir:
-            raise Exists
+            raise EntryExists
     return access, storage_path
 
 
@@ -103,13 +103,13 @@ async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
         if (await lookup(storage_path)).is_dir:
             return
         raise FileInPath(f"failed to make dir [{storage_path.path}]: file exists")
-    except NotFound:
+    except EntryNotFound:
         pass
     if isinstance(storage_path.driver, MakesDirectories):
         await check_missing_folders(access, storage_path)
         try:
             await names.makedirs(storage_path)
-        except Exists as problem:
+        except EntryExists as problem:
             raise FileInPath(f"failed to make dir [{storage_path.path}]: {problem.message}") from problem
         except StorageProblem as problem:
             raise problem.with_prefix(f"failed to make dir [{storage_path.path}]") from problem

@@ -6,12 +6,12 @@ import pytest
 from opendal import exceptions
 
 from mangrove.core.problems import (
-    Changed,
-    Exists,
-    Forbidden,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageProblem,
     Unreachable,
 )
@@ -26,13 +26,15 @@ ANSWER = (
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("NotFound (permanent) at stat => x", NotFound), ("PermissionDenied (permanent) at read => x", Forbidden),
-        ("ConditionNotMatch (permanent) at write => x", Changed), ("AlreadyExists (permanent) at x => y", Exists),
+        ("NotFound (permanent) at stat => x", EntryNotFound), ("PermissionDenied (permanent) at read => x",
+        StorageForbidden),
+        ("ConditionNotMatch (permanent) at write => x", EntryChanged), ("AlreadyExists (permanent) at x => y",
+        EntryExists),
         ("IsADirectory (permanent) at x => y", NotAFile), ("Unsupported (permanent) at x => y", NotSupported),
         ("RateLimited (temporary) at x => y", Unreachable), ("Unexpected (persistent) at x => y", Unreachable),
         ("something else", Unreachable), (ANSWER.replace("STATUS", "503"), Unreachable),
-        (ANSWER.replace("STATUS", "429"), Unreachable), (ANSWER.replace("STATUS", "401"), Forbidden),
-        (ANSWER.replace("STATUS", "416"), Changed), (ANSWER.replace("STATUS", "501"), NotSupported),
+        (ANSWER.replace("STATUS", "429"), Unreachable), (ANSWER.replace("STATUS", "401"), StorageForbidden),
+        (ANSWER.replace("STATUS", "416"), EntryChanged), (ANSWER.replace("STATUS", "501"), NotSupported),
         (ANSWER.replace("STATUS", "400"), StorageProblem),
     ],
 )  # fmt: skip

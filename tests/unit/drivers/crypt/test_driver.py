@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, NotSupported, StorageForbidden, StorageProblem
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.crypt.data import HEADER, SEALED
@@ -104,9 +104,9 @@ def test_what_is_not_encrypted_or_has_no_such_size_is_hidden(tmp_path: Path) -> 
         (folder / crypt.remote.names.encrypt("short", False)).write_bytes(b"RCLONE\0\0 but short")
         (folder / "plain.txt").write_bytes(b"plain")
         assert await names(crypt, "/") == ["f"]
-        await fails(crypt.stat(P("/short")), NotFound)
-        await fails(crypt.read(P("/short")), NotFound)
-        await fails(crypt.read(P("/plain.txt")), NotFound)
+        await fails(crypt.stat(P("/short")), EntryNotFound)
+        await fails(crypt.read(P("/short")), EntryNotFound)
+        await fails(crypt.read(P("/plain.txt")), EntryNotFound)
         (folder / crypt.remote.names.encrypt("other", False)).write_bytes(b"x" * 60)
         with pytest.raises(StorageProblem, match="other is not an encrypted file"):
             await crypt.read(P("/other"))
@@ -171,7 +171,7 @@ def test_thumbnails_are_files_that_were_made_before(tmp_path: Path) -> None:
         shown = {entry.name: entry.thumb for entry in await base.list_all(crypt, P("/d"))}
         assert shown == {"a.jpg": True, "b.jpg": False, ".thumbnails": False}
         assert await crypt.make_thumbnail(P("/d/a.jpg")) == (b".thumbnails/a.jpg.webp", "image/webp")
-        await fails(crypt.make_thumbnail(P("/d/b.jpg")), NotFound)
+        await fails(crypt.make_thumbnail(P("/d/b.jpg")), EntryNotFound)
         without = await tree.crypt("/without", "/disk")
         assert not any(entry.thumb for entry in await base.list_all(without, P("/d")))
         await fails(without.make_thumbnail(P("/d/a.jpg")), NotSupported)
@@ -216,7 +216,7 @@ def test_where_nothing_is_mounted_the_listing_says_so() -> None:
         crypt = await Tree().crypt("/c", "/nowhere")
         with pytest.raises(StorageProblem, match=r"^failed get storage: storage not found; rawPath: /nowhere$"):
             await names(crypt, "/")
-        await fails(crypt.stat(P("/f")), NotFound)
+        await fails(crypt.stat(P("/f")), EntryNotFound)
         assert (await crypt.stat(P("/"))).is_dir
         assert not await crypt.proves_writes()
 
@@ -241,7 +241,7 @@ def test_storages_that_lead_to_each_other_in_a_circle_end() -> None:
 def test_the_root_stays(tmp_path: Path) -> None:
     async def work(crypt: Any, tree: Tree, folder: Path) -> None:
         for change in (crypt.remove(P("/")), crypt.rename(P("/"), P("/x")), crypt.move(P("/"), P("/x"))):
-            await fails(change, Forbidden)
+            await fails(change, StorageForbidden)
         await fails(crypt.read(P("/")), NotAFile)
         assert not await crypt.remove_empty(P("/"))
 
@@ -253,12 +253,12 @@ def test_a_file_and_a_folder_have_no_one_name_though_the_remote_could(tmp_path: 
         await put(crypt, "/f")
         await crypt.makedirs(P("/d"))
         await crypt.makedirs(P("/e"))
-        await fails(crypt.makedirs(P("/f")), Exists)
-        await fails(crypt.makedirs(P("/f/below")), Exists)
-        await fails(put(crypt, "/d"), Exists)
-        await fails(crypt.rename(P("/f"), P("/d")), Exists)
-        await fails(crypt.rename(P("/d"), P("/f")), Exists)
-        await fails(crypt.copy(P("/f"), P("/d")), Exists)
+        await fails(crypt.makedirs(P("/f")), EntryExists)
+        await fails(crypt.makedirs(P("/f/below")), EntryExists)
+        await fails(put(crypt, "/d"), EntryExists)
+        await fails(crypt.rename(P("/f"), P("/d")), EntryExists)
+        await fails(crypt.rename(P("/d"), P("/f")), EntryExists)
+        await fails(crypt.copy(P("/f"), P("/d")), EntryExists)
         assert await names(crypt, "/") == ["d", "e", "f"]
         assert not await crypt.can_refuse_existing()
 
@@ -293,7 +293,7 @@ def test_a_name_that_does_not_fit_is_refused_before_anything_is_stored(tmp_path:
 def test_a_missing_folder_of_the_remote_is_made_with_the_first_file(tmp_path: Path) -> None:
     async def work(crypt: Any, tree: Tree, folder: Path) -> None:
         new = await tree.crypt("/new", "/disk/not/there")
-        await fails(names(new, "/"), NotFound)
+        await fails(names(new, "/"), EntryNotFound)
         await put(new, "/f", b"x")
         assert (await content(new, "/f"), await names(new, "/")) == (b"x", ["f"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Forbidden, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryChanged, EntryNotFound, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.base import Entry
 from mangrove.drivers.ftp import connection
@@ -185,7 +185,7 @@ def test_a_server_that_stalls_is_unreachable_soon(monkeypatch: pytest.MonkeyPatc
 
 def test_a_password_in_an_answer_is_not_shown() -> None:
     async def work(driver: FTP) -> None:
-        with pytest.raises(Forbidden) as caught:
+        with pytest.raises(StorageForbidden) as caught:
             await driver.start()
         assert "pass word" not in str(caught.value)
 
@@ -195,7 +195,7 @@ def test_a_password_in_an_answer_is_not_shown() -> None:
 def test_a_file_that_changed_between_is_not_read() -> None:
     async def work(driver: FTP) -> None:
         shown = await driver.stat(P("/f"))
-        with pytest.raises(Changed):
+        with pytest.raises(EntryChanged):
             await driver.read(P("/f"), 0, None, shown._replace(size=6))
 
     use(FakeServer(data={"RETR": b"12345"}), work)
@@ -226,7 +226,7 @@ def test_no_connection_at_all_is_said_at_once() -> None:
 
 def test_a_root_that_is_not_there_is_said_at_the_start() -> None:
     async def work(driver: FTP) -> None:
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await driver.start()
 
     use(FakeServer(replies={"MLST": b"550 no", "CWD": b"550 no"}), work, root_folder_path="/none")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, NotAFile
+from mangrove.core.problems import EntryChanged, NotAFile
 from mangrove.drivers import base
 from mangrove.drivers.base import DriverContext
 from mangrove.drivers.local import aside
@@ -74,7 +74,7 @@ def test_a_version_that_comes_between_the_look_and_the_removal_stays(
         rename(old, new, **folders)
 
     monkeypatch.setattr(os, "rename", replace_before)
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         aside.remove_unchanged(folder, "f", version, unlink)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f", b"new")]
 
@@ -92,7 +92,7 @@ def test_of_two_versions_that_come_in_between_none_is_lost(
         make(tmp_path / "f", b"third")  # without overwrite, as it finds nothing of that name
 
     monkeypatch.setattr(os, "rename", replace_twice)
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         aside.remove_unchanged(folder, "f", version, unlink)
     assert (tmp_path / "f").read_bytes() == b"third"
     (kept,) = [path for path in tmp_path.iterdir() if path.name != "f"]
@@ -121,7 +121,7 @@ def test_a_move_never_deletes_a_version_that_is_newer(folder: int, tmp_path: Pat
         start.wait()
         try:
             aside.remove_unchanged(folder, "f", version, unlink)
-        except Changed:
+        except EntryChanged:
             pass
         for thread in threads:
             thread.join()
@@ -193,7 +193,7 @@ def test_another_file_that_a_killed_process_put_aside_is_not_removed(tmp_path: P
     entry = storage.stat("/f")
     make(tmp_path / "f", b"another")
     put_aside(tmp_path / "f")
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         storage.remove_unchanged("/f", entry)
     assert (tmp_path / "f").read_bytes() == b"another"
 
@@ -207,7 +207,7 @@ def test_a_name_as_long_as_it_may_be_is_put_aside_and_kept_beside(tmp_path: Path
     make(tmp_path / name, b"newer")
     storage.list_names()
     assert len(storage.list_names()) == 2
-    with pytest.raises(Changed):
+    with pytest.raises(EntryChanged):
         storage.remove_unchanged(f"/{name}", entry)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Changed, Exists, NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local import copy, durability, kernel
 from mangrove.drivers.local.copy import FileCopier
@@ -58,7 +58,7 @@ def test_an_empty_folder_is_copied_and_a_full_one_is_work_for_a_task(roots: tupl
     (folder / "empty").mkdir()
     copier(folder).copy(P("/empty"), P("/copied"), True, durable)
     assert (folder / "copied").is_dir()
-    with pytest.raises(Exists):
+    with pytest.raises(EntryExists):
         copier(folder).copy(P("/empty"), P("/copied"), True, durable)
     (folder / "empty/f").touch()
     with pytest.raises(NotSupported):
@@ -81,7 +81,14 @@ def test_small_files_of_another_root_are_copied_each_by_itself(roots: tuple[Path
     files += [request_of(source, "gone")]
     (source / "gone").unlink()
     results = copier(target).copy_from(Root(str(source)), files)
-    assert [type(result) for result in results] == [type(None), Exists, type(None), Changed, Changed, NotFound]
+    assert [type(result) for result in results] == [
+        type(None),
+        EntryExists,
+        type(None),
+        EntryChanged,
+        EntryChanged,
+        EntryNotFound,
+    ]
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         "new": b"new", "taken": b"old", "replaced": b"replaced",
     }  # fmt: skip
@@ -92,7 +99,7 @@ def test_a_folder_at_the_target_is_not_replaced(roots: tuple[Path, Path]) -> Non
     (source / "f").write_bytes(b"f")
     (target / "f").mkdir()
     (result,) = copier(target).copy_from(Root(str(source)), [request_of(source, "f", True)])
-    assert isinstance(result, Exists)
+    assert isinstance(result, EntryExists)
     assert os.listdir(target) == ["f"]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound
+from mangrove.core.problems import EntryExists, EntryNotFound, NotAFile, StorageForbidden
 from mangrove.drivers.base import CopyRequest
 from mangrove.drivers.local.copy import FileCopier
 from mangrove.drivers.local.durability import Durability
@@ -49,7 +49,12 @@ def test_a_file_is_that_of_its_path_whatever_was_asked_for_before(root: Root) ->
     with OpenFolders(root) as folder:
         paths = ("/a/f", "/a/g", "/b/f", "/a/inner", "/a/f")
         assert [read(folder, path) for path in paths] == ["a/f", "a/g", "b/f", "b/f", "a/f"]
-        for path, problem in (("/a/out", NotFound), ("/a/dead", NotFound), ("/none/f", NotFound), ("/a", NotAFile)):
+        for path, problem in (
+            ("/a/out", EntryNotFound),
+            ("/a/dead", EntryNotFound),
+            ("/none/f", EntryNotFound),
+            ("/a", NotAFile),
+        ):
             with pytest.raises(problem):
                 folder.open_file(P(path))
         with pytest.raises(NotAFile):
@@ -65,9 +70,9 @@ def test_a_target_is_where_a_link_leads_and_what_is_there_stays(root: Root) -> N
         a, name = folder.open_target(P("/a/new"), False)
         assert (os.fstat(a.handle).st_ino, name) == (os.stat(root.real + "/a").st_ino, "new")
         assert folder.open_target(P("/a/f"), True) == (a, "f")
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             folder.open_target(P("/a/f"), False)
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             folder.open_target(P("/a/out"), True)
 
 
@@ -77,7 +82,7 @@ def test_no_handle_is_left(root: Root) -> None:
         for path in ("/a/f", "/a/inner", "/b/f"):
             read(folder, path)
             folder.open_target(P(path), True)
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             folder.open_file(P("/a/out"))
     assert len(os.listdir("/proc/self/fd")) == before
 

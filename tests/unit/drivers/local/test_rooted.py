@@ -15,7 +15,15 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Exists, Forbidden, NotAFile, NotFound, NotSupported, StorageFull, StorageProblem
+from mangrove.core.problems import (
+    EntryExists,
+    EntryNotFound,
+    NotAFile,
+    NotSupported,
+    StorageForbidden,
+    StorageFull,
+    StorageProblem,
+)
 from mangrove.drivers.local import kernel
 from mangrove.drivers.local.rooted import Root, translate_errors
 
@@ -65,15 +73,15 @@ def test_a_link_inside_is_followed(root: Root, path: str) -> None:
 )
 def test_what_lies_outside_is_not_found(root: Root, path: str) -> None:
     for work in (root.open, root.stat):
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             work(P(path))
-    with pytest.raises(NotFound), root.open_folder(P(path)):
+    with pytest.raises(EntryNotFound), root.open_folder(P(path)):
         pass
 
 
 @pytest.mark.parametrize("path", ["/out/new", "/up/secret", "/secret"])
 def test_nothing_is_written_outside(root: Root, path: str) -> None:
-    with pytest.raises(Forbidden), root.open_target(P(path)):
+    with pytest.raises(StorageForbidden), root.open_target(P(path)):
         pass
 
 
@@ -118,13 +126,13 @@ def swapping(tmp_path: Path) -> Iterator[None]:
 def test_whatever_is_swapped_meanwhile_nothing_outside_is_reached(root: Root, tmp_path: Path, swapping: None) -> None:
     outside = (tmp_path / "outside").stat().st_ino
     for _ in range(500):
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             root.open(P("/d/secret"))
-        with suppress(NotFound):
+        with suppress(EntryNotFound):
             assert root.stat(P("/d")).st_ino != outside
-        with suppress(NotFound), root.open_folder(P("/d")) as handle:
+        with suppress(EntryNotFound), root.open_folder(P("/d")) as handle:
             assert os.fstat(handle).st_ino != outside
-        with suppress(NotFound, Forbidden), root.open_target(P("/d/new")) as (handle, _):
+        with suppress(EntryNotFound, StorageForbidden), root.open_target(P("/d/new")) as (handle, _):
             assert os.fstat(handle).st_ino != outside
 
 
@@ -150,7 +158,7 @@ def test_a_folder_that_is_replaced_by_a_link_after_it_was_resolved_is_not_follow
         return found
 
     monkeypatch.setattr(os.path, "realpath", replace)
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         root.open(P("/d/secret"))
 
 
@@ -190,9 +198,9 @@ def test_a_path_that_the_kernel_can_open_is_not_walked(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("number", "kind", "message"),
     [
-        (errno.ENOENT, NotFound, "object not found"), (errno.EEXIST, Exists, "file exists"),
-        (errno.ENOTEMPTY, Exists, "folder is not empty"), (errno.EACCES, Forbidden, "permission denied"),
-        (errno.EROFS, Forbidden, "the storage is read-only"), (errno.EISDIR, NotAFile, "not a file"),
+        (errno.ENOENT, EntryNotFound, "object not found"), (errno.EEXIST, EntryExists, "file exists"),
+        (errno.ENOTEMPTY, EntryExists, "folder is not empty"), (errno.EACCES, StorageForbidden, "permission denied"),
+        (errno.EROFS, StorageForbidden, "the storage is read-only"), (errno.EISDIR, NotAFile, "not a file"),
         (errno.ENOSPC, StorageFull, "no space left on the storage"),
         (errno.EIO, StorageProblem, "Input/output error"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from mangrove.core.problems import NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3.driver import S3
 from tests.contract.drivers import actions
@@ -35,7 +35,7 @@ async def notice_a_damaged_put(driver: S3, proxy: Proxy) -> None:
     written = os.urandom(SMALL)
     heal = damage_every(proxy, "put_object")
     await actions.fails(driver.write(P("/f"), actions.body(written), Upload(SMALL, 0.0)), Unreachable)
-    await actions.fails(driver.stat(P("/f")), NotFound)
+    await actions.fails(driver.stat(P("/f")), EntryNotFound)
     heal()
     await driver.write(P("/f"), actions.body(written), Upload(SMALL, 0.0))
     assert await actions.content(driver, "/f") == written

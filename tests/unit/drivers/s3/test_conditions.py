@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Exists
+from mangrove.core.problems import EntryExists
 from mangrove.drivers.base import CopyRequest, DriverContext, Upload, make_parts_key
 from mangrove.drivers.s3 import conditions
 from mangrove.drivers.s3.driver import S3, S3Options
@@ -88,7 +88,7 @@ def test_what_was_put_right_before_the_change_is_not_replaced(
     async def work(driver: S3) -> None:
         assert await driver.can_refuse_existing()
         proxy.once(deciding, lambda _: bucket.put("t", content=b"theirs"))
-        await actions.fails(verb(driver), Exists)
+        await actions.fails(verb(driver), EntryExists)
 
     run_on_driver(bucket.options(), work)
     assert bucket.get("t") == b"theirs"
@@ -111,10 +111,10 @@ def test_what_is_free_is_taken_and_what_is_there_is_kept_by_every_server(
         assert bucket.get("t") in (b"mine", b"", bytes(9 * MIB))
         bucket.put("s", content=b"mine")
         bucket.put("t", content=b"theirs")
-        await actions.fails(verb(driver), Exists)
+        await actions.fails(verb(driver), EntryExists)
         bucket.client.delete_object(Bucket=bucket.name, Key="t")
         bucket.put("t/below")
-        await actions.fails(verb(driver), Exists)
+        await actions.fails(verb(driver), EntryExists)
 
     run_on_driver(bucket.options(), work)
     assert (bucket.keys(), bucket.dangling()) == (["e", "s", "t/below"], 0)
@@ -140,7 +140,7 @@ def test_a_folder_that_comes_into_being_meanwhile_gets_nothing_of_another(
         assert await driver.can_refuse_existing()
         operation = "put_object" if late.endswith(".mangrove") else "create_multipart_upload"
         proxy.once(operation, lambda _: bucket.put(late, content=b"theirs"))
-        await actions.fails(getattr(driver, verb)(P("/p/s"), P("/t"), overwrite=False), Exists)
+        await actions.fails(getattr(driver, verb)(P("/p/s"), P("/t"), overwrite=False), EntryExists)
 
     run_on_driver(bucket.options(), work)
     assert bucket.keys() == ["p/s/f0", "p/s/f1", "p/s/sub/f2", late]

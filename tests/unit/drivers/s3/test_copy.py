@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mangrove.core.problems import NotFound, NotSupported, StorageProblem
+from mangrove.core.problems import EntryNotFound, NotSupported, StorageProblem
 from mangrove.drivers.base import CopyRequest, Entry, Upload, make_parts_key
 from mangrove.drivers.s3 import copy
 from mangrove.drivers.s3.driver import S3
@@ -45,7 +45,7 @@ def test_what_cannot_be_copied_is_answered_for_itself(bucket: Bucket) -> None:
         results = await driver.copy_from(driver, [*files, CopyRequest(P("/none"), P("/to/none"), 1, modified, True)])
         return [type(result) for result in results or ()]
 
-    assert run_on_driver(bucket.options(), work) == [type(None), StorageProblem, NotFound]
+    assert run_on_driver(bucket.options(), work) == [type(None), StorageProblem, EntryNotFound]
     assert bucket.keys() == ["a", "b", "c", "to/a"]
 
 

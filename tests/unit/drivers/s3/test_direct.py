@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from mangrove.core.problems import Exists, NotFound
+from mangrove.core.problems import EntryExists, EntryNotFound
 from mangrove.drivers.base import Upload
 from mangrove.drivers.direct import SignedRequest, StoredPart
 from mangrove.drivers.s3 import direct
@@ -71,7 +71,7 @@ def test_the_etag_of_a_file_is_known_before_it_is_made(bucket: Bucket) -> None:
         receipts = [part.receipt for part in await driver.list_parts(P("/f"), token)]
         entry = await driver.finish(P("/f"), token, receipts, Upload(9, 0.0))
         assert entry.etag == driver.predict_etag(receipts) != ""
-        with pytest.raises(NotFound):
+        with pytest.raises(EntryNotFound):
             await driver.list_parts(P("/f"), token)
 
     run_on_driver(bucket.options(), store)
@@ -83,7 +83,7 @@ def test_a_whole_file_is_sent_with_one_request(bucket: Bucket) -> None:
         request = await driver.sign_upload(P("/f"), Upload(9, 0.0, "text/plain", overwrite=False))
         assert send(request) == 200
         assert send(request) == 412  # the bucket itself refuses a name that was taken meanwhile
-        with pytest.raises(Exists):
+        with pytest.raises(EntryExists):
             await driver.sign_upload(P("/f"), Upload(9, 0.0, overwrite=False))
 
     run_on_driver(bucket.options(), store)

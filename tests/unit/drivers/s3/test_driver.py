@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from mangrove.core import deadlines
-from mangrove.core.problems import Exists, Forbidden, NotFound, NotSupported, OutOfTime, StorageProblem, Unreachable
+from mangrove.core.problems import (
+    EntryExists,
+    EntryNotFound,
+    NotSupported,
+    OutOfTime,
+    StorageForbidden,
+    StorageProblem,
+    Unreachable,
+)
 from mangrove.drivers import base
 from mangrove.drivers.base import Upload
 from mangrove.drivers.s3 import driver
@@ -60,9 +68,9 @@ def test_an_empty_folder_is_there_and_a_file_is_none(bucket: Bucket) -> None:
         assert await actions.names(driver, "/a/b") == []
         assert (await driver.stat(P("/a"))).is_dir
         await actions.fails(base.list_all(driver, P("/f")), NotSupported)
-        await actions.fails(driver.read(P("/missing"), 0, 0), NotFound)
+        await actions.fails(driver.read(P("/missing"), 0, 0), EntryNotFound)
         for path in ("/f", "/f/below"):
-            await actions.fails(driver.makedirs(P(path)), Exists)
+            await actions.fails(driver.makedirs(P(path)), EntryExists)
 
     run_on_driver(bucket.options(), work)
     assert bucket.keys() == ["a/b/.mangrove", "f"]
@@ -70,7 +78,7 @@ def test_an_empty_folder_is_there_and_a_file_is_none(bucket: Bucket) -> None:
 
 def test_the_root_is_never_removed(bucket: Bucket) -> None:
     bucket.put("keep")
-    with pytest.raises(Forbidden):
+    with pytest.raises(StorageForbidden):
         run_on_driver(bucket.options(), lambda driver: driver.remove(P("/")))
     assert bucket.keys() == ["keep"]
 

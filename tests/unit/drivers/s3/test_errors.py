@@ -8,7 +8,7 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from mangrove.core.problems import Forbidden, NotFound, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, NotSupported, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.s3 import pages
 from mangrove.drivers.s3.errors import make_problem, translate_errors
@@ -30,8 +30,9 @@ def test_a_server_without_ranges_never_gives_wrong_bytes() -> None:
 @pytest.mark.parametrize(
     ("code", "status", "kind"),
     [
-        ("NoSuchKey", 404, NotFound), ("NoSuchUpload", 404, NotFound), ("", 404, NotFound),
-        ("AccessDenied", 403, Forbidden), ("Odd", 403, Forbidden), ("InvalidAccessKeyId", 400, Forbidden),
+        ("NoSuchKey", 404, EntryNotFound), ("NoSuchUpload", 404, EntryNotFound), ("", 404, EntryNotFound),
+        ("AccessDenied", 403, StorageForbidden), ("Odd", 403, StorageForbidden), ("InvalidAccessKeyId", 400,
+        StorageForbidden),
         ("NotImplemented", 501, NotSupported), ("SlowDown", 503, Unreachable), ("", 500, Unreachable),
         ("PermanentRedirect", 301, StorageProblem), ("NoSuchBucket", 404, StorageProblem), ("Odd", 400, StorageProblem),
     ],
@@ -43,7 +44,8 @@ def test_every_answer_is_a_problem_of_its_kind(code: str, status: int, kind: typ
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ClientError({"Error": {"Code": "NoSuchKey"}, "ResponseMetadata": {"HTTPStatusCode": 404}}, "Get"), NotFound),
+        (ClientError({"Error": {"Code": "NoSuchKey"}, "ResponseMetadata": {"HTTPStatusCode": 404}}, "Get"),
+        EntryNotFound),
         (NoCredentialsError(), StorageProblem),
         (EndpointConnectionError(endpoint_url="http://key:secret@x"), Unreachable), (OSError("secret"), Unreachable),
         (ValueError("secret"), StorageProblem),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mangrove.core.problems import Forbidden, NotSupported, StorageProblem, Unreachable
+from mangrove.core.problems import NotSupported, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers import base
 from mangrove.drivers.s3.driver import S3
 from tests.unit.drivers.s3.bucket import Bucket, P, odd_server, run_on_driver
@@ -67,7 +67,7 @@ PAGE = (
         (200, PAGE, Unreachable),  # the same page for ever
         (200, PAGE.replace(b"<Size>1</Size>", b""), StorageProblem),
         (200, b"<html>not closed", Unreachable),
-        (403, b"<Error><Code>SignatureDoesNotMatch</Code><Message>AKIDTEST</Message></Error>", Forbidden),
+        (403, b"<Error><Code>SignatureDoesNotMatch</Code><Message>AKIDTEST</Message></Error>", StorageForbidden),
         (501, b"<Error><Code>NotImplemented</Code></Error>", NotSupported),
         (503, b"<Error><Code>SlowDown</Code></Error>", Unreachable),
     ],

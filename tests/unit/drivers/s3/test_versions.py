@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mangrove.core.problems import Changed
+from mangrove.core.problems import EntryChanged
 from mangrove.drivers import base
 from mangrove.drivers.base import Entry, Upload, make_parts_key
 from mangrove.drivers.s3.driver import S3
@@ -36,7 +36,7 @@ def test_a_move_keeps_the_version_that_was_put_while_the_copy_was_completed(
         receipts = [await driver.copy_part_from(driver, P("/s"), P("/t"), token, *span) for span in spans]
         proxy.once("complete_multipart_upload", complete_slowly)
         await driver.finish(P("/t"), token, receipts, upload)
-        await actions.fails(driver.remove_unchanged(P("/s"), found), Changed)
+        await actions.fails(driver.remove_unchanged(P("/s"), found), EntryChanged)
 
     run_on_driver(bucket.options(), work)
     assert (bucket.get("s"), bucket.get("t")) == (b"newer", old)
@@ -60,7 +60,7 @@ def test_a_move_within_a_bucket_keeps_the_version_that_was_put_while_it_copied(
                 bucket.put("s", content=b"newer")
 
         proxy.after.append(put)
-        await actions.fails(driver.move(P("/s"), P("/t"), overwrite=overwrite), Changed)
+        await actions.fails(driver.move(P("/s"), P("/t"), overwrite=overwrite), EntryChanged)
 
     run_on_driver(bucket.options(), work)
     assert (bucket.get("s"), bucket.get("t")) == (b"newer", b"old")
@@ -77,7 +77,7 @@ def test_a_folder_moves_but_for_the_file_that_changed_meanwhile(proxy: Proxy, bu
 
     async def work(driver: S3) -> None:
         proxy.after.append(change)
-        with pytest.raises(Changed, match=r"^d/b: "):
+        with pytest.raises(EntryChanged, match=r"^d/b: "):
             await driver.move(P("/d"), P("/e"))
 
     run_on_driver(bucket.options(), work)
@@ -97,8 +97,8 @@ def test_only_the_file_that_was_meant_is_removed(proxy: Proxy, bucket_behind: Bu
         for other in (b"new", b"longer"):
             bucket.put("d/f", content=other)
             for entry in (found, listed):
-                await actions.fails(driver.remove_unchanged(P("/d/f"), entry), Changed)
-        await actions.fails(driver.remove_unchanged(P("/d/f"), Entry("f", 7, 0.0, False)), Changed)
+                await actions.fails(driver.remove_unchanged(P("/d/f"), entry), EntryChanged)
+        await actions.fails(driver.remove_unchanged(P("/d/f"), Entry("f", 7, 0.0, False)), EntryChanged)
         for look in ("stat", "list", "size"):
             bucket.put("d/f", content=b"longer")
             entry = Entry("f", 6, 0.0, False) if look == "size" else await driver.stat(P("/d/f"))
@@ -117,7 +117,7 @@ def test_what_is_put_right_before_the_removal_stays(proxy: Proxy, bucket_behind:
     async def work(driver: S3) -> None:
         found = await driver.stat(P("/f"))
         proxy.once("delete_object", lambda _: bucket.put("f", content=b"new"))
-        await actions.fails(driver.remove_unchanged(P("/f"), found), Changed)
+        await actions.fails(driver.remove_unchanged(P("/f"), found), EntryChanged)
 
     run_on_driver(bucket.options(), work)
     assert bucket.get("f") == b"new"
@@ -154,8 +154,10 @@ def test_only_the_version_that_was_meant_is_read(
             assert b"".join([block async for block in body]) == b"old"[offset:][:length]
             for other in (b"new", b"longer"):
                 bucket.put("f", content=other)
-                await actions.fails(driver.read(P("/f"), offset, length, entry), Changed)
-            await actions.fails(driver.read(P("/f"), offset, length, entry._replace(etag="")), Changed)  # by its size
+                await actions.fails(driver.read(P("/f"), offset, length, entry), EntryChanged)
+            await actions.fails(
+                driver.read(P("/f"), offset, length, entry._replace(etag="")), EntryChanged
+            )  # by its size
 
     run_on_driver(bucket.options(), work)
 
@@ -177,9 +179,9 @@ def test_parts_of_two_versions_never_make_a_file(proxy: Proxy, bucket_behind: Bu
             change()
         else:
             proxy.once("upload_part_copy", change)
-            await actions.fails(driver.copy_part_from(driver, P("/s"), P("/t"), token, 2, 5 * MIB, MIB), Changed)
+            await actions.fails(driver.copy_part_from(driver, P("/s"), P("/t"), token, 2, 5 * MIB, MIB), EntryChanged)
         receipts.append(await driver.copy_part_from(driver, P("/s"), P("/t"), token, 2, 5 * MIB, MIB))
-        await actions.fails(driver.finish(P("/t"), token, receipts, upload), Changed)
+        await actions.fails(driver.finish(P("/t"), token, receipts, upload), EntryChanged)
         await driver.abort(P("/t"), token)
 
     run_on_driver(bucket.options(), work)

@@ -6,12 +6,12 @@ import asyncssh
 import pytest
 
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
@@ -22,10 +22,10 @@ from mangrove.drivers.sftp.errors import Failure, translate_errors
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
-        (asyncssh.SFTPNoSuchFile("x"), NotFound, "object not found"),
-        (asyncssh.SFTPNoSuchPath("x"), NotFound, "object not found"),
-        (asyncssh.SFTPPermissionDenied("x"), Forbidden, "permission denied"),
-        (asyncssh.SFTPFileAlreadyExists("x"), Exists, "file exists"),
+        (asyncssh.SFTPNoSuchFile("x"), EntryNotFound, "object not found"),
+        (asyncssh.SFTPNoSuchPath("x"), EntryNotFound, "object not found"),
+        (asyncssh.SFTPPermissionDenied("x"), StorageForbidden, "permission denied"),
+        (asyncssh.SFTPFileAlreadyExists("x"), EntryExists, "file exists"),
         (asyncssh.SFTPNotADirectory("x"), NotAFolder, "not a folder"),
         (asyncssh.SFTPFileIsADirectory("x"), NotAFile, "not a file"),
         (asyncssh.SFTPOpUnsupported("x"), NotSupported, "not implement"),
@@ -35,7 +35,7 @@ from mangrove.drivers.sftp.errors import Failure, translate_errors
         (asyncssh.SFTPBadMessage("x"), StorageProblem, "/d/name"),
         (asyncssh.SFTPFailure("Failure"), Failure, "/d/name: Failure"),
         (asyncssh.SFTPError(99, "odd"), Failure, "odd"),
-        (asyncssh.PermissionDenied("x"), Forbidden, "refuses the username"),
+        (asyncssh.PermissionDenied("x"), StorageForbidden, "refuses the username"),
         (asyncssh.KeyExchangeFailed("no cipher"), StorageProblem, "no cipher"),
         (asyncssh.ChannelOpenError(1, "x"), StorageProblem, "offers no SFTP"),
         (asyncssh.ProtocolError("x"), StorageProblem, "no SSH server"),
@@ -54,7 +54,7 @@ def test_an_error_becomes_a_problem(error: Exception, kind: type[StorageProblem]
 
 
 def test_problems_and_faults_pass() -> None:
-    for error in (NotFound(), KeyError("x")):
+    for error in (EntryNotFound(), KeyError("x")):
         with pytest.raises(type(error)) as raised, translate_errors():
             raise error
         assert raised.value is error

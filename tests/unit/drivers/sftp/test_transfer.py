@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Changed, Unreachable
+from mangrove.core.problems import EntryChanged, Unreachable
 from mangrove.drivers.sftp import transfer
 from mangrove.drivers.sftp.errors import translate_errors
 from mangrove.drivers.sftp.once import Once
@@ -81,7 +81,7 @@ def test_every_range_comes_in_order(shortest: int, offset: int, end: int | None)
 
 def test_a_file_that_becomes_shorter_is_noticed() -> None:
     async def work(session: Any) -> None:
-        with pytest.raises(Changed):
+        with pytest.raises(EntryChanged):
             await read(session, OddFile(CONTENT), 99, len(CONTENT) + 1)
 
     run(work)

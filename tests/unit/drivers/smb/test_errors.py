@@ -16,13 +16,13 @@ from smbprotocol.exceptions import (
 from smbprotocol.header import NtStatus
 
 from mangrove.core.problems import (
-    Exists,
-    Forbidden,
+    EntryExists,
+    EntryNotFound,
     InUse,
     NotAFile,
     NotAFolder,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
@@ -33,11 +33,11 @@ from mangrove.drivers.smb.errors import make_problem, translate_errors
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (NtStatus.STATUS_OBJECT_NAME_NOT_FOUND, NotFound),
-        (NtStatus.STATUS_OBJECT_PATH_NOT_FOUND, NotFound),
-        (NtStatus.STATUS_DELETE_PENDING, NotFound),
-        (NtStatus.STATUS_OBJECT_NAME_COLLISION, Exists),
-        (NtStatus.STATUS_ACCESS_DENIED, Forbidden),
+        (NtStatus.STATUS_OBJECT_NAME_NOT_FOUND, EntryNotFound),
+        (NtStatus.STATUS_OBJECT_PATH_NOT_FOUND, EntryNotFound),
+        (NtStatus.STATUS_DELETE_PENDING, EntryNotFound),
+        (NtStatus.STATUS_OBJECT_NAME_COLLISION, EntryExists),
+        (NtStatus.STATUS_ACCESS_DENIED, StorageForbidden),
         (NtStatus.STATUS_SHARING_VIOLATION, InUse),
         (NtStatus.STATUS_FILE_IS_A_DIRECTORY, NotAFile),
         (NtStatus.STATUS_NOT_A_DIRECTORY, NotAFolder),
@@ -46,7 +46,7 @@ from mangrove.drivers.smb.errors import make_problem, translate_errors
         (NtStatus.STATUS_USER_SESSION_DELETED, Unreachable),
         (NtStatus.STATUS_DISK_FULL, StorageFull),
         (NtStatus.STATUS_BAD_NETWORK_NAME, StorageProblem),
-        (0xC0000072, Forbidden),
+        (0xC0000072, StorageForbidden),
         (0xC0FFEE00, StorageProblem),
     ],
 )
@@ -63,9 +63,9 @@ def test_texts_say_what_it_was() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (LogonFailure(), Forbidden),
-        (StoppedOnSymlink(), NotFound),
-        (SMBAuthenticationError("secret"), Forbidden),
+        (LogonFailure(), StorageForbidden),
+        (StoppedOnSymlink(), EntryNotFound),
+        (SMBAuthenticationError("secret"), StorageForbidden),
         (SMBConnectionClosed("closed"), Unreachable),
         (SMBException("encryption is required"), StorageProblem),
         (ConnectionRefusedError(), Unreachable),
@@ -83,6 +83,6 @@ def test_what_fails_is_a_problem(error: Exception, kind: type[StorageProblem]) -
 
 
 def test_problems_pass() -> None:
-    with pytest.raises(NotFound), translate_errors():
-        raise NotFound
+    with pytest.raises(EntryNotFound), translate_errors():
+        raise EntryNotFound
     assert issubclass(LogonFailure, SMBResponseException)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import NotFound, StorageProblem
+from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers.smb.names import Root, is_possible
 
 P = TreePath
@@ -29,7 +29,7 @@ def test_what_no_server_holds(name: str) -> None:
     with pytest.raises(StorageProblem) as raised:
         root.make(P(f"/{name}/f"))
     assert repr(name) in str(raised.value)
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         root.find(P(f"/{name}/f"))
 
 
@@ -43,5 +43,5 @@ def test_a_root_is_written_in_many_ways() -> None:
 
 
 def test_unfinished_files_are_not_found() -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(EntryNotFound):
         Root(P("/")).find(P("/d/.mangrove-12.part"))

@@ -10,12 +10,12 @@ import pytest
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
     BadRequest,
-    Changed,
-    Exists,
-    Forbidden,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
     InUse,
-    NotFound,
     NotSupported,
+    StorageForbidden,
     StorageFull,
     StorageProblem,
     Unreachable,
@@ -102,7 +102,7 @@ async def test_ranges_are_read_whether_or_not_the_server_knows_them(ranges: bool
             assert await content(driver, "/f", 20, 5) == b""
             assert b"".join([block async for block in await driver.read(P("/f"), 1, 2, shown)]) == b"12"
             for other in (shown._replace(etag="new"), shown._replace(etag="", size=9)):
-                await fails(driver.read(P("/f"), 1, 2, other), Changed)
+                await fails(driver.read(P("/f"), 1, 2, other), EntryChanged)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,8 @@ async def test_a_body_of_another_size_is_refused_and_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (401, Forbidden), (403, Forbidden), (404, NotFound), (409, NotFound), (412, Exists), (413, StorageProblem),
+        (401, StorageForbidden), (403, StorageForbidden), (404, EntryNotFound), (409, EntryNotFound), (412,
+        EntryExists), (413, StorageProblem),
         (423, InUse), (500, StorageProblem), (502, Unreachable), (503, Unreachable), (507, StorageFull),
     ],
 )  # fmt: skip
@@ -299,8 +300,8 @@ async def test_the_root_and_unfinished_files_are_not_touched() -> None:
             driver.makedirs(P("/.mangrove-x")),
             put(driver, "/.mangrove-x"),
         ):
-            await fails(work, Forbidden)
-        await fails(driver.stat(P("/.mangrove-x")), NotFound)
+            await fails(work, StorageForbidden)
+        await fails(driver.stat(P("/.mangrove-x")), EntryNotFound)
         assert server.requests == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.core.problems import Forbidden, StorageProblem
+from mangrove.core.problems import StorageForbidden, StorageProblem
 from mangrove.drivers.base import ROOT, list_all
 from tests.unit.drivers.webdav.canned import FILE, FOLDER, Request, canned, entry, multistatus, reply, storage
 
@@ -38,7 +38,7 @@ def test_where_the_files_are() -> None:
 
 def test_who_asks() -> None:
     for options in ({"username": "you"}, {"password": "hush"}, {"username": "", "password": ""}):
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             list_names("/dav/root", **options)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import Forbidden, NotAFile, NotFound, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, NotAFile, StorageForbidden, StorageProblem, Unreachable
 from mangrove.drivers.base import ROOT, list_all
 from mangrove.drivers.webdav import server as dav
 from tests.contract.drivers.actions import content, fails, names, put
@@ -52,7 +52,7 @@ async def test_the_password_is_shown_when_it_is_asked_for_and_from_then_on() -> 
 @in_loop
 async def test_a_wrong_password_is_tried_once() -> None:
     async with canned(lambda _: BASIC) as server, storage(server.address) as driver:
-        with pytest.raises(Forbidden, match="user name or password"):
+        with pytest.raises(StorageForbidden, match="user name or password"):
             await list_all(driver, ROOT)
         assert len(server.requests) == 2
 
@@ -96,9 +96,9 @@ async def test_another_host_sees_no_password() -> None:
 @pytest.mark.parametrize(
     ("target", "kind"),
     [
-        ("http://127.0.0.1:1/x", Forbidden),
-        ("http://10.0.0.1/x", Forbidden),
-        ("http://169.254.169.254/latest", Forbidden),
+        ("http://127.0.0.1:1/x", StorageForbidden),
+        ("http://10.0.0.1/x", StorageForbidden),
+        ("http://169.254.169.254/latest", StorageForbidden),
         ("file:///etc/passwd", StorageProblem),
         ("http://[", StorageProblem),
         ("/f/", NotAFile),
@@ -116,7 +116,7 @@ async def test_where_redirects_may_not_lead(target: str, kind: type[Exception]) 
 @in_loop
 async def test_the_address_may_be_no_metadata_service(host: str) -> None:
     async with storage(f"http://{host}/latest") as driver:
-        await fails(driver.stat(P("/f")), (Forbidden, Unreachable))
+        await fails(driver.stat(P("/f")), (StorageForbidden, Unreachable))
 
 
 @pytest.mark.parametrize("answer", [reply(200, b"<html>"), reply(405), reply(501), reply(301, Location="ftp://x")])
@@ -277,5 +277,5 @@ async def test_a_failure_shows_no_password() -> None:
 @in_loop
 async def test_what_is_missing_is_not_found() -> None:
     async with canned(lambda _: reply(404)) as server, storage(server.address) as driver:
-        await fails(list_all(driver, P("/d")), NotFound)
-        await fails(driver.read(P("/f")), NotFound)
+        await fails(list_all(driver, P("/d")), EntryNotFound)
+        await fails(driver.read(P("/f")), EntryNotFound)
