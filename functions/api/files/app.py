@@ -145,15 +145,15 @@ async def _make_request(who: Caller, body: models.MoveCopyReq, right: Right) -> 
 @api.post("/api/fs/move", data_model=models.Done | None)
 async def move(who: Mover, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     """Move entries into another folder, now or as tasks."""
-    tasks = await submit.transfer(await _make_request(who, body, Right.MOVE))
-    return ok(await _encode_transfer("Move", tasks, dialect))
+    request = await _make_request(who, body, Right.MOVE)
+    return ok(await _encode_transfer("Move", await submit.transfer(request), dialect))
 
 
 @api.post("/api/fs/copy", data_model=models.Done | None)
 async def copy(who: Copier, body: models.MoveCopyReq, dialect: RequestDialect) -> Reply:
     """Copy entries into another folder, now or as tasks."""
-    tasks = await submit.transfer(await _make_request(who, body, Right.COPY))
-    return ok(await _encode_transfer("Copy", tasks, dialect))
+    request = await _make_request(who, body, Right.COPY)
+    return ok(await _encode_transfer("Copy", await submit.transfer(request), dialect))
 
 
 async def _encode_transfer(verb: Literal["Move", "Copy"], tasks: list[Task], dialect: Dialect) -> orjson.Fragment:

@@ -264,9 +264,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
         path = TreePath(caller.user.base_path) / path
     access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)
     if password and caller.source and access.rules.has_passwords and not caller.has(Right.SKIP_PASSWORD):
-        await limit_guesses(
-            password, caller.source, access.rules, list(access.judgements), list(access.parent.judgements)
-        )
+        await limit_guesses(access)
     return access
 
 

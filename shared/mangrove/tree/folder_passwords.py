@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mangrove.core.http import find_client
 from mangrove.core.paths import TreePath
@@ -18,7 +18,9 @@ from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.identity.lockout import FOLDERS, LOCK_SECONDS, name_folder
 from mangrove.records.store import counters
 from mangrove.records.store.crypto import derive
-from mangrove.tree.rules import Judgement, Rules
+
+if TYPE_CHECKING:
+    from mangrove.tree.access import PathAccess
 
 COMPARED_SECONDS = 60.0  # for which a process remembers a password
 
@@ -43,33 +45,27 @@ class _Compared(NamedTuple):
 COMPARED: CacheKind[bytes, _Compared] = CacheKind("compared folder passwords", 4096)
 
 
-async def limit_guesses(
-    password: str, source: str, rules: Rules, judgements: list[Judgement], parents: list[Judgement]
-) -> None:
-    """Count a password that was sent for a path; TooMany while the folder is locked for the source.
-
-    `judgements`: of the path and all that it stands for; `parents`: of the folders above.
-    """
-    for guess in _find_guesses(password, find_client(source), rules, judgements, parents):
+async def limit_guesses(access: PathAccess) -> None:
+    """Count the password that was sent for a path. TooMany while the folder is locked for the client's address."""
+    for guess in _find_guesses(access):
         await _count(guess)
 
 
-def _find_guesses(
-    password: str, source: str, rules: Rules, judgements: list[Judgement], parents: list[Judgement]
-) -> Iterator[_Guess]:
+def _find_guesses(access: PathAccess) -> Iterator[_Guess]:
     """Yield what the password may be a guess of: the password of the path or its folder, else those below."""
+    source = find_client(access.caller.source)
     passwords: dict[TreePath, str] = {
         judgement.rule.path: judgement.password
-        for judgement in (*judgements, *parents)
+        for judgement in (*access.judgements, *access.parent.judgements)
         if judgement.rule is not None and judgement.password
     }
-    right = [path for path, text in passwords.items() if text == password]
-    for path in right or passwords:  # one that is right for a folder cannot be varied to guess another
-        yield _Guess(name_folder(path), source, password, bool(right))
+    matching_paths = [path for path, password in passwords.items() if password == access.password]
+    for path in matching_paths or passwords:  # one that is right for a folder cannot be varied to guess another
+        yield _Guess(name_folder(path), source, access.password, bool(matching_paths))
     if not passwords:
-        for judgement in judgements:
-            if rules.has_password_below(judgement.path):
-                yield _Guess(name_folder(f"{judgement.path} below"), source, password, False)
+        for judgement in access.judgements:
+            if access.rules.has_password_below(judgement.path):
+                yield _Guess(name_folder(f"{judgement.path} below"), source, access.password, False)
 
 
 async def _count(guess: _Guess) -> None:
