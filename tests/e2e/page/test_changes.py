@@ -91,7 +91,7 @@ def test_new_folder_and_new_file_by_keyboard(page: Any, client: Client, folder: 
     page.get_by_role("dialog").wait_for()
     page.keyboard.type("alpha")
     page.keyboard.press("Enter")
-    page.get_by_role("alert").get_by_text("taken already").wait_for()
+    page.get_by_role("alert").get_by_text("already taken").wait_for()
     page.keyboard.press("Control+a")
     page.keyboard.type("notes.md")
     page.keyboard.press("Enter")
@@ -106,7 +106,7 @@ def test_move_with_the_picker(page: Any, client: Client, folder: str, shots: Pat
     select_row(page, "alpha")
     choose(page, "Move to…")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("That is where they are already").wait_for()
+    dialog.get_by_text("The items are already in this folder").wait_for()
     assert dialog.get_by_role("button", name="Move to").is_disabled()
     dialog.get_by_role("option", name="inner").wait_for()
     page.screenshot(path=shots / f"picker-{width}.png")
@@ -120,7 +120,7 @@ def test_move_with_the_picker(page: Any, client: Client, folder: str, shots: Pat
     dialog.get_by_role("option", name="other").wait_for()
     field.fill("oth")
     field.press("Enter")
-    dialog.get_by_text("There are no folders in here").wait_for()
+    dialog.get_by_text("No subfolders.").wait_for()
     dialog.get_by_role("button", name="New folder").press("Enter")
     page.keyboard.type("fresh")
     page.keyboard.press("Enter")
@@ -146,7 +146,7 @@ def test_a_folder_does_not_go_into_itself(page: Any, folder: str) -> None:
     option = dialog.get_by_role("option", name="inner")
     option.click(force=True)
     assert option.get_attribute("aria-disabled") == "true"
-    dialog.get_by_text("That is where they are already").wait_for()
+    dialog.get_by_text("The items are already in this folder").wait_for()
     page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
     assert page.get_by_role("grid").evaluate("grid => grid === document.activeElement")
@@ -161,13 +161,13 @@ def test_names_that_are_taken_are_named_and_asked_about(page: Any, client: Clien
     go_to(page, *folder.strip("/").split("/"), "other")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Move to “other”").click()
-    dialog.get_by_text("In “other” these names are taken: “alpha.txt” and “gamma.png”").wait_for()
+    dialog.get_by_text("“other” already has: “alpha.txt” and “gamma.png”").wait_for()
     page.screenshot(path=shots / f"conflict-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     assert client.names(f"{folder}/other") == ["alpha.txt", "gamma.png", "two.txt"]
     dialog.get_by_role("radio", name="Skip").check()
     dialog.get_by_role("button", name="Move to “other”").click()
-    page.get_by_text("was left as it is").wait_for()
+    page.get_by_text("existing items were kept").wait_for()
     assert read(client, f"{folder}/other/alpha.txt") == b"old"
     assert "beta.txt" in client.names(f"{folder}/other")
 
@@ -209,16 +209,16 @@ def test_many_are_renamed_as_the_preview_shows(page: Any, client: Client, folder
     page.get_by_role("grid").focus()
     page.keyboard.press("F2")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("How").select_option("Number them")
+    dialog.get_by_label("Method").select_option("Number them")
     dialog.get_by_label("Name", exact=True).fill("Photo ##")
     dialog.get_by_text("3 of 3 names change").wait_for()
     dialog.get_by_role("listitem").filter(has_text="gamma.png").get_by_text("Photo 03.png").wait_for()
     page.screenshot(path=shots / f"number-{width}.png")
     assert find_violations(page, AXE) == []
-    dialog.get_by_label("How").select_option("Replace text")
+    dialog.get_by_label("Method").select_option("Replace text")
     dialog.get_by_label("Find").fill("a")
     dialog.get_by_label("Replace with").fill("other/")
-    dialog.get_by_text("3 of them cannot be").wait_for()
+    dialog.get_by_text("3 of them are not possible").wait_for()
     page.screenshot(path=shots / f"faults-{width}.png")
     assert dialog.get_by_role("button", name="Rename").is_disabled()
     dialog.get_by_label("Replace with").fill("A")
@@ -230,12 +230,12 @@ def test_many_are_renamed_as_the_preview_shows(page: Any, client: Client, folder
 @wide
 def test_a_whole_folder_is_renamed_by_a_pattern(page: Any, client: Client, folder: str) -> None:
     open_folder(page, folder)
-    page.get_by_role("button", name="More of this folder").press("Enter")
+    page.get_by_role("button", name="Folder actions").press("Enter")
     page.get_by_role("menuitem", name="Rename several").press("Enter")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("How").select_option("Replace by a pattern (regular expression)")
+    dialog.get_by_label("Method").select_option("Replace by a pattern (regular expression)")
     dialog.get_by_label("Pattern").fill("(")
-    dialog.get_by_text("This is not a pattern yet").wait_for()
+    dialog.get_by_text("This is not a valid pattern").wait_for()
     dialog.get_by_label("Pattern").fill(r"^(?P<first>\w+)a\.txt$")
     dialog.get_by_label("Replace with").fill("${first}o $1.md")
     dialog.get_by_text("2 of 5 names change").wait_for()
@@ -271,12 +271,12 @@ def test_names_that_could_not_be_removed_are_named(page: Any, client: Client, fo
 def test_files_are_gathered_and_empty_folders_removed(page: Any, client: Client, folder: str) -> None:
     client.put(f"{folder}/inner/two.txt", b"the same name")
     open_folder(page, folder)
-    more = page.get_by_role("button", name="More of this folder")
+    more = page.get_by_role("button", name="Folder actions")
     dialog = page.get_by_role("dialog")
     more.press("Enter")
     page.get_by_role("menuitem", name="Gather files").press("Enter")
     dialog.get_by_role("button", name="Move the files").click()
-    dialog.get_by_text("A file is called “two.txt” there").wait_for()
+    dialog.get_by_text("More than one file has the name “two.txt”").wait_for()
     dialog.get_by_role("radio", name="Skip").check()
     dialog.get_by_role("button", name="Move the files").click()
     page.get_by_role("row", name="one.txt").wait_for()
@@ -285,7 +285,7 @@ def test_files_are_gathered_and_empty_folders_removed(page: Any, client: Client,
     page.get_by_role("menuitem", name="Delete empty folders").press("Enter")
     dialog.get_by_role("button", name="Delete").click()
     dialog.wait_for(state="detached")
-    page.get_by_text("Empty folders are deleted").wait_for()
+    page.get_by_text("Empty folders deleted").wait_for()
     left = client.names(folder)
     assert {"alpha.txt", "one.txt", "two.txt"} <= set(left)
     assert len({"inner", "other"} & set(left)) == 1  # the one where the second file of the name stayed
@@ -339,7 +339,7 @@ def test_several_are_downloaded_one_by_one(page: Any, folder: str) -> None:
     select_several(page, "alpha.txt", "beta.txt")
     choose(page, "Download")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("radio", name="One file after the other").check()
+    dialog.get_by_role("radio", name="One file at a time").check()
     dialog.get_by_role("button", name="Download").click()
     dialog.wait_for(state="detached")
     assert [one.suggested_filename for one in got] == ["alpha.txt", "beta.txt"]
@@ -353,7 +353,7 @@ def test_links_are_copied(page: Any, client: Client, folder: str) -> None:
     page.get_by_role("grid").focus()
     page.keyboard.press("Shift+F10")
     page.get_by_role("menuitem", name="Copy links").click()
-    page.get_by_text("2 links are copied").wait_for()
+    page.get_by_text("2 links copied").wait_for()
     of_file, of_folder = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert of_folder.endswith(f"/@{quote_path(folder)}/inner")
     assert client.http.get(of_file, headers={"authorization": ""}).content == b"alpha.txt"
@@ -382,17 +382,17 @@ def test_an_archive_is_unpacked(page: Any, client: Client, folder: str, shots: P
 def test_addresses_are_fetched_by_the_service(page: Any, client: Client, folder: str, shots: Path) -> None:
     open_folder(page, folder)
     page.get_by_role("button", name="New", exact=True).press("Enter")
-    page.get_by_role("menuitem", name="Download from an address").press("Enter")
+    page.get_by_role("menuitem", name="Download from a URL").press("Enter")
     dialog = page.get_by_role("dialog")
     assert dialog.get_by_role("button", name="Download").is_disabled()
-    dialog.get_by_label("Addresses").fill("http://127.0.0.1:9/a.txt\n\nhttp://127.0.0.1:9/b.txt")
-    dialog.get_by_label("The file on the way").select_option("Keep it")
+    dialog.get_by_label("URLs").fill("http://127.0.0.1:9/a.txt\n\nhttp://127.0.0.1:9/b.txt")
+    dialog.get_by_label("Temporary file").select_option("Keep it")
     assert dialog.get_by_label("Tool").input_value() == "SimpleHttp"
     page.screenshot(path=shots / "offline.png")
     assert find_violations(page, AXE) == []
     with page.expect_request("**/api/fs/add_offline_download") as sent:
         dialog.get_by_role("button", name="Download").click()
-    page.get_by_text("in the background: 2").wait_for()
+    page.get_by_text("Downloading 2 to").wait_for()
     body = sent.value.post_data_json
     assert (body["path"], body["delete_policy"], len(body["urls"])) == (folder, "delete_never", 2)
     assert page.get_by_role("button", name="Show tasks").is_visible()
@@ -410,4 +410,4 @@ def test_only_what_one_may_do_is_offered(page: Any, client: Client, folder: str)
     assert page.get_by_role("menuitem").all_inner_texts() == ["Open", "Download", "Copy link"]
     page.keyboard.press("Escape")
     assert page.get_by_role("button", name="New", exact=True).count() == 0
-    assert page.get_by_role("button", name="More of this folder").count() == 0
+    assert page.get_by_role("button", name="Folder actions").count() == 0

@@ -55,7 +55,7 @@ def test_a_locked_folder_asks_for_its_password(page: Any, service: Service, shot
     fill_sign_in(page, name, PASSWORD)
     page.get_by_label("Folder password").fill("wrong")
     page.get_by_role("button", name="Open the folder").click()
-    page.get_by_text("not the password").wait_for()
+    page.get_by_text("password is wrong").wait_for()
     page.screenshot(path=shots / f"locked-{width}.png")
     assert find_violations(page, AXE) == []
     page.get_by_label("Folder password").fill("sesame")

@@ -208,7 +208,7 @@ def test_the_menu_leads_everywhere_and_the_tab_says_where_one_is(page: Any, serv
     assert page.get_by_role("menuitem", name="Manage").count() == 0
     page.goto("/@manage")
     fill_sign_in(page, name, "seven green bottles")
-    page.get_by_text("There is no such page").wait_for()
+    page.get_by_text("This page does not exist").wait_for()
 
 
 @pytest.mark.parametrize("page", ["phone"], indirect=True)
@@ -238,7 +238,7 @@ def test_a_session_that_ended_is_said_and_taken_up_where_it_was(page: Any, servi
     user = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["username"] == name)
     admin.ok("/api/admin/user/update", **{**user, "password": "eight green bottles"})
     page.get_by_role("button", name="Refresh").first.click()
-    page.get_by_text("You are not signed in any more").wait_for()
+    page.get_by_text("You are signed out").wait_for()
     fill_sign_in(page, name, "eight green bottles")
     page.get_by_role("row", name="letter.txt").wait_for()
     assert page.url.endswith("/@/frame")

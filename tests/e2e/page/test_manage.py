@@ -38,7 +38,7 @@ def row(page: Any, path: str) -> Any:
 
 def choose(page: Any, path: str, item: str) -> None:
     """Choose from the menu of a storage."""
-    row(page, path).get_by_role("button", name=f"What to do with {path}").click()
+    row(page, path).get_by_role("button", name=f"Actions for {path}").click()
     page.get_by_role("menuitem", name=item, exact=True).click()
 
 
@@ -80,7 +80,7 @@ def test_a_storage_is_made_changed_and_removed(page: Any, admin: Client, tmp_pat
     assert page.evaluate("document.activeElement.tagName") == "H1"
     page.get_by_label("Driver").select_option("Local")
     page.get_by_role("button", name="Add the storage").click()
-    page.get_by_text("This is needed.").wait_for()
+    page.get_by_text("This field is required.").wait_for()
     assert page.evaluate("document.activeElement.labels[0].textContent").startswith("Mount path")
     page.screenshot(path=shots / f"form-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
@@ -98,13 +98,13 @@ def test_a_storage_is_made_changed_and_removed(page: Any, admin: Client, tmp_pat
     choose(page, "/here/local", "Enable")
     row(page, "/here/local").get_by_text("Working", exact=True).wait_for()
     shutil.move(tmp_path, f"{tmp_path}-away")
-    page.get_by_role("button", name="Load all again").click()
+    page.get_by_role("button", name="Reload all").click()
     row(page, "/here/local").get_by_text("Not working").wait_for()
     page.get_by_text("2 storages, 1 not working").wait_for()
     page.screenshot(path=shots / f"storages-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     shutil.move(f"{tmp_path}-away", tmp_path)
-    choose(page, "/here/local", "Load again")
+    choose(page, "/here/local", "Reload")
     row(page, "/here/local").get_by_text("Working", exact=True).wait_for()
 
     row(page, "/here/local").get_by_role("link", name="/here/local").click()
@@ -177,8 +177,8 @@ def test_a_new_host_key_is_looked_at_and_accepted(page: Any, admin: Client, tmp_
 
         server.write_host_key("another")
         server.restart()
-        page.get_by_role("button", name="Load all again").click()
-        page.get_by_role("button", name="Look at the new key").click()
+        page.get_by_role("button", name="Reload all").click()
+        page.get_by_role("button", name="Show the new key").click()
         dialog = page.get_by_role("dialog")
         assert ssh.make_key("another").get_fingerprint() in dialog.inner_text()
         page.screenshot(path=shots / "host-key.png")
@@ -240,7 +240,7 @@ def test_settings_are_found_changed_and_set_back(page: Any, admin: Client, shots
     page_size = page.get_by_role("textbox", name="Default page size")
     page_size.fill("many")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("A number is needed.").wait_for()
+    page.get_by_text("Enter a number.").wait_for()
     page_size.fill("40")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("banner").get_by_text("The house").wait_for()
@@ -269,9 +269,9 @@ def test_the_token_is_hidden_and_made_anew(page: Any, admin: Client) -> None:
     field = page.get_by_label("Permanent token", exact=True)
     field.wait_for()
     assert (field.get_attribute("type"), field.input_value()) == ("password", before)
-    page.get_by_role("button", name="Make a new token").click()
-    page.get_by_role("dialog").get_by_role("button", name="Make a new token").click()
-    page.get_by_text("There is a new token").wait_for()
+    page.get_by_role("button", name="Create a new token").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create a new token").click()
+    page.get_by_text("New token created").wait_for()
     assert field.input_value() == admin.get("/api/admin/setting/get", key="token")["data"]["value"] != before
 
 
@@ -281,7 +281,7 @@ def test_a_download_tool_is_offered_when_it_answers(page: Any, shots: Path) -> N
     with servers.aria2() as aria2:
         open_section(page, "tools")
         card = page.get_by_role("region", name="aria2")
-        card.get_by_text("Not offered").wait_for()
+        card.get_by_text("Not available").wait_for()
         card.get_by_label("aria2 URI").fill(aria2.uri)
         card.get_by_label("aria2 secret", exact=True).fill("wrong")
         card.get_by_role("button", name="Save and connect").click()
@@ -290,7 +290,7 @@ def test_a_download_tool_is_offered_when_it_answers(page: Any, shots: Path) -> N
         card.get_by_label("aria2 secret", exact=True).fill(aria2.secret)
         card.get_by_role("button", name="Save and connect").click()
         card.get_by_text("aria2 answers").wait_for()
-        card.get_by_text("Offered", exact=True).wait_for()
+        card.get_by_text("Available", exact=True).wait_for()
         assert find_violations(page, AXE) == []
 
 
@@ -301,13 +301,13 @@ def test_the_index_is_built_and_cleared(page: Any, admin: Client, shots: Path) -
     open_section(page, "index")
     page.get_by_label("Search index", exact=True).select_option("none")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("There is no search now").wait_for()
+    page.get_by_text("Search is off").wait_for()
     page.get_by_label("Search index", exact=True).select_option("database")
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("definition").filter(has_text="At rest").wait_for()
-    page.get_by_role("button", name="Build anew").click()
+    page.get_by_role("definition").filter(has_text="Idle").wait_for()
+    page.get_by_role("button", name="Rebuild").click()
     page.get_by_role("definition").filter(has_text=re.compile("^[1-9]")).first.wait_for()
-    page.get_by_role("definition").filter(has_text="At rest").wait_for()
+    page.get_by_role("definition").filter(has_text="Idle").wait_for()
     page.screenshot(path=shots / "index.png")
     assert find_violations(page, AXE) == []
     page.get_by_role("button", name="Update", exact=True).click()
@@ -315,7 +315,7 @@ def test_the_index_is_built_and_cleared(page: Any, admin: Client, shots: Path) -
     dialog.get_by_label("Folders, one per line").fill("/files")
     dialog.get_by_role("button", name="Update").click()
     dialog.wait_for(state="detached")
-    page.get_by_role("definition").filter(has_text="At rest").wait_for()
+    page.get_by_role("definition").filter(has_text="Idle").wait_for()
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("definition").filter(has_text=re.compile("^0$")).wait_for()
 
@@ -336,7 +336,7 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
     download.value.save_as(file)
     backup = json.loads(file.read_text())
     page.get_by_label("Backup file").set_input_files(file)
-    page.get_by_text("Everything is as in the backup already").wait_for()
+    page.get_by_text("Nothing differs from the backup").wait_for()
 
     for storage in admin.get("/api/admin/storage/list")["data"]["content"]:
         if storage["mount_path"] == "/lost":
@@ -355,7 +355,7 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
     page.screenshot(path=shots / f"restore-plan-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     page.get_by_role("button", name="Restore").click()
-    page.get_by_text("2 need a look").wait_for()
+    page.get_by_text("2 need attention").wait_for()
     page.screenshot(path=shots / f"restore-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     results = page.locator("main li").all_inner_texts()
@@ -365,7 +365,7 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
 
     assert "no driver named" in find_result("/odd")
     assert "failed" in find_result("Filename char mapping")
-    assert "is changed" in find_result("/kept Storages") and "is new" in find_result("/lost")
+    assert "changed" in find_result("/kept Storages") and "created" in find_result("/lost")
     assert "needs a password" in find_result(name)
     page.get_by_role("banner").get_by_text("From the backup").wait_for()
     again = next(one for one in admin.get("/api/admin/user/list")["data"]["content"] if one["username"] == name)
@@ -374,7 +374,7 @@ def test_a_backup_brings_back_what_was(page: Any, admin: Client, tmp_path: Path,
     assert stored["/kept"]["remark"] == "as it was" and stored["/lost"]["status"] == "work"
 
     page.get_by_label("Backup file").set_input_files(__file__)
-    page.get_by_text("This is no backup").wait_for()
+    page.get_by_text("This is not a backup").wait_for()
     admin.ok("/api/admin/meta/delete", params={"id": find_meta(admin, f"/kept/{name}")["id"]})
     drop_storages(admin)
 

@@ -50,7 +50,7 @@ def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, foun
     width = page.viewport_size["width"]
     sign_in(page, f"/@{found}/near")
     panel = open_search(page)
-    panel.get_by_text("Type words").wait_for()
+    panel.get_by_text("Type part of a name").wait_for()
     page.keyboard.type("walrus")
     wait_for_hits(panel, "walrus one.txt", "walrus two.jpg", "walrus folder")
     page.screenshot(path=shots / f"search-{width}.png")
@@ -70,10 +70,10 @@ def test_words_and_filters_find_entries_and_lead_to_their_folder(page: Any, foun
     page.screenshot(path=shots / f"search-filters-{width}.png")
     assert find_violations(page, AXE) == []
     panel.get_by_label("Size to").fill("2")
-    panel.get_by_text("Nothing was found").wait_for()
+    panel.get_by_text("No results").wait_for()
     panel.get_by_role("button", name="Clear the filters").click()
     panel.get_by_label("Modified until").fill("2001-01-01")
-    panel.get_by_text("Nothing was found").wait_for()
+    panel.get_by_text("No results").wait_for()
     panel.get_by_label("Modified until").fill("")
     panel.get_by_label("Modified from").fill("2001-01-01")
     wait_for_hits(panel, "walrus one.txt", "walrus two.jpg", "walrus folder", "walrus three.md")

@@ -132,7 +132,7 @@ def test_a_name_that_is_taken_is_asked_about_once_for_all(
     sign_in(page, f"/@{folder}")
     choose(page, "Upload files", *paths)
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("is there already").wait_for()
+    dialog.get_by_text("already exists").wait_for()
     page.screenshot(path=shots / f"taken-{page.viewport_size['width']}.png")
     assert find_violations(page, AXE) == []
     first = dialog.get_by_role("heading").inner_text().strip("“”").split("”")[0]
@@ -160,9 +160,9 @@ def test_the_queue_is_paused_continued_and_given_up(
     row.filter(has_text="Waiting").first.wait_for()
     assert row.filter(has_text="0 B / 3 B").count() == 3 == len(held)  # at most three at once
     row.filter(has_text="7.txt").get_by_role("button", name="Cancel").click()
-    row.filter(has_text="7.txt").get_by_text("Given up").wait_for()
+    row.filter(has_text="7.txt").get_by_text("Cancelled").wait_for()
     page.get_by_role("button", name="Pause").click()
-    page.get_by_text("A file that was under way begins anew.").wait_for()
+    page.get_by_text("Small files start again.").wait_for()
     row.filter(has_text="0.txt").get_by_text("Waiting").wait_for()
     page.screenshot(path=shots / "paused.png")
     assert find_violations(page, AXE) == []
@@ -236,7 +236,7 @@ def test_leaving_is_warned_of_and_everything_can_be_given_up(
     page.get_by_text("0 of 2 uploaded").wait_for()
     page.close(run_before_unload=True)
     page.get_by_role("button", name="Cancel all").click()
-    page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel uploads").click()
     page.get_by_text("of 2 uploaded").wait_for(state="hidden")
     assert asked == ["beforeunload"]
 
@@ -258,7 +258,7 @@ def test_what_is_refused_is_named_and_tried_again(
     page.get_by_text("2 failed").wait_for()
     row = page.get_by_role("listitem")
     row.filter(has_text="slash.txt").get_by_text("contains / or").wait_for()
-    row.filter(has_text="folder").get_by_text("That name is taken already.").wait_for()
+    row.filter(has_text="folder").get_by_text("This name is already taken.").wait_for()
     page.screenshot(path=shots / "refused.png")
     assert find_violations(page, AXE) == []
     admin.ok("/api/fs/remove", dir=folder, names=["folder"])
@@ -284,7 +284,7 @@ def test_who_is_signed_out_signs_in_and_the_queue_goes_on(
     admin.ok("/api/admin/user/update", id=id, password=f"{PASSWORD} 2", **user)
     for route in held:
         route.continue_()
-    page.get_by_text("sign in again, and they go on").wait_for()
+    page.get_by_text("Sign in again to continue").wait_for()
     page.unroute("**/api/fs/put")
     assert admin.names(folder) == []
     fill_sign_in(page, name, f"{PASSWORD} 2")

@@ -81,12 +81,12 @@ def test_texts_are_shown_in_colours_and_in_any_encoding(page: Any, shots: Path) 
         go_beside(page, name)
         page.get_by_text(words).first.wait_for()
     go_beside(page, "data.bin")
-    page.get_by_text("cannot be shown here").wait_for()
+    page.get_by_text("no preview for this kind").wait_for()
     shoot(page, shots, "unknown")
     assert find_violations(page, AXE) == []
-    page.get_by_role("button", name="Show it as a text").click()
+    page.get_by_role("button", name="Show as text").click()
     page.get_by_text("is not a text").wait_for()
-    assert page.get_by_role("link", name="Download it instead").get_attribute("href")
+    assert page.get_by_role("link", name="Download instead").get_attribute("href")
 
 
 def wait_for_property(element: Any, name: str, value: object) -> None:
@@ -191,19 +191,19 @@ def test_archives_are_folders(page: Any, shots: Path, service: Service) -> None:
     page.get_by_role("button", name="Archive", exact=True).click()
     page.get_by_text("readme.txt").wait_for()
     page.get_by_role("button", name="Unpack").click()
-    page.get_by_text("being unpacked").wait_for()
+    page.get_by_text("Unpacking the archive").wait_for()
 
 
 @WIDE
 @pytest.mark.usefixtures("files")
 def test_an_archive_may_ask_for_its_password(page: Any, shots: Path) -> None:
     open_file(page, "safe.zip")
-    page.get_by_label("Password of the archive").fill("simsalabim")
+    page.get_by_label("Archive password").fill("simsalabim")
     page.get_by_role("button", name="Open the archive").click()
-    page.get_by_text("not the password").wait_for()
+    page.get_by_text("password is wrong").wait_for()
     shoot(page, shots, "archive-locked")
     assert find_violations(page, AXE) == []
-    page.get_by_label("Password of the archive").fill("sesame")
+    page.get_by_label("Archive password").fill("sesame")
     page.get_by_role("button", name="Open the archive").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download gold.txt").click()
@@ -241,11 +241,11 @@ def test_texts_are_edited(page: Any, shots: Path, files: Client) -> None:
     assert files.bytes(path).content == b"mine"
 
     field.fill("a draft")
-    page.get_by_label("Where you are").get_by_role("link", name="view").click()
+    page.get_by_label("Path").get_by_role("link", name="view").click()
     page.get_by_text("kept until this window is closed").wait_for()
     page.get_by_role("link", name=name).click()
     assert field.input_value() == "a draft"
-    page.get_by_text("your changes from before").wait_for()
+    page.get_by_text("your earlier changes").wait_for()
     page.get_by_role("main").get_by_role("button", name="Close").click()
     dialog.get_by_role("button", name="Discard").click()
     page.get_by_text("mine").wait_for()

@@ -117,7 +117,7 @@ def test_a_folder_is_sorted_by_any_column(page: Any, folder: str) -> None:
     choose_view(page, "Descending")
     wait_for_names(page, ["nested", "gamma 10.bin", "gamma 2.bin", "beta.md", "alpha.txt"])
     assert read_selected(page) == ["gamma 10.bin"]
-    choose_view(page, "As the service lists them")
+    choose_view(page, "Storage order")
     wait_for_names(page, listed)
 
 
