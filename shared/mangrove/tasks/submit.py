@@ -34,7 +34,7 @@ from mangrove.tasks.transfer.declaration import TransferSpec
 from mangrove.tools import registry
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.operations import changes, journal, transfers, uploads
-from mangrove.tree.operations.names import hold_name
+from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import TransferItem, TransferRequest, check_source, check_target_folder
 
 MOST_TASKS = 10_000  # opened by one request
@@ -225,7 +225,7 @@ async def _store_urls(folder: PathAccess, urls: Sequence[str]) -> None:
     await authorization.make_target_folder(target)
     for url in urls:
         storage_path = target.storage_path.child(make_file_name(URL(url), ""))
-        async with journal.add(storage_path), hold_name(storage_path):
+        async with journal.add(storage_path), lock_name(storage_path):
             await driver.put_url(storage_path.path, url)
 
 

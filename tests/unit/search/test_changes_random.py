@@ -24,7 +24,7 @@ from mangrove.search.database import Database
 from mangrove.search.segments import Manifest, SegmentStore
 from mangrove.search.tables import IndexTables
 from mangrove.tree import mounts
-from mangrove.tree.operations import changes, posix, transfers, uploads
+from mangrove.tree.operations import changes, strict_operations, transfers, uploads
 from mangrove.tree.operations.journal import Journal
 from mangrove.tree.operations.plans import TransferRequest
 from tests.unit.search.search_env import SearchEnv
@@ -119,7 +119,7 @@ class World:
         (folder, name), target = self.choose_entry(), f"{self.choose_folder()}/{self.dice.choice(NAMES)}"
         self.note(folder, name, target)
         source = self.tree.access(f"{folder}/{name}", Right.MOVE)
-        self.tree.run(posix.rename(source, self.tree.access(target, Right.MOVE), True))
+        self.tree.run(strict_operations.rename(source, self.tree.access(target, Right.MOVE), True))
 
     def move(self) -> None:
         (folder, name), target = self.choose_entry(), self.choose_folder()

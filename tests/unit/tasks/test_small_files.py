@@ -16,7 +16,7 @@ from mangrove.records.store import base
 from mangrove.records.tasks.model import Task
 from mangrove.tasks.core.kinds import State
 from mangrove.tasks.transfer import small_files
-from mangrove.tree.operations import names
+from mangrove.tree.operations import name_locks
 from tests import servers
 from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.drivers.s3.proxy import Exchange, Proxy, proxied
@@ -120,7 +120,7 @@ def test_a_file_that_comes_there_meanwhile_stays(
 def test_a_name_that_somebody_holds_keeps_back_one_file_of_its_group(
     task_env: TaskEnv, proxy: Proxy, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 2.0)
     disk = task_env.disk()
     for name in ("1", "2", "3"):
         disk.put(f"d/{name}", name.encode())
@@ -128,7 +128,7 @@ def test_a_name_that_somebody_holds_keeps_back_one_file_of_its_group(
     held = task_env.access(f"{bucket.mount}/d/2", Right.READ)
 
     async def work() -> None:
-        async with names.hold_name(await held.locate()):
+        async with name_locks.lock_name(await held.locate()):
             await asyncio.to_thread(task_env.run, task)
 
     task_env.do(work())

@@ -18,7 +18,7 @@ from mangrove.records.files import index_changes
 from mangrove.records.files.index_changes import ChangeKind, IndexChange
 from mangrove.tree import mounts
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import change_log, changes, journal, names, transfers, uploads
+from mangrove.tree.operations import change_log, changes, journal, name_locks, transfers, uploads
 from mangrove.tree.operations.change_log import Journal
 from mangrove.tree.operations.journal import Touched
 from mangrove.tree.operations.plans import TransferRequest
@@ -207,7 +207,7 @@ def test_task_needs_no_intent_below_a_folder_that_it_makes(env: TreeEnv) -> None
 
     async def change() -> None:
         for storage_path in (new, new.child("b"), new.child("c").child("d")):
-            await names.makedirs(storage_path, in_bulk=True)
+            await name_locks.makedirs(storage_path, in_bulk=True)
             async with journal.change_folders(Touched(storage_path)):
                 pass
 

@@ -32,7 +32,7 @@ from mangrove.tree import access as accesses
 from mangrove.tree import mounts
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
-from mangrove.tree.operations import posix, uploads
+from mangrove.tree.operations import strict_operations, uploads
 
 BLOCK_BYTES = 4096  # the unit in which `statvfs` counts
 MAX_NAME_BYTES = 255
@@ -277,7 +277,7 @@ class TreeServer(SFTPServer):
         if attrs.size is not None:
             await self._resize(path, attrs.size, attrs.mtime)
         elif attrs.mtime is not None:
-            await posix.set_modified(await self._at(path, Right.WRITE), attrs.mtime)
+            await strict_operations.set_modified(await self._at(path, Right.WRITE), attrs.mtime)
         else:
             await entries.stat(await self._at(path, Right.WRITE))  # owners and modes are nobody's here
 
@@ -310,15 +310,15 @@ class TreeServer(SFTPServer):
 
     @_logged("REMOVE")
     async def remove(self, path: bytes) -> None:
-        await posix.remove_file(await self._at(path, Right.DELETE))
+        await strict_operations.remove_file(await self._at(path, Right.DELETE))
 
     @_logged("MKDIR")
     async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
-        await posix.mkdir(await self._at(path, Right.WRITE))
+        await strict_operations.mkdir(await self._at(path, Right.WRITE))
 
     @_logged("RMDIR")
     async def rmdir(self, path: bytes) -> None:
-        await posix.remove_folder(await self._at(path, Right.DELETE))
+        await strict_operations.remove_folder(await self._at(path, Right.DELETE))
 
     @_logged("RENAME")
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
@@ -331,7 +331,7 @@ class TreeServer(SFTPServer):
     async def _rename(self, oldpath: bytes, newpath: bytes, *, overwrite: bool) -> None:
         is_same_folder = posixpath.dirname(_decode(oldpath)) == posixpath.dirname(_decode(newpath))
         right = Right.RENAME if is_same_folder else Right.MOVE
-        await posix.rename(await self._at(oldpath, right), await self._at(newpath, right), overwrite)
+        await strict_operations.rename(await self._at(oldpath, right), await self._at(newpath, right), overwrite)
 
     @_logged("READLINK")
     async def readlink(self, path: bytes) -> bytes:

@@ -34,7 +34,7 @@ from mangrove.tasks import submit
 from mangrove.tree import access as accesses
 from mangrove.tree.access import PathAccess
 from mangrove.tree.listing import entries
-from mangrove.tree.operations import changes, posix, uploads
+from mangrove.tree.operations import changes, strict_operations, uploads
 from mangrove.tree.operations.plans import TransferRequest
 
 WAIT_SECONDS = 900.0  # for a copy or move between storages; after that it goes on without its request
@@ -100,7 +100,7 @@ async def mkcol(visit: Visit, access: PathAccess) -> None:
     await _require_parent(access)
     await visit.conditions.require(access)
     await require_unlocked(visit.conditions, access, access.parent)
-    await posix.mkdir(access)
+    await strict_operations.mkdir(access)
 
 
 async def delete(visit: Visit, access: PathAccess) -> None:
@@ -152,7 +152,7 @@ async def copy(visit: Visit, transfer: Transfer) -> Outcome:
     entry = await entries.stat(source)
     target, is_new = await _prepare(visit, transfer, source, entry)
     if entry.is_dir and transfer.is_shallow:
-        await posix.mkdir(await visit.at(transfer.destination, Right.WRITE))
+        await strict_operations.mkdir(await visit.at(transfer.destination, Right.WRITE))
         await _copy_properties(visit, source, target, is_deep=False)
         return Outcome(is_new)
     tasks = await submit.transfer(TransferRequest.of_entry(Right.COPY, source, target, transfer.overwrite))

@@ -14,7 +14,7 @@ from mangrove.tasks.core.endpoints import Endpoint
 from mangrove.tree import access
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import Mount, StoragePath
-from mangrove.tree.operations.names import makedirs
+from mangrove.tree.operations.name_locks import makedirs
 from mangrove.tree.rules import Rule
 
 

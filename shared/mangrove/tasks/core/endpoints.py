@@ -15,7 +15,7 @@ from mangrove.core.problems import EntryChanged, EntryNotFound, NotSupported
 from mangrove.drivers.base import Driver, Entry, MakesDirectories, Removes, RemovesUnchanged, SameFile, Syncs
 from mangrove.tasks.core.specs import SourceVersion
 from mangrove.tree.mounts import Mount, StoragePath
-from mangrove.tree.operations.names import hold_name, makedirs
+from mangrove.tree.operations.name_locks import lock_name, makedirs
 
 COMPARE = 32 << 20  # bytes of two files that are compared at once
 KEPT_FOLDERS = 4
@@ -34,7 +34,7 @@ class Endpoint:
         return Endpoint(self.driver, self.path / name, self.mount) if name else self
 
     @asynccontextmanager
-    async def hold_name(self) -> AsyncIterator[None]:
+    async def lock_name(self) -> AsyncIterator[None]:
         """Keep others from the name, so that what is seen there holds until it is replaced."""
         async with hold_names([self]):
             yield
@@ -70,14 +70,14 @@ class Endpoint:
         Where the storage cannot decide that together with the removal, it is asked immediately before."""
         if isinstance(self.driver, RemovesUnchanged):
             try:
-                async with self.hold_name():
+                async with self.lock_name():
                     await self.driver.remove_unchanged(self.path, entry)
                 return
             except NotSupported:
                 pass  # the storage below cannot
         if not isinstance(self.driver, Removes):
             raise NotSupported
-        async with self.hold_name():
+        async with self.lock_name():
             now = await self.find()
             if now is not None and not SourceVersion.of(entry).matches(now):
                 raise EntryChanged
@@ -129,12 +129,12 @@ class TargetListing:
 
 @asynccontextmanager
 async def hold_names(endpoints: Sequence[Endpoint]) -> AsyncIterator[None]:
-    """Keep others from names of one storage, as `Endpoint.hold_name` does."""
+    """Keep others from names of one storage, as `Endpoint.lock_name` does."""
     places = [StoragePath(one.driver, one.path, one.mount) for one in endpoints if one.mount is not None]
     if not places:
         yield
         return
-    async with hold_name(*places):
+    async with lock_name(*places):
         yield
 
 

@@ -137,10 +137,10 @@ class FileCopy(Generic[SpecT, CopyCursorT]):
     """It ends after the last strategy."""
     is_held: bool = False
 
-    async def hold_name(self) -> None:
+    async def lock_name(self) -> None:
         """Keep others from the name of the target until the file is copied, also for the strategies that follow."""
         if not self.is_held:
-            await self.held.enter_async_context(self.target.hold_name())
+            await self.held.enter_async_context(self.target.lock_name())
             self.is_held = True
 
     @property
@@ -171,7 +171,7 @@ class ServerCopy:
 
     async def _copy_within(self, file: FileCopy[SpecT, CopyCursorT], driver: Copies) -> Stored | None:
         source, target, upload = file.source, file.target, file.upload
-        async with target.hold_name():
+        async with target.lock_name():
             try:
                 await driver.copy(source.path, target.path, overwrite=upload.overwrite, durable=upload.durable)
             except NotSupported:
@@ -184,7 +184,7 @@ class ServerCopy:
         request = CopyRequest(
             source.path, target.path, size, version.modified, upload.overwrite, version.etag, upload.durable
         )
-        await file.hold_name()
+        await file.lock_name()
         await throttle.wait_for_copy(size)
         results = await driver.copy_from(source.driver, [request])
         if results is None:
@@ -213,7 +213,7 @@ class PartCopy:
         await file.run.save()  # once the file is made of them, its parts are gone
         pass_checkpoint("copy.parts")
         await file.source.check_unchanged(file.version)
-        async with file.target.hold_name():
+        async with file.target.lock_name():
             return await self._finish(file, driver, partial, receipts.list())
 
     def _plan(self, source: Driver, target: Parts, size: int) -> tuple[int, int]:
@@ -342,7 +342,7 @@ class StreamCopy:
                 yield block
             await source.check_unchanged(version)  # before the target is seen: what is torn must not replace anything
 
-        await file.hold_name()
+        await file.lock_name()
         body: Any = throttle.limit_server_download(await source.driver.read(source.path, 0, None, version))
         async with aclosing(body):
             entry = await target.driver.write(target.path, pass_on(throttle.limit_server_upload(body)), file.upload)

@@ -19,7 +19,7 @@ from mangrove.tasks.transfer.routes import TransferRoute
 from mangrove.tasks.transfer.step import TransferRun
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-from mangrove.tree.operations.names import hold_name
+from mangrove.tree.operations.name_locks import lock_name
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ async def _move_at_once(route: TransferRoute, row: ListedEntry, is_rename: bool)
     try:
         async with (
             journal.move(here, there, is_folder=row.is_dir, replaces=route.overwrite),
-            hold_name(there, here, overwrite=route.overwrite),
+            lock_name(there, here, overwrite=route.overwrite),
         ):
             await verb(source.path, target.path, overwrite=route.overwrite)
     except Unreachable:

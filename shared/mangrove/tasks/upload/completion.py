@@ -26,7 +26,7 @@ from mangrove.tasks.upload.multipart import ChunksInFlight, Progress, authorize,
 from mangrove.tasks.upload.sessions import Session, SessionState, find_task
 from mangrove.tree.access import PathAccess
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import journal, names, uploads
+from mangrove.tree.operations import journal, name_locks, uploads
 
 TRIES = 5  # of a change that meets another one
 NAMED_CHUNKS = 10  # missing ones that a refusal names
@@ -102,7 +102,7 @@ async def _complete_direct(access: PathAccess, session: Session) -> None:
         replaceable = session.facts.overwrite and access.parent.may_replace(access)
         upload = session.make_upload(overwrite=replaceable, durable=access.settings.is_durable)
         try:
-            async with journal.add(storage_path), names.hold_name(storage_path, overwrite=replaceable):
+            async with journal.add(storage_path), name_locks.lock_name(storage_path, overwrite=replaceable):
                 await finish_despite_cancel(_finish(session, upload))
         except EntryExists:
             if await session.find_stored() is None:

@@ -28,8 +28,8 @@ from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-from mangrove.tree.operations.drops import choose_path
-from mangrove.tree.operations.names import makedirs
+from mangrove.tree.operations.blind_uploads import choose_path
+from mangrove.tree.operations.name_locks import makedirs
 from mangrove.tree.operations.plans import check_count, exists
 
 

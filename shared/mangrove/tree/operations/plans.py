@@ -24,7 +24,7 @@ from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.listing.lookups import Lookups, look_up
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations.drops import choose_name
+from mangrove.tree.operations.blind_uploads import choose_name
 
 MAX_NAMES_PER_REQUEST = 10_000
 UNKNOWN_ENTRY = Entry("", None, 0.0, False)  # of an item that was not looked up yet

@@ -32,7 +32,7 @@ from mangrove.tree.listing.browse import explain_folder_failure
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
-from mangrove.tree.operations.names import hold_name
+from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import (
     MAX_NAMES_PER_REQUEST,
     WORDS,
@@ -105,7 +105,7 @@ async def _execute_item(plan: Plan, item: TransferItem, right: Right, is_durable
     change = journal.copy if is_copy else journal.move
     async with (
         change(source, target, is_folder=item.is_dir, replaces=item.overwrite),
-        hold_name(target, *(() if is_copy else (source,)), overwrite=item.overwrite),
+        lock_name(target, *(() if is_copy else (source,)), overwrite=item.overwrite),
     ):
         if is_copy and isinstance(driver, Copies):
             await driver.copy(source.path, target.path, overwrite=item.overwrite, durable=is_durable)

@@ -21,9 +21,9 @@ from mangrove.drivers.base import Driver, MakesDirectories, Upload, Writes
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess, lookup
 from mangrove.tree.mounts import Mount, StoragePath
-from mangrove.tree.operations import names
+from mangrove.tree.operations import name_locks
+from mangrove.tree.operations.blind_uploads import choose_path
 from mangrove.tree.operations.changes import check_missing_folders
-from mangrove.tree.operations.drops import choose_path
 
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
 
@@ -49,7 +49,7 @@ async def write(
     replaceable = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=replaceable, durable=access.settings.is_durable)
     try:
-        await names.write(storage_path, verify_hashes(body, hashes), upload)
+        await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
     except EntryExists:
         if replaceable:
             raise
@@ -108,7 +108,7 @@ async def _make_folder(access: PathAccess, storage_path: StoragePath) -> None:
     if isinstance(storage_path.driver, MakesDirectories):
         await check_missing_folders(access, storage_path)
         try:
-            await names.makedirs(storage_path)
+            await name_locks.makedirs(storage_path)
         except EntryExists as problem:
             raise FileInPath(f"failed to make dir [{storage_path.path}]: {problem.message}") from problem
         except StorageProblem as problem:

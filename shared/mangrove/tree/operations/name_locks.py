@@ -175,7 +175,7 @@ async def _open_hold() -> AsyncIterator[Hold]:
 
 
 @asynccontextmanager
-async def hold_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
+async def lock_name(target: StoragePath, *sources: StoragePath, overwrite: bool = True) -> AsyncIterator[None]:
     """Keep all others from a name while it is changed, and from those that vanish for it (`sources`).
 
     Without `overwrite`, EntryExists when something has it. Nothing of this where the driver refuses a taken name by
@@ -243,7 +243,7 @@ async def makedirs(storage_path: StoragePath, *, in_bulk: bool = False) -> None:
             await driver.makedirs(storage_path.path)
             return
         for step in reversed(steps):
-            async with hold_name(storage_path.with_path(step)):
+            async with lock_name(storage_path.with_path(step)):
                 await driver.makedirs(step)
 
 

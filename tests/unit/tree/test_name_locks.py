@@ -17,8 +17,8 @@ from mangrove.records.files import holds
 from mangrove.records.store import base
 from mangrove.records.store.counters import Counter
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import names
-from mangrove.tree.operations.names import hold_name
+from mangrove.tree.operations import name_locks
+from mangrove.tree.operations.name_locks import lock_name
 from tests.unit.tree import builders
 from tests.unit.tree.checking_driver import CheckingDriver
 from tests.unit.tree.environment import TreeEnv
@@ -26,25 +26,25 @@ from tests.unit.tree.environment import TreeEnv
 pytestmark = pytest.mark.usefixtures("records")
 HOLDER = """
 import asyncio
-from mangrove.tree.operations import names
-from tests.unit.tree.test_names import locate
+from mangrove.tree.operations import name_locks
+from tests.unit.tree.test_name_locks import locate
 
 async def main():
-    async with names.hold_name(locate("/x")):
+    async with name_locks.lock_name(locate("/x")):
         print("held", flush=True)
         await asyncio.sleep(600)
 
-names.RENEW_SECONDS = 0.3
+name_locks.RENEW_SECONDS = 0.3
 asyncio.run(main())
 """
 COUNTER = """
 import asyncio, sys
 from pathlib import Path
-from mangrove.tree.operations.names import hold_name
-from tests.unit.tree.test_names import locate
+from mangrove.tree.operations.name_locks import lock_name
+from tests.unit.tree.test_name_locks import locate
 
 async def count(path):
-    async with hold_name(locate("/x")):
+    async with lock_name(locate("/x")):
         number = int(path.read_text())
         await asyncio.sleep(0.01)
         path.write_text(str(number + 1))
@@ -84,7 +84,7 @@ def start_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]
 
 
 async def try_to_hold(storage_path: StoragePath) -> None:
-    async with hold_name(storage_path):
+    async with lock_name(storage_path):
         pass
 
 
@@ -93,7 +93,7 @@ def test_a_name_has_one_holder_at_a_time_and_is_free_afterwards() -> None:
         holders: list[int] = []
 
         async def hold(number: int) -> None:
-            async with hold_name(locate("/x")):
+            async with lock_name(locate("/x")):
                 holders.append(number)
                 await asyncio.sleep(0.005)
                 assert holders[-1] == number
@@ -116,24 +116,24 @@ def test_processes_do_not_hold_a_name_together(tmp_path_factory: pytest.TempPath
 
 @pytest.mark.long
 def test_a_name_is_kept_while_its_holder_lives_and_free_when_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "TAKEOVER_SECONDS", 4.0)
-    monkeypatch.setattr(names, "WAIT_SECONDS", 6.0)
+    monkeypatch.setattr(name_locks, "TAKEOVER_SECONDS", 4.0)
+    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 6.0)
     with start_process(HOLDER) as process:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         with pytest.raises(InUse):
             asyncio.run(try_to_hold(locate("/x")))
         process.kill()
         process.wait()
-        monkeypatch.setattr(names, "WAIT_SECONDS", 60.0)
+        monkeypatch.setattr(name_locks, "WAIT_SECONDS", 60.0)
         asyncio.run(try_to_hold(locate("/x")))
     assert list_holds() == []
 
 
 def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 0.2)
 
     async def work() -> None:
-        async with hold_name(locate("/x")):
+        async with lock_name(locate("/x")):
             with pytest.raises(InUse, match="in use by another request"):
                 await try_to_hold(locate("/x"))
             await try_to_hold(locate("/y"))
@@ -143,11 +143,11 @@ def test_waiting_for_a_name_ends_with_a_clear_refusal(monkeypatch: pytest.Monkey
 
 
 def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(name_locks, "RENEW_SECONDS", 0.05)
 
     async def work() -> None:
         with pytest.raises(RecordsUnavailable, match="could not be held"):
-            async with hold_name(locate("/x")):
+            async with lock_name(locate("/x")):
                 for counter in list(Counter.scan()):
                     counter.delete()
                 await asyncio.sleep(60)
@@ -156,15 +156,15 @@ def test_work_under_a_hold_that_was_lost_is_broken_off(monkeypatch: pytest.Monke
 
 
 def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENEW_SECONDS", 0.05)
-    monkeypatch.setattr(names, "HOLD_SECONDS", 0.5)
+    monkeypatch.setattr(name_locks, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(name_locks, "HOLD_SECONDS", 0.5)
 
     def fail(name: str, holder: str) -> None:
         raise RecordsUnavailable
 
     async def work() -> None:
         with pytest.raises(RecordsUnavailable):
-            async with hold_name(locate("/x")):
+            async with lock_name(locate("/x")):
                 monkeypatch.setattr(holds, "renew", fail)
                 await asyncio.sleep(60)
 
@@ -175,7 +175,7 @@ def test_work_ends_when_the_hold_cannot_be_renewed_for_long(monkeypatch: pytest.
 def test_what_ends_the_work_goes_on_and_the_name_is_free(failure: type[BaseException]) -> None:
     async def work() -> None:
         with pytest.raises(failure):
-            async with hold_name(locate("/x")):
+            async with lock_name(locate("/x")):
                 raise failure
 
     asyncio.run(work())
@@ -184,7 +184,7 @@ def test_what_ends_the_work_goes_on_and_the_name_is_free(failure: type[BaseExcep
 
 def test_a_request_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
     async def work() -> None:
-        async with hold_name(locate("/x")):
+        async with lock_name(locate("/x")):
             waiting = [asyncio.create_task(try_to_hold(locate("/x"))) for _ in range(3)]
             await asyncio.sleep(0.05)
             for task in waiting:
@@ -202,9 +202,9 @@ def test_where_the_storage_refuses_by_itself_nothing_is_held_or_asked() -> None:
 
     async def work() -> None:
         before = base.count_calls()
-        async with hold_name(locate("/d", driver), overwrite=False):
+        async with lock_name(locate("/d", driver), overwrite=False):
             await try_to_hold(locate("/d", driver))
-        await names.makedirs(locate("/d/e/f", driver))
+        await name_locks.makedirs(locate("/d/e/f", driver))
         assert base.count_calls() == before
 
     asyncio.run(work())
@@ -215,9 +215,9 @@ def test_a_name_that_something_has_is_refused_while_it_is_held() -> None:
     async def work() -> None:
         driver = CheckingDriver("/d")
         with pytest.raises(EntryExists):
-            async with hold_name(locate("/d", driver), overwrite=False):
+            async with lock_name(locate("/d", driver), overwrite=False):
                 raise AssertionError("it was held")
-        async with hold_name(locate("/d", driver)):
+        async with lock_name(locate("/d", driver)):
             pass
 
     asyncio.run(work())
@@ -230,11 +230,11 @@ def test_a_slow_sender_keeps_nobody_from_the_name_and_finds_it_taken_at_the_end(
 
         async def send_slowly() -> AsyncIterator[bytes]:
             yield b"slow"
-            await names.write(storage_path, send(b"fast"), Upload(4, 1.0, overwrite=False))
+            await name_locks.write(storage_path, send(b"fast"), Upload(4, 1.0, overwrite=False))
             yield b"er"
 
         with pytest.raises(EntryExists):
-            await names.write(storage_path, send_slowly(), Upload(6, 1.0, overwrite=False))
+            await name_locks.write(storage_path, send_slowly(), Upload(6, 1.0, overwrite=False))
         assert driver.files[storage_path.path] == b"fast"
 
     asyncio.run(work())
@@ -245,7 +245,7 @@ async def send(content: bytes) -> AsyncIterator[bytes]:
 
 
 async def hold_both(one: StoragePath, other: StoragePath) -> None:
-    async with hold_name(one):
+    async with lock_name(one):
         await try_to_hold(other)
 
 
@@ -273,7 +273,7 @@ def test_a_file_that_is_reached_through_two_storages_has_one_name(
 
 
 def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePath) -> None:
-    monkeypatch.setattr(names, "WAIT_SECONDS", 0.2 if same else 60)
+    monkeypatch.setattr(name_locks, "WAIT_SECONDS", 0.2 if same else 60)
     if same:
         with pytest.raises(InUse):
             asyncio.run(hold_both(*places))
@@ -283,7 +283,7 @@ def check_shared(monkeypatch: pytest.MonkeyPatch, same: bool, *places: StoragePa
 
 def test_two_renames_that_swap_their_ends_do_not_wait_for_each_other_for_ever() -> None:
     async def hold(*places: StoragePath) -> None:
-        async with hold_name(*places):
+        async with lock_name(*places):
             await asyncio.sleep(0.005)
 
     async def work() -> None:
@@ -303,7 +303,7 @@ def test_folders_are_made_one_after_the_other_and_a_file_in_the_way_is_refused()
             with pytest.raises(EntryExists):
                 await verb(locate(path, driver))
 
-    asyncio.run(work(names.makedirs))
+    asyncio.run(work(name_locks.makedirs))
 
 
 def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> None:
@@ -313,7 +313,7 @@ def test_a_local_storage_takes_no_uploads_twice_at_one_name(tree: TreeEnv) -> No
     contents = [bytes([number]) * 100_000 for number in range(8)]
 
     async def race() -> list[object]:
-        writes = (names.write(storage_path, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
+        writes = (name_locks.write(storage_path, send(one), Upload(len(one), 1.0, overwrite=False)) for one in contents)
         return await asyncio.gather(*writes, return_exceptions=True)
 
     ends = tree.run(race())
