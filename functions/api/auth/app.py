@@ -6,7 +6,8 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import accounts, app_passwords, keys, otp, passwords, tokens
 from mangrove.identity.rights import Caller
@@ -25,7 +26,7 @@ api = Api("auth")
 
 async def _login(body: models.LoginReq, static: str, client_address: str) -> Reply:
     require_fields(username=body.username)
-    await snapshot.fresh()
+    await configuration.get()
     sign_in = partial(accounts.login, body.username, static, body.otp_code, client_address, users.find)
     return ok({"token": await passwords.run_in_turn(client_address, sign_in)})
 

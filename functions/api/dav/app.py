@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core.http import make_retry_after
 from mangrove.core.problems import AccessDenied, BadRequest, FeatureNotAvailable, Problem
@@ -48,7 +48,7 @@ class DavGate(Gate):
         return f"webdav:{(self.declared_right.name or '').lower()}" if self.declared_right else "webdav"
 
     async def __call__(self, request: Request) -> Visit:
-        settings = (await snapshot.fresh()).settings
+        settings = (await configuration.get()).settings
         require_enabled(settings)
         if not settings.webdav_allow_http and not await is_confidential(request):
             raise AccessDenied("signing in takes TLS, or the setting webdav_allow_http")
@@ -116,7 +116,7 @@ async def read_xml(request: Request) -> bytes:
 @verb("OPTIONS")
 async def options(who: Anyone) -> Response:
     """What can be done here."""
-    require_enabled((await snapshot.fresh()).settings)
+    require_enabled((await configuration.get()).settings)
     return Response(headers={"dav": "1, 2", "ms-author-via": "DAV", "allow": METHODS, "accept-ranges": "bytes"})
 
 

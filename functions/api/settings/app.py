@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mangrove.configuration import settings, snapshot, values
+from mangrove import configuration
+from mangrove.configuration import settings, values
 from mangrove.core.problems import BadRequest
 from mangrove.tasks.index import indexing
 from mangrove.tools import registry
@@ -29,13 +30,13 @@ def _parse_groups(groups: str, group: str) -> frozenset[int] | None:
 @api.get("/api/admin/setting/list", data_model=list[models.SettingRow])
 def list_(who: Admin, groups: str = "", group: str = "") -> Reply:
     """Settings with their values, all or those of some groups."""
-    return ok(snapshot.current().settings.make_records(_parse_groups(groups, group)))
+    return ok(configuration.cached().settings.make_records(_parse_groups(groups, group)))
 
 
 @api.get("/api/admin/setting/get", data_model=models.SettingRow | list[models.SettingRow])
 def get(who: Admin, key: str = "", keys: str = "") -> Reply:
     """One setting by `key`, or several by `keys`."""
-    now = snapshot.current().settings
+    now = configuration.cached().settings
     if key or not keys:
         return ok(now.make_record(key))
     return ok([now.make_record(one) for one in keys.split(",")])
@@ -44,9 +45,9 @@ def get(who: Admin, key: str = "", keys: str = "") -> Reply:
 @api.post("/api/admin/setting/save")
 def save(who: Admin, body: Annotated[list[models.SettingReq], Field(max_length=1000)]) -> Reply:
     """Change settings; all of them or, when one is refused, none."""
-    was_on = snapshot.current().settings.has_search_index
+    was_on = configuration.cached().settings.has_search_index
     settings.save({row.key: row.value for row in body})
-    if snapshot.latest().settings.has_search_index != was_on:
+    if configuration.get_sync().settings.has_search_index != was_on:
         indexing.follow_setting()
     return ok()
 
@@ -88,9 +89,9 @@ async def set_qbit(who: Admin, body: models.QbitReq) -> Reply:
 
 async def _set_up_tool(name: str, options: dict[str, str]) -> str:
     """Store a download tool's settings and ask its version; it is offered when it answered the last such call."""
-    others = snapshot.current().settings.offline_download_ready - {name}
+    others = configuration.cached().settings.offline_download_ready - {name}
     await asyncio.to_thread(settings.save, options | {"offline_download_ready": ",".join(sorted(others))})
-    version = await registry.make_tool(name, (await snapshot.fresh()).settings).get_version()
+    version = await registry.make_tool(name, (await configuration.get()).settings).get_version()
     await asyncio.to_thread(settings.save, {"offline_download_ready": ",".join(sorted(others | {name}))})
     return version
 

@@ -9,8 +9,8 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from mangrove import archives
-from mangrove.configuration import health, snapshot
+from mangrove import archives, configuration
+from mangrove.configuration import health
 from mangrove.core.problems import ResourceNotFound
 from mangrove.tools import registry
 from mangrove.web.application import make_lambda_handler
@@ -67,7 +67,7 @@ async def show_health(request: Request) -> Response:
 @api.get("/api/public/settings", gate="anyone", data_model=dict[str, str])
 async def settings(request: Request) -> Reply:
     """All settings that everybody may see, by their names."""
-    return ok((await snapshot.fresh()).settings.get_public())
+    return ok((await configuration.get()).settings.get_public())
 
 
 @api.get("/api/public/archive_extensions", gate="anyone", data_model=list[str])
@@ -79,7 +79,7 @@ async def archive_extensions(request: Request) -> Reply:
 @api.get("/api/public/offline_download_tools", gate="anyone", data_model=list[str])
 async def offline_download_tools(request: Request) -> Reply:
     """The tools that can download for a user now."""
-    return ok(registry.list_available_tools((await snapshot.fresh()).settings))
+    return ok(registry.list_available_tools((await configuration.get()).settings))
 
 
 @api.get(
@@ -87,7 +87,7 @@ async def offline_download_tools(request: Request) -> Reply:
 )
 async def favicon(request: Request) -> Response:
     """The icon of the site."""
-    address = (await snapshot.fresh()).settings.favicon
+    address = (await configuration.get()).settings.favicon
     if not address.startswith("data:"):
         return RedirectResponse(address, 302)
     return serve_image(*_parse_data_url(address))  # no browser follows a redirect to a data address
@@ -108,13 +108,13 @@ def _parse_data_url(address: str) -> tuple[bytes, str]:
 @api.get("/robots.txt", gate="anyone", response_class=PlainTextResponse)
 async def robots(request: Request) -> Response:
     """What robots may look at."""
-    return PlainTextResponse((await snapshot.fresh()).settings.robots_txt)
+    return PlainTextResponse((await configuration.get()).settings.robots_txt)
 
 
 @api.get("/manifest.json", gate="anyone", response_class=JSONResponse)
 async def manifest(request: Request) -> Response:
     """What a phone needs to put the site among its apps."""
-    site = (await snapshot.fresh()).settings
+    site = (await configuration.get()).settings
     icon = {"src": site.logo.partition("\n")[0], "sizes": "512x512", "type": "image/png"}
     body = {"display": "standalone", "scope": "/", "start_url": "/", "name": site.site_title, "icons": [icon]}
     return JSONResponse(body, headers={"cache-control": "public, max-age=3600"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity import accounts, app_passwords, keys, tokens
 from mangrove.records.accounts import app_passwords as app_password_records
@@ -76,7 +76,7 @@ def del_cache(who: Admin, username: RequiredText = "") -> Reply:
     """Read a user anew; nothing is kept that could be out of date."""
     if not username:
         raise Problem("username is empty")
-    snapshot.refresh()
+    configuration.reload()
     if users.find(username) is None:
         raise RecordNotFound("failed find user: record not found")
     return ok()

@@ -15,7 +15,8 @@ from typing import Any
 
 import orjson
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, Problem, Unauthorized
 from mangrove.core.telemetry import log_event
@@ -82,13 +83,13 @@ def _refuse(username: str, source: str, reason: str) -> dict[str, Any]:
 async def _sign_in(username: str, password: str, source: str) -> tuple[Session, Sequence[str]]:
     """The session of who has that password; without a password of that account, and the keys one of which is wanted."""
     if password:
-        if (await snapshot.fresh()).settings.sftp_disable_password_login:
+        if (await configuration.get()).settings.sftp_disable_password_login:
             raise AccessDenied
         session = await sign_in_with_password(username, password, SFTP, source)
         if (await session.find_user()).role == GUEST:
             raise AccessDenied
         return session, ()
-    await snapshot.fresh()
+    await configuration.get()
     user = await users.find_by_name(username)
     if user is None or user.role == GUEST:
         raise Unauthorized

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import make_link_salt, make_token
 from mangrove.records import settings, storages
 from mangrove.records.accounts import users
@@ -37,7 +37,7 @@ def run(data: Path | None, given: str, hash_password: Callable[[str], str], perm
     if not settings.all().get("token"):
         index = {} if data is None else {"search_index": "database", "auto_update_index": "true"}
         settings.save({"token": make_token(), "link_salt": make_link_salt()} | index)
-    snapshot.latest()
+    configuration.get_sync()
     return password
 
 

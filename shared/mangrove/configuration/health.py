@@ -12,7 +12,7 @@ from mangrove.core import runtime
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.telemetry import log_exception
-from mangrove.records import configuration, settings
+from mangrove.records import settings, versions
 from mangrove.records.store import integrity
 
 ANSWER_SECONDS = 2.0  # a look that takes longer counts as a failed one
@@ -83,7 +83,7 @@ class Health:
 def are_records_away() -> bool:
     """Whether a record cannot be read."""
     try:
-        configuration.get_version()
+        versions.get_version()
     except Problem:
         return True
     return False

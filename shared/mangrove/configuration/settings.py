@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.setting import ABSENT_SWITCHES, SWITCHED_OFF, Flag
 from mangrove.configuration.values import DECLARED, make_link_salt, make_token
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound
@@ -38,7 +38,7 @@ def _is_read_only(key: str) -> bool:
 
 def _renew_salt(values: dict[str, str]) -> None:
     """Have the salt of links stored with a new token alone: the one that a backup brings with it, or another."""
-    salt, now = values.pop("link_salt", ""), snapshot.latest().settings
+    salt, now = values.pop("link_salt", ""), configuration.get_sync().settings
     if values.get("token", now.token) != now.token:
         values["link_salt"] = make_link_salt() if salt in ("", now.link_salt) else salt
 
@@ -46,7 +46,7 @@ def _renew_salt(values: dict[str, str]) -> None:
 def _check(key: str, value: str) -> None:
     if not key or len(key) > MAX_KEY_LETTERS or len(value) > MAX_VALUE_LETTERS:
         raise BadRequest(f"setting [{key[:40]}]: the key or its value is too long, or the key is empty")
-    if key == "token" and value == snapshot.latest().settings.token:
+    if key == "token" and value == configuration.get_sync().settings.token:
         return  # a short one that an older version stored goes on
     if key in ABSENT_SWITCHES and value not in SWITCHED_OFF:
         raise Problem(f'setting [{key}]: this version has no {ABSENT_SWITCHES[key]}: only "false" can be saved')
@@ -61,7 +61,7 @@ def delete(key: str) -> None:
     """Forget a deprecated setting; Problem for any other."""
     if key in DECLARED:
         raise Problem(f"setting [{key}] is not deprecated")
-    if key not in snapshot.latest().settings:
+    if key not in configuration.get_sync().settings:
         raise RecordNotFound("failed to get settingItem: record not found")
     records.delete(key)
 

@@ -1,8 +1,8 @@
-"""The configuration in memory: storages, rules and settings as of one version. Users are looked up, see `site.users`.
+"""The configuration in memory: a snapshot of storages, rules and settings as of one version. For users see `users`.
 
-A file request asks here and makes no call to the records engine. A write to the configuration raises its version in
-the records; this process follows with the next question, others within `config().snapshot_seconds`. Only what changed
-is read anew, and what did not change is the same object in the next snapshot.
+A file request reads it without a call to the records engine. A write to the configuration raises its version in the
+records: this process reloads before the next request, others within `config().snapshot_seconds`. Only records that
+changed are read again; the others are the same objects in the next snapshot.
 """
 
 from __future__ import annotations
@@ -24,80 +24,79 @@ from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.core.shared_memory import Topic, change_counters
 from mangrove.core.telemetry import log_warning
-from mangrove.records import configuration, metas, settings, storages
+from mangrove.records import metas, settings, storages, versions
 from mangrove.records.accounts import users
 from mangrove.records.metas import Meta
 from mangrove.records.storages import Storage
 
 ReadVersion = Callable[[], int]
-"""How to ask for the version of the records, for who asks something else in the same call."""
-EARLY_SECONDS = 3.0  # of the ten that setting a function up may take
+"""A function that reads the version of the records, for callers that read something else in the same call."""
+PREFETCH_SECONDS = 3.0  # of the ten seconds for the initialization of a function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """`metas` by path, `storages` by order."""
+    """The configuration as of one version."""
 
     version: int
     storages: tuple[Storage, ...]
+    """In their order."""
     metas: Mapping[str, Meta]
+    """Rules by path."""
     settings: Settings
 
 
 class SnapshotStore:
-    """The last snapshot that was loaded, and when it was last compared with the records."""
+    """The last snapshot that was loaded, and the time of its last comparison with the records."""
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
         self._compared = 0.0  # seconds of the monotonic clock
-        self._generation = -1  # that the snapshot is of
+        self._change_count = -1  # read before the snapshot
         self._loading = threading.Lock()
 
     def find_fresh(self) -> Snapshot | None:
-        """The snapshot if it needs no look at the records."""
-        if self.snapshot is None or self._generation != change_counters().read(Topic.CONFIGURATION):
+        """Return the snapshot if it need not be compared with the records."""
+        if self.snapshot is None or self._change_count != change_counters().read(Topic.CONFIGURATION):
             return None
         seconds = config().snapshot_seconds
         is_fresh = seconds is None or time.monotonic() - self._compared < seconds
         return self.snapshot if is_fresh else None
 
-    def get_latest(self, read_version: ReadVersion | None = None) -> Snapshot:
-        """The snapshot, compared with the records and loaded when they differ, unless it is fresh."""
+    def get(self, read_version: ReadVersion | None = None) -> Snapshot:
+        """Return the snapshot. Unless it is fresh, compare it with the records, and load what differs."""
         with self._loading:
-            found = self.find_fresh()
-            if found is not None:
-                return found
-            return self._follow(read_version) if self.snapshot is not None else self._load()
+            fresh = self.find_fresh()
+            if fresh is not None:
+                return fresh
+            old = self.snapshot
+            if old is None:
+                return self._replace(_read_all)
+            return self._replace(lambda: _read_changes(old, read_version or versions.get_version))
 
     def load(self) -> Snapshot:
-        """Read everything anew."""
+        """Read all records."""
         with self._loading:
-            return self._load()
+            return self._replace(_read_all)
 
-    def load_early(self) -> None:
-        """Read everything, if that is possible."""
+    def prefetch(self) -> None:
+        """Read all records, if that is possible."""
         try:
             self.load()
         except Problem as problem:
             log_warning("the configuration is read with the first request", reason=problem.message)
         if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
-            self._compared = -math.inf  # this memory may go on much later
+            self._compared = -math.inf  # the process may be resumed from a snapshot much later
 
-    def _load(self) -> Snapshot:
-        return self._keep(_read_all)
-
-    def _follow(self, read_version: ReadVersion | None) -> Snapshot:
-        return self._keep(lambda: _read_changes(current(), read_version or configuration.get_version))
-
-    def _keep(self, read: Callable[[], Snapshot]) -> Snapshot:
-        compared, generation = time.monotonic(), change_counters().read(Topic.CONFIGURATION)  # both before the records
-        self.snapshot = read()  # before the two that call it fresh
-        self._compared, self._generation = compared, generation
+    def _replace(self, read: Callable[[], Snapshot]) -> Snapshot:
+        compared, count = time.monotonic(), change_counters().read(Topic.CONFIGURATION)  # both before the records
+        self.snapshot = read()  # before the two values that make it fresh
+        self._compared, self._change_count = compared, count
         return self.snapshot
 
 
 def _read_all() -> Snapshot:
-    version = configuration.get_version()
+    version = versions.get_version()
     runtime.get(KnownUsers).clear()
     return Snapshot(
         version,
@@ -108,16 +107,16 @@ def _read_all() -> Snapshot:
 
 
 def _read_changes(old: Snapshot, read_version: ReadVersion) -> Snapshot:
-    """The present configuration, from an old one and what changed since."""
+    """Return the present configuration, made of an old one and the records that changed since."""
     version = read_version()
     if version == old.version:
         return old
-    changes = configuration.read_changes(old.version, version)
+    changes = versions.read_changes(old.version, version)
     if changes is None:
         return _read_all()
     new = replace(old, version=version)
     for kind, ids in changes.items():
-        new = _FOLLOWERS[kind](new, ids)
+        new = _UPDATES[kind](new, ids)
     return new
 
 
@@ -130,75 +129,82 @@ Numbered = TypeVar("Numbered", bound=_Numbered)
 
 
 def _merge(old: Iterable[Numbered], ids: Collection[Any], present: dict[int, Numbered]) -> list[Numbered]:
-    """The old records with those of `ids` as they are at present, if they still are."""
-    kept = [present.pop(one.id, None) if one.id in ids else one for one in old]
-    return [one for one in (*kept, *present.values()) if one is not None]
+    """Return the old records; those of `ids` as they are at present, without the deleted ones."""
+    updated = [present.pop(record.id, None) if record.id in ids else record for record in old]
+    return [record for record in (*updated, *present.values()) if record is not None]
 
 
-def _follow_users(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+def _update_users(old: Snapshot, ids: Collection[Any]) -> Snapshot:
     runtime.get(KnownUsers).drop(ids)
     return old
 
 
-def _follow_storages(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+def _update_storages(old: Snapshot, ids: Collection[Any]) -> Snapshot:
     return replace(old, storages=tuple(storages.sort(_merge(old.storages, ids, storages.get_many(ids)))))
 
 
-def _follow_metas(old: Snapshot, ids: Collection[Any]) -> Snapshot:
-    found = _merge(old.metas.values(), ids, metas.get_many(ids))
-    return replace(old, metas={meta.path: meta for meta in found})
+def _update_metas(old: Snapshot, ids: Collection[Any]) -> Snapshot:
+    merged = _merge(old.metas.values(), ids, metas.get_many(ids))
+    return replace(old, metas={meta.path: meta for meta in merged})
 
 
-def _follow_settings(old: Snapshot, keys: Collection[Any]) -> Snapshot:
+def _update_settings(old: Snapshot, keys: Collection[Any]) -> Snapshot:
     return replace(old, settings=old.settings.replace(keys, settings.get_many(keys)))
 
 
-_FOLLOWERS: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
-    users.KIND: _follow_users,
-    storages.KIND: _follow_storages,
-    metas.KIND: _follow_metas,
-    settings.KIND: _follow_settings,
+_UPDATES: Mapping[str, Callable[[Snapshot, Collection[Any]], Snapshot]] = {
+    users.KIND: _update_users,
+    storages.KIND: _update_storages,
+    metas.KIND: _update_metas,
+    settings.KIND: _update_settings,
 }
 
 
+def _store() -> SnapshotStore:
+    return runtime.get(SnapshotStore)
+
+
 def is_loaded() -> bool:
-    """Whether there is a snapshot yet."""
-    return runtime.get(SnapshotStore).snapshot is not None
+    """True if the configuration was loaded."""
+    return _store().snapshot is not None
 
 
 def is_fresh() -> bool:
-    """Whether the snapshot that `current` answers has all that was written on this machine."""
-    return runtime.get(SnapshotStore).find_fresh() is not None
+    """True if the snapshot in memory has every change that a process of this computer wrote."""
+    return _store().find_fresh() is not None
 
 
-def current() -> Snapshot:
-    """The snapshot as it was last loaded, without asking whether it is old; Problem before the first."""
-    snapshot = runtime.get(SnapshotStore).snapshot
+def cached() -> Snapshot:
+    """Return the snapshot in memory, however old it is. Raise Problem before the first is loaded."""
+    snapshot = _store().snapshot
     if snapshot is None:
         raise Problem("the configuration is not loaded yet")
     return snapshot
 
 
-async def fresh(read_version: ReadVersion | None = None) -> Snapshot:
-    """The snapshot with all that was written on this machine, at most `config().snapshot_seconds` behind others."""
-    found = runtime.get(SnapshotStore).find_fresh()
-    return found if found is not None else await asyncio.to_thread(latest, read_version)
+async def get(read_version: ReadVersion | None = None) -> Snapshot:
+    """Return the configuration. It has all changes that processes of this computer wrote, and those of other computers
+    after at most `config().snapshot_seconds`."""
+    fresh = _store().find_fresh()
+    return fresh if fresh is not None else await asyncio.to_thread(get_sync, read_version)
 
 
-def latest(read_version: ReadVersion | None = None) -> Snapshot:
-    """What `fresh` returns, for code that runs in a thread."""
-    return runtime.get(SnapshotStore).get_latest(read_version)
+def get_sync(read_version: ReadVersion | None = None) -> Snapshot:
+    """Return what `get` returns, for code that runs in a thread."""
+    return _store().get(read_version)
 
 
-def load_early() -> None:
-    """Read the configuration while a function is set up, when it has more CPU and nobody waits: its first request finds
-    it. A failure is for that request, which tries again and can tell somebody; so is an engine that takes longer."""
+def prefetch() -> None:
+    """Load the configuration during the initialization of a function, which has more CPU and no waiting client.
+
+    The first request repeats what fails or takes longer than PREFETCH_SECONDS.
+    """
     if platform().has_cold_starts:
-        reading = threading.Thread(target=runtime.get(SnapshotStore).load_early, daemon=True)
+        reading = threading.Thread(target=_store().prefetch, daemon=True)
         reading.start()
-        reading.join(EARLY_SECONDS)
+        reading.join(PREFETCH_SECONDS)
 
 
-def refresh() -> Snapshot:
-    """Read everything anew, whatever is in memory."""
-    return runtime.get(SnapshotStore).load()
+def reload() -> Snapshot:
+    """Read all records again and return the new snapshot."""
+    return _store().load()

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.shared_memory import Activity, activity_times
@@ -133,7 +133,7 @@ class Throttles:
 
 
 def _make_rate(select: Callable[[Settings], int | None]) -> Rate:
-    return lambda: select(snapshot.current().settings) if snapshot.is_loaded() else None
+    return lambda: select(configuration.cached().settings) if configuration.is_loaded() else None
 
 
 def _limit(body: AsyncIterator[bytes], bucket: TokenBucket) -> AsyncIterator[bytes]:

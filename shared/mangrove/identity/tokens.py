@@ -18,7 +18,7 @@ from mangrove.core.config import config
 from mangrove.core.platform import platform
 from mangrove.core.problems import Unauthorized
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.accounts import sessions
 from mangrove.records.accounts.users import User
 from mangrove.records.store.crypto import derive
@@ -132,9 +132,9 @@ def read_version(text: str) -> int:
     try:
         token = tokens.get(text)
     except Unauthorized:
-        return configuration.get_version()
+        return versions.get_version()
     if token.is_recent():
-        return configuration.get_version()
+        return versions.get_version()
     tokens.add(text, token)  # before the look-up, so that a logout meanwhile finds it and removes it
     token.generation = change_counters().read(Topic.SESSIONS)
     version, is_revoked = sessions.read_with_version(token.jti)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.problems import AccessDenied, RecordNotFound, Unauthorized
 from mangrove.core.telemetry import log_event
 from mangrove.identity import accounts
@@ -140,7 +141,7 @@ async def sign_in_with_password(
 
     Unauthorized, SecondFactorRequired, TooMany while locked out; AccessDenied without the right to use the protocol.
     """
-    await snapshot.fresh()
+    await configuration.get()
     find_digests = partial(users.read_credentials, app_passwords.KIND)
     check = partial(accounts.authenticate_protocol_login, username, password, code, source, users.find, find_digests)
     user, id = await run_in_turn(source, check)
@@ -149,7 +150,7 @@ async def sign_in_with_password(
 
 async def _find_user(username: str) -> User | None:
     """The account of a name as it is now."""
-    await snapshot.fresh()
+    await configuration.get()
     return await users.find_by_name(username)
 
 

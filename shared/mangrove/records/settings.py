@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.store.base import Protected, TableMeta, table_name, translate_errors
 from mangrove.records.store.integrity import Sealed, accept
 
@@ -47,10 +47,10 @@ def _save_together(values: Mapping[str, str]) -> None:
         for key, value in values.items():
             write.save(SettingRecord(key, value=value))
 
-    configuration.write(SettingRecord, KIND, list(values), add)
+    versions.write(SettingRecord, KIND, list(values), add)
 
 
 def delete(key: str) -> None:
     """Forget a key."""
-    configuration.write(SettingRecord, KIND, [key], lambda write: write.delete(SettingRecord(key)))
+    versions.write(SettingRecord, KIND, [key], lambda write: write.delete(SettingRecord(key)))
     accept(KIND, key)

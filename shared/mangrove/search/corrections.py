@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.chunked import run_chunked
 from mangrove.core.paths import TreePath
@@ -62,7 +62,7 @@ class Corrections:
 
     def note(self, storage_path: StoragePath, folder: CachedFolder) -> None:
         """Let a listing wait to be compared, if there is room."""
-        settings, storage = snapshot.current().settings, storage_path.mount.storage
+        settings, storage = configuration.cached().settings, storage_path.mount.storage
         if not settings.corrects_index or not is_indexed(storage, settings):
             return
         observed, key = _Observed(storage_path, folder, IndexScope.make(settings)), (storage.id, str(storage_path.path))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import stream
 from mangrove.core.codec import DecodeError, dump, parse
@@ -271,7 +271,7 @@ def _get_path(storage_id: int, name: str) -> TreePath:
 
 
 def _make_upload(size: int) -> Upload:
-    return Upload(size, time.time(), durable=snapshot.current().settings.is_durable)
+    return Upload(size, time.time(), durable=configuration.cached().settings.is_durable)
 
 
 async def _list(storage: Driver, path: TreePath) -> list[Entry]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.config import config
 from mangrove.core.platform import platform
@@ -90,7 +90,7 @@ class Gateway:
         limit_arenas()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(THREADS, "work"))
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, snapshot.refresh))
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, configuration.reload))
         platform().dispatcher = self._leader
         data = config().data
         if data is not None:
@@ -146,7 +146,7 @@ async def repeat_until_done(work: Work) -> None:
 async def _load_storages() -> None:
     """Start the storages; in the background, since one that does not answer must not delay the service."""
     await asyncio.to_thread(runtime.get, TlsContext)  # here, as it takes longer than a turn of the event loop may
-    await asyncio.to_thread(snapshot.refresh)  # a change may have come before SIGHUP was handled
+    await asyncio.to_thread(configuration.reload)  # a change may have come before SIGHUP was handled
     await mounts.load()
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.telemetry import log_warning
 
 PROTOCOLS: Mapping[str, str] = {"sftp_listen": "mangrove.protocols.sftp.server"}
@@ -44,7 +44,7 @@ class _ServedProtocol:
         """Follow the setting until cancelled."""
         try:
             while True:
-                address = getattr((await snapshot.fresh()).settings, self._setting)
+                address = getattr((await configuration.get()).settings, self._setting)
                 seconds = POLL_SECONDS
                 if address != self._address or (address and self._server is None):
                     self.close()

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.concurrency import RoundRobinQueue
 from mangrove.core.problems import Problem, RecordsUnavailable
 from mangrove.core.shared_memory import Topic, change_counters
@@ -127,7 +127,7 @@ class Runner:
     async def _follow_settings(self) -> None:
         """Run the tasks that wait, by the settings as they are now."""
         try:
-            await snapshot.fresh()
+            await configuration.get()
         except Problem:
             pass  # whatever it is, the tasks go on: by the settings that were read last, until the next look
         for kind in KINDS:
@@ -187,7 +187,7 @@ class Runner:
     def _run_waiting(self, kind: str) -> None:
         """Run the tasks of a kind that wait, as long as the settings allow one more: what another process has changed
         of them was answered for already, so it is read first."""
-        if snapshot.is_fresh():
+        if configuration.is_fresh():
             self._run_allowed(kind)
         elif self._following is None or self._following.done():
             self._following = self._loop.create_task(self._follow_settings())
@@ -195,7 +195,7 @@ class Runner:
     def _run_allowed(self, kind: str) -> None:
         workers = KINDS[kind].workers
         if isinstance(workers, str):
-            workers = snapshot.current().settings.task_workers(workers)
+            workers = configuration.cached().settings.task_workers(workers)
         self._run_queue(self._queues[kind], workers)
 
     def _run_queue(self, queue: RoundRobinQueue[Queued], workers: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotReadable, StorageProblem
@@ -259,7 +259,7 @@ async def at(caller: Caller, raw: str, password: str = "", *, confined: bool = T
     """
     path = TreePath(raw)
     table = await mounts.ready()
-    now = snapshot.current()
+    now = configuration.cached()
     if confined:
         path = TreePath(caller.user.base_path) / path
     access = PathAccess.make(caller, path, password, now.settings, await get_rules(now), table)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, Problem, RecordNotFound, ResourceNotFound
 from mangrove.drivers import registry
@@ -33,7 +33,7 @@ async def list_page(cut: Callable[[list[Any]], list[Any]]) -> tuple[list[dict[st
     """The records of one page, by order, then id, and how many there are; with capacities where they are wanted."""
     found = await asyncio.to_thread(storages.all)
     rows = cut([asdict(storage) for storage in found])
-    if not snapshot.current().settings.hide_storage_details_in_manage_page:
+    if not configuration.cached().settings.hide_storage_details_in_manage_page:
         await asyncio.gather(*(_add_details(row) for row in rows))
     return rows, len(found)
 

@@ -14,7 +14,7 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
@@ -184,7 +184,7 @@ def _make_context(mount: Mount) -> DriverContext:
         report_status=mount.report_status,
         save_options=save_options,
         proxy_range=mount.storage.proxy_range,
-        char_mapping=snapshot.current().settings.filename_char_mapping,
+        char_mapping=configuration.cached().settings.filename_char_mapping,
         storage_id=mount.storage.id,
         state=_RecordedState(mount.storage.id),
     )
@@ -242,19 +242,19 @@ class Mounts:
 
     async def sync(self) -> MountTable:
         """The table of the present snapshot."""
-        now = await snapshot.fresh()
+        now = await configuration.get()
         restarts = change_counters().read_told(Topic.DRIVERS)
         if restarts != self._restarts:
             self._restarts = restarts
             await _stop_all(self.table.mounts)
         if now.version != self.table.version:
             async with self._syncing:
-                now = snapshot.current()  # the one read before the lock may be older than the table by now
+                now = configuration.cached()  # the one read before the lock may be older than the table by now
                 if now.version != self.table.version:
                     await self._apply(now)
         return self.table
 
-    async def _apply(self, now: snapshot.Snapshot) -> None:
+    async def _apply(self, now: configuration.Snapshot) -> None:
         char_mapping = now.settings.filename_char_mapping
         is_same_mapping = char_mapping == self._char_mapping
         if now.storages is self._storages and is_same_mapping:

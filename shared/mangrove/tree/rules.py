@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
@@ -223,7 +223,7 @@ class RulesCache:
         self._metas: Mapping[str, Meta] = {}
         self._rules = Rules({})
 
-    async def get(self, now: snapshot.Snapshot) -> Rules:
+    async def get(self, now: configuration.Snapshot) -> Rules:
         if self._metas is not now.metas:
             rules = await asyncio.to_thread(Rules, now.metas)
             self._metas, self._rules = now.metas, rules
@@ -231,6 +231,6 @@ class RulesCache:
         return self._rules
 
 
-async def get_rules(now: snapshot.Snapshot) -> Rules:
+async def get_rules(now: configuration.Snapshot) -> Rules:
     """The compiled rules of a snapshot, made once for each, in a thread: there may be thousands."""
     return await runtime.get(RulesCache).get(now)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from mangum import Mangum
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import deadlines
 from mangrove.core.telemetry import log_exception, log_warning, name_invocation
 from mangrove.web.front import Front
@@ -24,7 +24,7 @@ def make_lambda_handler(app: Front) -> Callable[[Any, Any], Any]:
 
     The adapter is made for each event: it keeps nothing, and it touches the event loop, which an import must not.
     """
-    snapshot.load_early()
+    configuration.prefetch()
 
     def handler(event: Any, context: Any) -> Any:
         try:

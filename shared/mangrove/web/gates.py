@@ -12,7 +12,8 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.http import find_client, parse_integer
 from mangrove.core.problems import AccessDenied, BadRequest, Unauthorized
 from mangrove.identity import tokens
@@ -54,7 +55,7 @@ class Gate:
 
 async def _authenticate(request: Request) -> User:
     token = tokens.read_header(request.headers)
-    now = await snapshot.fresh(partial(tokens.read_version, token) if token else None)
+    now = await configuration.get(partial(tokens.read_version, token) if token else None)
     if not token:
         return await _find_guest()
     permanent = now.settings.token

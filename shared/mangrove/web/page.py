@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.types import Scope
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.config import config
@@ -91,7 +91,7 @@ class Page:
             return None
         with suppress(OSError):  # while it is built: what was there before still names its files
             self._read()
-        answer = self._make_index(path, (await snapshot.fresh()).settings)
+        answer = self._make_index(path, (await configuration.get()).settings)
         if method == "HEAD":
             answer.body = b""
         return answer

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mangrove import configuration
 from mangrove.cloud import transfer_family
 from mangrove.cloud.transfer_family import find_shown, identify, make_answer
-from mangrove.configuration import snapshot
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity import accounts, app_passwords, keys, passwords
@@ -186,7 +186,7 @@ def test_who_may_not_use_the_door_the_guest_and_nobody_are_refused(tree: TreeEnv
     tree.change_user(int(Right.WRITE))
     guest = users.create(username="guest", password_hash="x", role=GUEST, permission=0xFFFF)
     keys.add(guest.id, "laptop", ED25519)
-    snapshot.latest()
+    configuration.get_sync()
     for name in ("u", "guest", "nobody"):
         assert ask(tree, username=name) == {}
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.configuration import first_start, snapshot
+from mangrove import configuration
+from mangrove.configuration import first_start
 from mangrove.core.problems import Problem
 from mangrove.records import settings, storages
 from mangrove.records.accounts import users
@@ -51,7 +52,7 @@ def test_what_was_removed_or_renamed_since_is_not_made_again(tmp_path: Path) -> 
 def test_the_configuration_is_loaded_afterwards(tmp_path: Path) -> None:
     start(tmp_path, "a password")
     assert sorted(user.username for user in users.all()) == ["admin", "guest"]
-    assert snapshot.current().settings.token == settings.all()["token"]
+    assert configuration.cached().settings.token == settings.all()["token"]
 
 
 def test_another_failure_with_the_message_of_a_taken_name_ends_the_first_start(

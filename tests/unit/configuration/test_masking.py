@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.masking import mask_private
 from mangrove.records import settings
 
 
 def test_what_the_setting_names_is_masked(records: None) -> None:
     settings.save({"privacy_regs": "(\\d+\\.)+\\d+\n\n[a-z]+@b"})
-    snapshot.refresh()
+    configuration.reload()
     assert mask_private("at 10.0.0.1, ann@b and c") == "at ********, ***** and c"
     settings.save({"privacy_regs": ""})
-    snapshot.refresh()
+    configuration.reload()
     assert mask_private("at 10.0.0.1") == "at 10.0.0.1"

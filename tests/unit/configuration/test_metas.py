@@ -6,7 +6,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from mangrove.configuration import metas, snapshot
+from mangrove import configuration
+from mangrove.configuration import metas
 from mangrove.core.problems import BadRequest, Problem, RelativePath
 from mangrove.records.store.base import NameTaken
 from tests.unit.tree import builders
@@ -19,16 +20,16 @@ def test_a_new_rule_has_a_clean_path_and_an_id_of_its_own() -> None:
     rule = metas.create(wish)
     assert asdict(rule) == asdict(wish) | {"id": 1, "path": "/a/b"}
     assert metas.get(1) == rule
-    assert snapshot.latest().metas == {"/a/b": rule}
+    assert configuration.get_sync().metas == {"/a/b": rule}
 
 
 def test_all_of_a_rule_is_replaced() -> None:
     rule = metas.create(builders.meta("/a", write=True, password="secret", header="hello"))
     other = metas.update(builders.meta("/b", id=rule.id, readme="text"))
     assert (other.path, other.write, other.password, other.header, other.readme) == ("/b", False, "", "", "text")
-    assert list(snapshot.latest().metas) == ["/b"]
+    assert list(configuration.get_sync().metas) == ["/b"]
     metas.delete(rule.id)
-    assert snapshot.latest().metas == {}
+    assert configuration.get_sync().metas == {}
 
 
 def test_a_line_that_is_no_pattern_is_refused_in_the_words_of_its_library() -> None:

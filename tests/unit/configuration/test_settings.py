@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mangrove.configuration import settings, snapshot
+from mangrove import configuration
+from mangrove.configuration import settings
 from mangrove.configuration.declared.access import MAX_LINK_HOURS
 from mangrove.configuration.setting import Setting
 from mangrove.configuration.values import DECLARED
@@ -41,9 +42,9 @@ def test_a_value_that_does_not_fit_stops_the_whole_save(key: str, value: str, me
 
 
 def test_what_is_saved_is_there_at_once_except_for_what_is_read_only() -> None:
-    before = snapshot.latest()
+    before = configuration.get_sync()
     settings.save({"site_title": "Mine", "version": "v9", "other": "kept", "sign_all": "false"})
-    now = snapshot.latest()
+    now = configuration.get_sync()
     assert now.version > before.version
     assert (now.settings.site_title, now.settings.sign_all) == ("Mine", False)
     assert records.all() == {"site_title": "Mine", "other": "kept", "sign_all": "false"}
@@ -56,7 +57,7 @@ def test_only_a_deprecated_setting_can_be_deleted() -> None:
     with pytest.raises(Problem, match="failed to get settingItem: record not found"):
         settings.delete("never_there")
     settings.delete("old_one")
-    assert "old_one" not in snapshot.latest().settings
+    assert "old_one" not in configuration.get_sync().settings
 
 
 def test_nothing_to_save_is_an_error() -> None:
@@ -65,25 +66,30 @@ def test_nothing_to_save_is_an_error() -> None:
 
 
 def test_a_new_token_ends_the_old_one_and_its_links() -> None:
-    first, salt = settings.reset_token(), snapshot.latest().settings.link_salt
+    first, salt = settings.reset_token(), configuration.get_sync().settings.link_salt
     second = settings.reset_token()
-    now = snapshot.latest().settings
+    now = configuration.get_sync().settings
     assert first != second == now.token
     assert "" != salt != now.link_salt != ""
     settings.save({"token": second, "link_salt": salt, "site_title": "x"})
-    assert snapshot.latest().settings.link_salt == now.link_salt, "what a client sends back does not end its links"
+    assert configuration.get_sync().settings.link_salt == now.link_salt, (
+        "what a client sends back does not end its links"
+    )
     settings.save({"token": "x" * 32, "link_salt": now.link_salt})
-    assert snapshot.latest().settings.link_salt not in ("", now.link_salt)
+    assert configuration.get_sync().settings.link_salt not in ("", now.link_salt)
 
 
 def test_a_short_token_that_an_older_backup_carries_goes_on_and_no_other() -> None:
     records.save({"token": "x" * 16})
     settings.save({"token": "x" * 16, "site_title": "x"})
-    assert snapshot.latest().settings.token == "x" * 16
+    assert configuration.get_sync().settings.token == "x" * 16
     with pytest.raises(Problem, match="a token needs at least 32 characters"):
         settings.save({"token": "y" * 31})
     settings.save({"token": "z" * 16, "link_salt": "its own", "version": "v0.1.0"})
-    assert (snapshot.latest().settings.token, snapshot.latest().settings.link_salt) == ("z" * 16, "its own")
+    assert (configuration.get_sync().settings.token, configuration.get_sync().settings.link_salt) == (
+        "z" * 16,
+        "its own",
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_the_message_of_a_wrong_pattern_is_that_of_its_library() -> None:
 
 
 def test_a_key_that_was_saved_since_the_snapshot_can_be_deleted() -> None:
-    snapshot.latest()
+    configuration.get_sync()
     records.save({"old_one": "x"})
     settings.delete("old_one")
     assert records.all() == {}
@@ -135,7 +141,7 @@ def test_what_is_not_there_cannot_be_switched_on(setting: Setting[Any]) -> None:
     assert records.all() == {}
     settings.save({setting.key: setting.default})
     records.save({setting.key: on})  # as an older version did
-    now = snapshot.latest().settings
+    now = configuration.get_sync().settings
     assert now[setting.key] == now.make_record(setting.key)["value"] == setting.default
     assert now.get_public().get(setting.key, setting.default) == setting.default
 
@@ -150,12 +156,12 @@ def test_switch_of_an_absent_server_is_refused_by_name(key: str, feature: str, v
     assert records.all() == {}
     settings.save({key: "false"})
     records.save({key: value})  # as an older version did
-    assert key not in snapshot.latest().settings
+    assert key not in configuration.get_sync().settings
 
 
 @pytest.mark.parametrize("group", range(12))
 def test_the_form_of_a_group_can_be_saved_as_it_is(group: int) -> None:
     """The web client posts all settings of a group, whichever of them was changed."""
-    rows = {row["key"]: row["value"] for row in snapshot.latest().settings.make_records(frozenset({group}))}
+    rows = {row["key"]: row["value"] for row in configuration.get_sync().settings.make_records(frozenset({group}))}
     settings.save(rows)
     assert records.all() == {key: value for key, value in rows.items() if key not in ("version", "link_salt")}

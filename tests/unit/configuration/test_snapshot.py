@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import configuration, metas, settings, storages
+from mangrove.records import metas, settings, storages, versions
 from mangrove.records.accounts import users
-from mangrove.records.configuration import MOST_NOTES
 from mangrove.records.store.base import Connections, count_calls
 from mangrove.records.store.crypto import Keyring
+from mangrove.records.versions import MOST_NOTES
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -33,11 +33,11 @@ def another_process() -> Runtime:
 
 
 def test_before_the_first_there_is_none() -> None:
-    assert not snapshot.is_loaded()
+    assert not configuration.is_loaded()
     with pytest.raises(Problem, match="not loaded yet"):
-        snapshot.current()
-    assert snapshot.latest() is snapshot.current()
-    assert snapshot.is_loaded()
+        configuration.cached()
+    assert configuration.get_sync() is configuration.cached()
+    assert configuration.is_loaded()
 
 
 def test_all_kinds_of_the_configuration_are_in_it() -> None:
@@ -46,7 +46,7 @@ def test_all_kinds_of_the_configuration_are_in_it() -> None:
     second = storages.create(mount_path="/a", order=1, driver="Virtual", modified=datetime.now(UTC))
     meta = metas.create(path="/a/x")
     settings.save({"site_title": "Mine"})
-    now = snapshot.latest()
+    now = configuration.get_sync()
     assert now.storages == (second, first)
     assert now.metas == {"/a/x": meta}
     assert now.settings["site_title"] == "Mine"
@@ -56,45 +56,45 @@ def test_all_kinds_of_the_configuration_are_in_it() -> None:
 @pytest.mark.parametrize("seconds", [None, 3600.0, 0.0])
 def test_this_process_sees_what_it_wrote_with_the_next_question(seconds: float | None) -> None:
     trust(seconds)
-    before = asyncio.run(snapshot.fresh())
+    before = asyncio.run(configuration.get())
     meta = metas.create(path="/a")
-    assert snapshot.current() is before, "nothing is loaded while it is written"
-    assert asyncio.run(snapshot.fresh()).metas == {"/a": meta}
+    assert configuration.cached() is before, "nothing is loaded while it is written"
+    assert asyncio.run(configuration.get()).metas == {"/a": meta}
     metas.delete(meta.id)
-    assert snapshot.latest().metas == {}
+    assert configuration.get_sync().metas == {}
 
 
 def test_a_fresh_snapshot_costs_no_call() -> None:
     trust(None)
     users.create(username="ann", password_hash="x")
-    now = snapshot.latest()
+    now = configuration.get_sync()
     before = count_calls()
-    assert all(asyncio.run(snapshot.fresh()) is now for _ in range(3))
+    assert all(asyncio.run(configuration.get()) is now for _ in range(3))
     assert count_calls() == before
 
 
 def test_an_old_snapshot_is_compared_by_its_version_alone() -> None:
     trust(0.0)
     users.create(username="ann", password_hash="x")
-    now = snapshot.latest()
+    now = configuration.get_sync()
     before = count_calls()
-    assert snapshot.latest() is now
+    assert configuration.get_sync() is now
     assert count_calls() == before + 1
 
 
 def test_what_another_process_wrote_is_seen_when_the_snapshot_is_old_or_refreshed() -> None:
     trust(None)
-    snapshot.latest()
+    configuration.get_sync()
     with runtime.use(another_process()):
         metas.create(path="/a")
-    assert snapshot.latest().metas == {}
+    assert configuration.get_sync().metas == {}
     trust(0.0)
-    assert list(snapshot.latest().metas) == ["/a"]
+    assert list(configuration.get_sync().metas) == ["/a"]
     trust(None)
     with runtime.use(another_process()):
         metas.create(path="/b")
-    assert list(snapshot.latest().metas) == ["/a"]
-    assert list(snapshot.refresh().metas) == ["/a", "/b"]
+    assert list(configuration.get_sync().metas) == ["/a"]
+    assert list(configuration.reload().metas) == ["/a", "/b"]
 
 
 def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
@@ -102,14 +102,14 @@ def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
     kept = metas.create(path="/kept")
     meta = metas.create(path="/a")
     settings.save({"site_title": "Mine", "old": "1"})
-    before = snapshot.latest()
+    before = configuration.get_sync()
     with runtime.use(another_process()):
         metas.change(meta.id, path="/b")
         metas.create(path="/new")
         metas.delete(metas.create(path="/gone").id)
         users.create(username="ann", password_hash="x")
     calls = count_calls()
-    now = snapshot.latest()
+    now = configuration.get_sync()
     assert count_calls() - calls == 3, "the version, what changed, and those rules"
     assert list(now.metas) == ["/kept", "/b", "/new"]
     assert now.metas["/kept"] is before.metas["/kept"]
@@ -117,11 +117,11 @@ def test_only_what_changed_is_read_anew_whoever_wrote_it() -> None:
     assert (now.storages, now.settings) == (before.storages, before.settings)
     settings.save({"site_title": "Ours"})
     settings.delete("old")
-    after = snapshot.latest()
+    after = configuration.get_sync()
     assert after.settings["site_title"] == "Ours"
     assert "old" not in after.settings
     assert after.metas is now.metas
-    assert dict(after.settings) == dict(snapshot.refresh().settings)
+    assert dict(after.settings) == dict(configuration.reload().settings)
 
 
 def test_storages_and_rules_follow_their_changes() -> None:
@@ -131,49 +131,49 @@ def test_storages_and_rules_follow_their_changes() -> None:
         for path, order in (("/a", 1), ("/b", 2), ("/c", 3))
     ]
     rules = [metas.create(path=path) for path in ("/x", "/y")]
-    snapshot.latest()
+    configuration.get_sync()
     storages.change(made[2].id, order=0)
     storages.delete(made[1].id)
     metas.change(rules[0].id, path="/z")
     metas.delete(rules[1].id)
-    now = snapshot.latest()
+    now = configuration.get_sync()
     assert [storage.mount_path for storage in now.storages] == ["/c", "/a"]
     assert list(now.metas) == ["/z"]
-    assert (now.storages, now.metas) == (snapshot.refresh().storages, snapshot.refresh().metas)
+    assert (now.storages, now.metas) == (configuration.reload().storages, configuration.reload().metas)
 
 
 def test_who_knows_too_little_of_what_changed_reads_everything() -> None:
     trust(0.0)
-    snapshot.latest()
+    configuration.get_sync()
     with runtime.use(another_process()):
         for number in range(MOST_NOTES + 1):
             settings.save({"site_title": str(number)})
         metas.create(path="/a")
-    now = snapshot.latest()
+    now = configuration.get_sync()
     assert (now.settings["site_title"], list(now.metas)) == (str(MOST_NOTES), ["/a"])
 
 
 def test_a_status_of_a_storage_loads_nothing_anew() -> None:
     trust(None)
     storage = storages.create(mount_path="/a", driver="Virtual", modified=datetime.now(UTC))
-    now = snapshot.latest()
+    now = configuration.get_sync()
     storages.set_status(storage.id, "work")
-    assert snapshot.latest() is now
+    assert configuration.get_sync() is now
     storages.change(storage.id, disabled=True)
-    assert snapshot.latest().storages[0].disabled
+    assert configuration.get_sync().storages[0].disabled
 
 
 def test_writes_at_once_are_all_seen() -> None:
     trust(None)
-    snapshot.latest()
+    configuration.get_sync()
 
     def write(number: int) -> bool:
         metas.create(path=f"/{number}")
-        return f"/{number}" in snapshot.latest().metas
+        return f"/{number}" in configuration.get_sync().metas
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(write, range(24)))
-    assert len(snapshot.latest().metas) == 24
+    assert len(configuration.get_sync().metas) == 24
 
 
 def be_function() -> None:
@@ -181,21 +181,21 @@ def be_function() -> None:
 
 
 def test_a_function_reads_it_while_it_is_set_up_and_a_machine_does_not() -> None:
-    snapshot.load_early()
-    assert not snapshot.is_loaded()
+    configuration.prefetch()
+    assert not configuration.is_loaded()
     be_function()
-    snapshot.load_early()
+    configuration.prefetch()
     calls = count_calls()
-    assert asyncio.run(snapshot.fresh()) is snapshot.current()
+    assert asyncio.run(configuration.get()) is configuration.cached()
     assert count_calls() == calls
 
 
 def test_a_memory_that_goes_on_later_is_compared_before_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     be_function()
-    snapshot.load_early()
+    configuration.prefetch()
     calls = count_calls()
-    asyncio.run(snapshot.fresh())
+    asyncio.run(configuration.get())
     assert count_calls() == calls + 1
 
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_read_yet_is_read_with_the_first_request(monkeypatch: pyt
 
     be_function()
     with monkeypatch.context() as broken:
-        broken.setattr(configuration, "get_version", fail)
-        snapshot.load_early()
-    assert not snapshot.is_loaded()
-    assert snapshot.latest() is snapshot.current()
+        broken.setattr(versions, "get_version", fail)
+        configuration.prefetch()
+    assert not configuration.is_loaded()
+    assert configuration.get_sync() is configuration.cached()

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mangrove.configuration import snapshot, throttle
+from mangrove import configuration
+from mangrove.configuration import throttle
 from mangrove.configuration.throttle import (
     MAX_PIECE_BYTES,
     MIN_PIECE_BYTES,
@@ -138,7 +139,7 @@ def test_each_setting_limits_one_way_and_none_costs_anything(key: str, limit: ob
     assert callable(limit)
     for value, is_limited in (("-1", False), ("0", False), ("", False), ("3", True)):
         records.save({key: value})
-        snapshot.latest()
+        configuration.get_sync()
         body = stream(b"x")
         assert (limit(body) is not body) == is_limited
         buckets = vars(runtime.get(Throttles))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import boto3
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration import users as known
 from mangrove.configuration.users import KnownUsers
 from mangrove.core import runtime
@@ -19,10 +19,10 @@ from mangrove.core.config import Config
 from mangrove.core.runtime import Runtime
 from mangrove.records.accounts import users
 from mangrove.records.accounts.users import User
-from mangrove.records.configuration import MOST_NOTES
 from mangrove.records.store import unique
 from mangrove.records.store.base import Connections, NameTaken, count_calls
 from mangrove.records.store.crypto import Keyring
+from mangrove.records.versions import MOST_NOTES
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -43,7 +43,7 @@ def ask(name: str) -> User | None:
     """As a request does."""
 
     async def find() -> User | None:
-        await snapshot.fresh()
+        await configuration.get()
         return await known.find_by_name(name)
 
     return asyncio.run(find())
@@ -58,7 +58,7 @@ def count(call: Callable[[], object]) -> int:
 def test_a_snapshot_has_no_users_and_one_who_asks_costs_two_calls_once() -> None:
     ann, _ = create(), [create(f"user {number}") for number in range(5)]
     trust(None)
-    assert count(snapshot.refresh) == 4, "the version, storages, rules and settings"
+    assert count(configuration.reload) == 4, "the version, storages, rules and settings"
     assert count(lambda: ask("ann")) == 2
     assert count(lambda: ask("ann")) == 0
     assert ask("ann") == ann
@@ -119,7 +119,7 @@ def test_after_a_change_one_user_costs_one_call() -> None:
 def test_who_was_read_before_a_change_is_not_remembered_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     trust(None)
     ann = create()
-    snapshot.latest()
+    configuration.get_sync()
     was_read, is_changed, get = threading.Event(), threading.Event(), users.get
 
     def get_slowly(id: int) -> User:
@@ -134,7 +134,7 @@ def test_who_was_read_before_a_change_is_not_remembered_after_it(monkeypatch: py
         assert was_read.wait(10)
         monkeypatch.setattr(users, "get", get)
         users.change(ann.id, disabled=True)
-        snapshot.latest()
+        configuration.get_sync()
         is_changed.set()
         assert asking.result() == ann
     assert ask("ann") == replace(ann, disabled=True)

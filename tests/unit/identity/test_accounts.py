@@ -21,7 +21,7 @@ from mangrove.core.problems import (
 from mangrove.identity import accounts, lockout, names, passwords
 from mangrove.identity.accounts import UserFields
 from mangrove.identity.rights import ADMIN, GUEST
-from mangrove.records import configuration, settings
+from mangrove.records import settings, versions
 from mangrove.records.accounts import users
 from mangrove.records.accounts.users import User
 from mangrove.records.store.base import NameTaken
@@ -63,11 +63,11 @@ def test_a_weak_hash_is_replaced_once_by_the_next_sign_in_and_nothing_else_chang
     with pytest.raises(Unauthorized):
         login("wrong")
     assert users.get(user.id).password_hash == weak
-    version = configuration.get_version()
+    version = versions.get_version()
     for _ in range(2):
         assert login("secret")
         stored = users.get(user.id)
-        assert configuration.get_version() == version + 1, "other processes learn of it, once"
+        assert versions.get_version() == version + 1, "other processes learn of it, once"
     assert extract_parameters(stored.password_hash).memory_cost == 19_456
     assert passwords.verify(stored.password_hash, static)
     assert replace(stored, password_hash="") == replace(user, password_hash=""), "sessions go on: pwd_ts is as it was"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import AccessDenied, Unauthorized
@@ -80,7 +80,7 @@ def test_what_another_process_removes_ends_a_session_here(ann: User) -> None:
         with runtime.use(runtime.current().keep(Connections, Keyring)):
             await asyncio.to_thread(app_passwords.delete, used.id)
         change_counters().bump(Topic.CONFIGURATION)  # as the other process does, where they share memory
-        await snapshot.fresh()
+        await configuration.get()
         assert await find_ended(opened) == [opened[1]]
 
     asyncio.run(work())
@@ -91,11 +91,11 @@ def test_another_key_and_noting_a_use_end_nothing(ann: User) -> None:
         opened = await open_all(ann)
         await asyncio.to_thread(keys.add, ann.id, "the same key again", ED25519)
         assert await find_ended(opened) == []
-        version = (await snapshot.fresh()).version
+        version = (await configuration.get()).version
         for session in opened[1:]:
             assert session.credential is not None
             await asyncio.to_thread(session.credential.note_use)
-        assert (await snapshot.fresh()).version == version
+        assert (await configuration.get()).version == version
         (key, _) = await asyncio.to_thread(sshkeys.find_by_user, ann.id)
         assert key.last_used > key.added
         assert await find_ended(opened) == []

@@ -10,7 +10,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.runtime import Runtime
 from mangrove.identity.rights import GUEST, Right
@@ -148,7 +148,7 @@ def test_the_guest_enters_without_a_password_where_it_may_and_changes_nothing(sc
     guest = users.create(
         username="guest", password_hash="x", role=GUEST, permission=int(Right.FTP_READ), base_path="/disk/team/a"
     )
-    snapshot.latest()
+    configuration.get_sync()
 
     async def work() -> None:
         async with scene.enter("guest", client_keys=None) as client:
@@ -162,7 +162,7 @@ def test_the_guest_enters_without_a_password_where_it_may_and_changes_nothing(sc
     scene.tree.run(work())
     assert (scene.find_without(), sorted(scene.home.rglob("*"))) == before
     users.change(guest.id, disabled=True)
-    snapshot.latest()
+    configuration.get_sync()
     with pytest.raises(asyncssh.PermissionDenied):
         scene.tree.run(work())
 

@@ -16,7 +16,7 @@ from asyncssh.packet import Byte, String, UInt32, UInt64
 from asyncssh.sftp import SFTPServerHandler
 from asyncssh.stream import SSHServerStreamSession
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core import runtime
 from mangrove.core.aws import AwsSession
@@ -239,11 +239,11 @@ def test_temporary_files_are_bounded_for_a_user_and_by_free_space(
 
     async def work() -> None:
         budget = SftpBudget(None)
-        await snapshot.fresh()
+        await configuration.get()
         own = [Spool(ConnectionHandles(budget, 1), None) for _ in range(5)]
         size = writing.MAX_SPOOLED_BYTES_PER_FILE
         assert not await own[0].reserve(size + 1)
-        count = snapshot.current().settings.sftp_max_temporary_mb_per_user // size
+        count = configuration.cached().settings.sftp_max_temporary_mb_per_user // size
         assert [await spool.reserve(size) for spool in own] == [True] * count + [False]
         other = Spool(ConnectionHandles(budget, 2), None)
         assert await other.reserve(1)
@@ -261,7 +261,7 @@ def test_temporary_files_are_bounded_for_a_user_and_by_free_space(
 
 async def reserve_for_both(budget: SftpBudget) -> list[bool]:
     """Ask for 16 MiB for a user, and 8 MiB for another one beside them."""
-    await snapshot.fresh()
+    await configuration.get()
     spools = [Spool(ConnectionHandles(budget, user_id), None) for user_id in (1, 2)]
     answers = [await spool.reserve(size << 20) for spool, size in zip(spools, (16, 8), strict=True)]
     for spool in spools:
@@ -286,7 +286,7 @@ def test_gaps_are_bounded_by_the_setting(scene: Scene) -> None:
         async with scene.enter() as client, client.open("/sparse", "wb") as file:
             await file.write(b"x", 1 << 20)
             await asyncio.to_thread(scene.tree.set, sftp_max_gap_mb="1")
-            await snapshot.fresh()
+            await configuration.get()
             with pytest.raises(asyncssh.SFTPError, match="gaps of 1 MiB"):
                 await file.write(b"y", (1 << 20) + 2)
 

@@ -12,7 +12,7 @@ from mangrove.core import runtime
 from mangrove.core.config import Config
 from mangrove.core.problems import Problem, RecordsThrottled, RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import configuration, settings
+from mangrove.records import settings, versions
 from mangrove.records.accounts import sessions, users
 from mangrove.records.store import base, crypto
 from mangrove.records.store.base import TableMeta
@@ -50,7 +50,7 @@ def test_throttling_by_dynamodb_is_tried_again_and_not_for_ever(
     with refusing_server("ProvisionedThroughputExceededException") as server, runtime.use(Runtime()):
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", server.url)
         with pytest.raises(RecordsUnavailable):
-            configuration.get_version()
+            versions.get_version()
         assert server.asked == 3
         with pytest.raises(RecordsUnavailable):
             settings.save({"site_title": "x"})

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import configuration, metas
+from mangrove.records import metas, versions
 from mangrove.records.accounts import sshkeys, users
 from mangrove.records.store.base import NameTaken
 
@@ -60,11 +60,11 @@ def test_a_name_that_is_taken_is_a_failure_of_its_own() -> None:
 
 
 def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_does_not() -> None:
-    versions = [configuration.get_version()]
+    numbers = [versions.get_version()]
     user = users.create(username="a", password_hash="x")
-    versions.append(configuration.get_version())
+    numbers.append(versions.get_version())
     users.change(user.id, permission=1)
-    versions.append(configuration.get_version())
+    numbers.append(versions.get_version())
     with pytest.raises(NameTaken):
         users.create(username="a", password_hash="x")
     with pytest.raises(RecordNotFound):
@@ -72,8 +72,8 @@ def test_every_write_of_the_configuration_raises_its_version_and_a_failed_one_do
     with pytest.raises(RecordNotFound):
         users.delete(user.id + 100)
     users.delete(user.id)
-    versions.append(configuration.get_version())
-    assert versions == [0, 1, 2, 3]
+    numbers.append(versions.get_version())
+    assert numbers == [0, 1, 2, 3]
     assert change_counters().read(Topic.CONFIGURATION) == 3
 
 
@@ -84,7 +84,7 @@ def test_the_version_is_that_of_the_record_when_it_rises() -> None:
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: [users.change(user.id, permission=number) for number in range(1, 20)])
         while not writing.done():
-            version = configuration.get_version()
+            version = versions.get_version()
             seen.append((version, users.get(user.id).permission))
     assert all(permission >= version - 1 for version, permission in seen)
 
@@ -95,8 +95,8 @@ def test_a_key_that_comes_or_goes_changes_its_user_and_its_use_changes_nothing()
     now = datetime.now(UTC)
     fields = {"user_id": 1, "title": "t", "text": "x", "fingerprint": "f", "added": now, "last_used": now}
     key = sshkeys.create(name="1#t", **fields)
-    assert configuration.get_version() == 1
+    assert versions.get_version() == 1
     sshkeys.change(key.id, last_used=now)
-    assert configuration.get_version() == 1
+    assert versions.get_version() == 1
     sshkeys.delete(key.id)
-    assert configuration.get_version() == 2
+    assert versions.get_version() == 2

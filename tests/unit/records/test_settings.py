@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.records import configuration, settings
+from mangrove.records import settings, versions
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -22,12 +22,12 @@ def test_as_many_values_as_a_transaction_holds_are_one_write_of_the_configuratio
     values = {f"key-{number}": str(number) for number in range(2 * settings.MAX_WRITES + 1)}
     settings.save(values)
     assert settings.all() == values
-    assert configuration.get_version() == 3
+    assert versions.get_version() == 3
     settings.delete("key-0")
-    assert configuration.get_version() == 4
+    assert versions.get_version() == 4
     assert settings.get_many({"key-0", "key-1"}) == {"key-1": "1"}
 
 
 def test_nothing_to_save_changes_nothing() -> None:
     settings.save({})
-    assert (settings.all(), configuration.get_version()) == ({}, 0)
+    assert (settings.all(), versions.get_version()) == ({}, 0)

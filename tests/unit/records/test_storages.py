@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.problems import RecordNotFound
-from mangrove.records import configuration, storages
+from mangrove.records import storages, versions
 from mangrove.records.storages import Storage
 from mangrove.records.store.base import RecordConflict
 
@@ -21,21 +21,21 @@ def create(mount_path: str = "/x", **fields: Any) -> Storage:
 
 def test_of_two_changes_that_start_from_one_addition_the_second_is_refused() -> None:
     storage = create(addition="{}")
-    before = configuration.get_version()
+    before = versions.get_version()
     assert storages.replace_addition(storage.id, "{}", '{"a": 1}').addition == '{"a": 1}'
-    assert configuration.get_version() == before + 1
+    assert versions.get_version() == before + 1
     with pytest.raises(RecordConflict):
         storages.replace_addition(storage.id, "{}", '{"b": 1}')
     assert storages.get(storage.id).addition == '{"a": 1}'
-    assert configuration.get_version() == before + 1
+    assert versions.get_version() == before + 1
 
 
 def test_a_status_is_kept_and_is_no_new_configuration() -> None:
     storage = create(addition="{}", status="")
-    before = configuration.get_version()
+    before = versions.get_version()
     assert storages.set_status(storage.id, "work").status == "work"
     assert (storages.get(storage.id).status, storages.get(storage.id).addition) == ("work", "{}")
-    assert configuration.get_version() == before
+    assert versions.get_version() == before
     with pytest.raises(RecordNotFound):
         storages.set_status(storage.id + 1, "work")
 

@@ -16,7 +16,7 @@ import pytest
 from mangrove.core import runtime
 from mangrove.core.problems import RecordsUnavailable
 from mangrove.core.runtime import Runtime
-from mangrove.records import configuration, metas, settings, storages
+from mangrove.records import metas, settings, storages, versions
 from mangrove.records.accounts import sessions, users
 from mangrove.records.metas import MetaRecord
 from mangrove.records.store import counters
@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "update": lambda: counters.next_id("x"),
     "condition": lambda: counters.add_failure("x", 5),
     "once": lambda: counters.claim_once("x", 5),
-    "version": configuration.get_version,
+    "version": versions.get_version,
     "get": lambda: metas.get(1),
     "together": lambda: sessions.read_with_version("x"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.problems import Problem, SearchUnavailable
 from mangrove.identity.rights import Right
@@ -28,7 +28,7 @@ def env(searched: SearchEnv) -> SearchEnv:
 def change_storage(path: str, **fields: object) -> None:
     storage = next(one for one in storages.all() if one.mount_path == path)
     storages.change(storage.id, **fields)
-    snapshot.latest()
+    configuration.get_sync()
 
 
 def test_names_at_and_below_a_folder_are_found(env: SearchEnv) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.patterns import compile_pattern
 from mangrove.identity.rights import Caller, Right
@@ -81,7 +81,7 @@ def judge_all(access: PathAccess, rows: set[Shown]) -> set[Shown]:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_found_is_what_listings_show(env: TreeEnv, seed: int) -> None:
     luck = random.Random(seed)
-    table, settings = env.run(mounts.ready()), snapshot.current().settings
+    table, settings = env.run(mounts.ready()), configuration.cached().settings
     everything = env.run(walk(env.access("/")))
     for _ in range(12):
         rules = make_rules(luck, env.user.id)
@@ -96,7 +96,7 @@ def test_what_is_found_is_what_listings_show(env: TreeEnv, seed: int) -> None:
 
 def test_who_may_see_everything_costs_no_judgement(env: TreeEnv) -> None:
     rule = meta("/disk/a", hide="secret", h_sub=True, password=PASSWORD, p_sub=True)
-    table, settings = env.run(mounts.ready()), snapshot.current().settings
+    table, settings = env.run(mounts.ready()), configuration.cached().settings
 
     def is_needed(top: str, permission: int, *rules: Meta) -> bool:
         who = Caller(replace(env.user, permission=permission), Right.READ)
@@ -124,7 +124,7 @@ def test_a_judge_is_kept_for_its_caller_password_folder_and_rules(env: TreeEnv) 
 
 def test_very_many_folders_are_judged_quickly_and_few_are_remembered(env: TreeEnv) -> None:
     rules = Rules({"/disk": meta("/disk", password=PASSWORD), "/disk/a": meta("/disk/a", hide="^secret", h_sub=True)})
-    table, settings = env.run(mounts.ready()), snapshot.current().settings
+    table, settings = env.run(mounts.ready()), configuration.cached().settings
     who = Caller(replace(env.user, permission=ALL_RIGHTS), Right.READ)
     judge = FolderJudge(PathAccess.make(who, TreePath("/"), PASSWORD, settings, rules, table))
     for number in range(2000):

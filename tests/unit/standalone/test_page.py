@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.standalone import page
 from mangrove.standalone.gateway import Gateway
 from mangrove.standalone.page import open_page
@@ -45,7 +45,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
     async def fresh() -> Snapshot:
         return Snapshot()
 
-    monkeypatch.setattr(snapshot, "fresh", fresh)
+    monkeypatch.setattr(configuration, "get", fresh)
     return values
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.identity.rights import Caller, Right
 from mangrove.records.accounts import users
 from mangrove.records.tasks.model import Task
@@ -125,7 +125,7 @@ def test_a_task_that_goes_on_with_what_another_one_brought_does_not_wait_for_all
 ) -> None:
     task_env = crowd.task_env
     task_env.set(decompress_upload_task_threads_num="0")
-    task_env.do(snapshot.fresh())
+    task_env.do(configuration.get())
     machinery = start()
     for task in (*crowd.many, crowd.one):
         queue.chain("decompress_upload", task, "", TransferSpec.load(task.spec), 0)

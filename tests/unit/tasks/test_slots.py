@@ -26,15 +26,15 @@ from tests.unit.tasks.counting import OWNER, SCHEMA, CountRun, do_nothing, read,
 def task(starter: RecordingDispatcher, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A copy that waits, in the cloud."""
     use_cloud()
-    monkeypatch.setattr(steps.snapshot, "fresh", make_fresh)
+    monkeypatch.setattr(steps.configuration, "get", make_fresh)
     return queue.enqueue("copy", OWNER.user, TaskRequest("copy [/a](/b) to [/c](/d)", Spec(), 100))
 
 
 async def make_fresh() -> object:
     """The configuration as it is now, and not as it was two seconds ago."""
-    from mangrove.configuration import snapshot
+    from mangrove import configuration
 
-    return await asyncio.to_thread(snapshot.latest)
+    return await asyncio.to_thread(configuration.get_sync)
 
 
 def work(task: Task) -> None:

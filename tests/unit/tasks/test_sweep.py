@@ -18,7 +18,7 @@ import pytest
 from mangrove.core.platform import platform
 from mangrove.core.problems import RecordNotFound
 from mangrove.drivers.base import Upload
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.accounts import sessions
 from mangrove.records.store import counters
 from mangrove.records.tasks import lists as task_lists
@@ -162,14 +162,14 @@ def test_sessions_and_counters_that_ended_go_and_others_stay(task_env: TaskEnv) 
     sessions.revoke("lasting", now + 3600)
     counters.add_failure("ended", -5)
     counters.add_failure("lasting", 3600)
-    version = configuration.get_version()
+    version = versions.get_version()
     run_sweep(task_env)
     left = {record.jti for record in sessions.SessionRecord.scan()}
     assert left == {"lasting"}
     keys = {counter.key for counter in counters.Counter.scan()}
     assert "failure#ended" not in keys
     assert {"failure#lasting", "configuration"} <= keys
-    assert configuration.get_version() == version
+    assert versions.get_version() == version
     assert sessions.is_revoked("lasting")
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.identity.rights import NORMAL, Caller, Right
 from mangrove.records import metas, settings, storages
 from mangrove.records.accounts import users
@@ -28,7 +28,7 @@ class TreeEnv:
         self.folder = folder
         self._runner = asyncio.Runner()
         self.user = users.create(username="u", password_hash="x", role=NORMAL, permission=ALL_RIGHTS)
-        snapshot.latest()
+        configuration.get_sync()
 
     def close(self) -> None:
         self.run(mounts.close())
@@ -43,7 +43,7 @@ class TreeEnv:
         storage = storages.create(
             mount_path=path, driver=driver, addition=json.dumps(options), modified=datetime.now(UTC), **fields
         )
-        snapshot.latest()
+        configuration.get_sync()
         return storage
 
     def mount_disk(self, path: str = "/disk", *names: str, **fields: Any) -> Path:
@@ -59,16 +59,16 @@ class TreeEnv:
 
     def add_rule(self, path: str, **fields: Any) -> None:
         metas.create(path=path, **fields)
-        snapshot.latest()
+        configuration.get_sync()
 
     def change_user(self, permission: int = ALL_RIGHTS, **fields: Any) -> None:
         self.user = users.change(self.user.id, permission=permission, **fields)
-        snapshot.latest()
+        configuration.get_sync()
 
     def set(self, **values: str) -> None:
         """Change settings."""
         settings.save(values)
-        snapshot.latest()
+        configuration.get_sync()
 
     def access(self, path: str, right: Right = Right.READ, password: str = "") -> PathAccess:
         """What the user may do at a path, on a route that declares `right`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.configuration.values import Settings
 from mangrove.core import limits as core_limits
 from mangrove.core import runtime
@@ -103,7 +103,7 @@ def test_the_tree_of_an_archive_is_shown_in_the_order_of_its_storage(tree: TreeE
     assert [row["name"] for row in found["content"][0]["children"]] == ["b.txt"]
     assert (found["comment"], found["encrypted"], found["sort"]["order_by"]) == ("hello", False, "name")
     assert found["raw_url"] == "https://here/ae/disk/x.zip"
-    links.verify(snapshot.current().settings, "/disk/x.zip", found["sign"], Purpose.ARCHIVE)
+    links.verify(configuration.cached().settings, "/disk/x.zip", found["sign"], Purpose.ARCHIVE)
 
 
 def test_one_folder_of_an_archive_is_listed_page_by_page(tree: TreeEnv) -> None:

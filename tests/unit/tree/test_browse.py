@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, StorageUnavailable
 from mangrove.identity.rights import Right
 from mangrove.tree.listing import browse
@@ -92,7 +92,7 @@ def test_a_password_is_asked_for_and_makes_links_signed(tree: TreeEnv) -> None:
         with pytest.raises(AccessDenied):
             read()
     row = list_folder(tree, "/disk", password="secret")["content"][0]
-    links.verify(snapshot.current().settings, "/disk/a", row["sign"])
+    links.verify(configuration.cached().settings, "/disk/a", row["sign"])
 
 
 def test_a_refresh_needs_the_right_to_write(tree: TreeEnv) -> None:
@@ -130,8 +130,8 @@ def test_an_object_is_shown_with_its_address_and_relatives(tree: TreeEnv) -> Non
     assert (found["name"], found["size"], found["is_dir"], found["provider"]) == ("film.mkv", 8, False, "Local")
     assert found["raw_url"].startswith(f"{BASE}/p/disk/film.mkv?sign=")
     assert [row["name"] for row in found["related"]] == ["film.srt"]
-    links.verify(snapshot.current().settings, "/disk/film.srt", found["related"][0]["sign"])
-    links.verify(snapshot.current().settings, "/disk/film.mkv", found["sign"])
+    links.verify(configuration.cached().settings, "/disk/film.srt", found["related"][0]["sign"])
+    links.verify(configuration.cached().settings, "/disk/film.mkv", found["sign"])
 
 
 def test_mounts_and_folders_above_them_are_objects_of_their_own(tree: TreeEnv) -> None:

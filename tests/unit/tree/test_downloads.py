@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.problems import AccessDenied, EntryNotFound, NotAFile, StorageProblem, Unauthorized
 from mangrove.tree.operations import links
 from mangrove.tree.operations.downloads import Download, authorize_download
@@ -21,7 +21,7 @@ def authorize(tree: TreeEnv, path: str, signature: str = "") -> Download:
 def sign(tree: TreeEnv, path: str, purpose: Purpose = Purpose.FILE, owner: int | None = None) -> str:
     """The signature of a link that the user gets now."""
     found = tree.user.id if owner is None else owner
-    return links.make_signer(snapshot.current().settings, found, purpose).sign(path)
+    return links.make_signer(configuration.cached().settings, found, purpose).sign(path)
 
 
 def test_without_a_demand_for_signatures_any_path_is_found(tree: TreeEnv) -> None:

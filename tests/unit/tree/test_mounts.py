@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
@@ -128,7 +128,7 @@ def test_drivers_are_started_anew_when_another_process_has_done_so_with_its_own(
     here, there = share_memory(2)
     tree.mount_disk("/disk", "file")
     runtime.put(SharedMemory, here)
-    snapshot.refresh()
+    configuration.reload()
     before = tree.run(tree.access("/disk").locate()).driver
     there.changes.bump_all()  # another process died
     assert tree.run(tree.access("/disk").locate()).driver is before

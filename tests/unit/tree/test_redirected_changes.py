@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import StorageProblem
 from mangrove.drivers.base import Upload
@@ -100,6 +100,6 @@ def test_a_remote_that_is_disabled_is_not_served(tree: TreeEnv) -> None:
     assert list_names(tree, "/crypt") == []
     (source,) = [one.id for one in storages.all() if one.mount_path == "/source"]
     tree.run(administration.disable(source))
-    snapshot.latest()
+    configuration.get_sync()
     with pytest.raises(StorageProblem, match="failed get storage: storage not found; rawPath: /source"):
         list_names(tree, "/crypt")

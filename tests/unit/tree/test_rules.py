@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.paths import TreePath
 from mangrove.identity.rights import Right
 from mangrove.tree.rules import Rules, get_rules
@@ -107,12 +107,12 @@ def test_a_rule_hides_the_names_in_its_folder_not_the_folder_itself() -> None:
 
 def test_rules_are_compiled_once_for_a_snapshot(tree: TreeEnv) -> None:
     tree.add_rule("/a", hide="x")
-    first = snapshot.current()
+    first = configuration.cached()
     assert asyncio.run(get_rules(first)) is asyncio.run(get_rules(first))
     assert asyncio.run(get_rules(first)).judge(user(), P("/a/x")).is_hidden
     tree.add_rule("/b", hide="y")
-    assert asyncio.run(get_rules(snapshot.current())) is not asyncio.run(get_rules(first))
-    assert asyncio.run(get_rules(snapshot.current())).judge(user(), P("/b/y")).is_hidden
+    assert asyncio.run(get_rules(configuration.cached())) is not asyncio.run(get_rules(first))
+    assert asyncio.run(get_rules(configuration.cached())).judge(user(), P("/b/y")).is_hidden
 
 
 def test_a_copy_would_disclose_what_a_rule_below_keeps() -> None:

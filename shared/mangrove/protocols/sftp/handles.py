@@ -12,7 +12,7 @@ from pathlib import Path
 
 from asyncssh.sftp import SFTPName
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.problems import AccessDenied, TooMany
 from mangrove.identity.rights import Right
 from mangrove.tree.access import PathAccess
@@ -53,7 +53,7 @@ class SftpBudget:
 
     async def take_spool(self, user_id: int, size: int) -> bool:
         """Count bytes of a temporary file; False when there is no room for them."""
-        settings = snapshot.current().settings
+        settings = configuration.cached().settings
         self._spooled[user_id] += size
         is_allowed = (
             self._spooled[user_id] <= settings.sftp_max_temporary_mb_per_user

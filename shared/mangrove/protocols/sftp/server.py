@@ -19,7 +19,7 @@ from asyncssh.channel import SSHChannel
 from asyncssh.sftp import MIN_SFTP_VERSION, SFTPServer
 from asyncssh.stream import SSHServerStreamSession
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.descriptors import get_limit
 from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired
@@ -204,7 +204,7 @@ class SftpServer(asyncssh.SSHServer):
             return False
 
     def password_auth_supported(self) -> bool:
-        return not snapshot.current().settings.sftp_disable_password_login
+        return not configuration.cached().settings.sftp_disable_password_login
 
     async def validate_password(self, username: str, password: str) -> bool:
         try:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import BadRequest, NotSupported, Problem, StorageProblem, TooLarge
@@ -263,7 +263,7 @@ class WrittenFile:
 
     async def _check_gap(self, stop: int, gap: int) -> None:
         """Refuse a file of which too much was never sent, and a gap that has no room in the storage."""
-        max_bytes = snapshot.current().settings.sftp_max_gap_mb
+        max_bytes = configuration.cached().settings.sftp_max_gap_mb
         if gap > 0 and stop - self._received > max_bytes:
             raise TooLarge(f"a file can have gaps of {max_bytes >> 20} MiB in all, the rest has to be written")
         if gap > FREE_SPACE_CHECK_BYTES:

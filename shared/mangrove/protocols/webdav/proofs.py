@@ -15,7 +15,8 @@ from collections import OrderedDict
 from secrets import token_bytes
 from typing import NamedTuple
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core import runtime
 from mangrove.core.http import find_client
 from mangrove.core.problems import Problem, SecondFactorRequired, Unauthorized
@@ -108,7 +109,7 @@ async def sign_in(credentials: Credentials, source: str) -> Session:
 
 async def _sign_in_with_token(token: str, source: str) -> Session:
     """The administrator's session, for who has the permanent token."""
-    permanent = (await snapshot.fresh()).settings.token
+    permanent = (await configuration.get()).settings.token
     if not permanent or not hmac.compare_digest(token.encode(), permanent.encode()):
         raise Unauthorized
     user = await users.find_by_role(ADMIN)

@@ -9,7 +9,7 @@ from pynamodb.attributes import NumberAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.transactions import TransactWrite
 
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.accounts import users
 from mangrove.records.store.base import get_connection, translate_errors
 from mangrove.records.store.repository import Repository
@@ -51,4 +51,4 @@ class CredentialRepository(Repository[Value]):
                 return found
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
-        configuration.write(self.model, users.KIND, [int(record.user_id)], add)
+        versions.write(self.model, users.KIND, [int(record.user_id)], add)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 from pynamodb.exceptions import DoesNotExist
 
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.store.base import Record, TableMeta, read_together, table_name, translate_errors
 from mangrove.records.store.counters import Counter
 
@@ -45,7 +45,7 @@ def is_revoked(jti: str) -> bool:
 
 def read_with_version(jti: str) -> tuple[int, bool]:
     """The version of the configuration, and whether the token `jti` was logged out; one call."""
-    counter, record = read_together((Counter, configuration.KEY), (SessionRecord, jti))
+    counter, record = read_together((Counter, versions.KEY), (SessionRecord, jti))
     return int(counter.value) if counter is not None else 0, record is not None and _is_valid(record)
 
 

@@ -26,7 +26,7 @@ CLOCKS_DIFFER = 60.0  # seconds, at most, between two instances; what ends later
 
 class Counter(Record):
     """`expires` ends a counter; one without it stays. `holder`: of a hold (`records.holds`). `changes`: of a note of
-    `records.configuration`, kind → ids, or of `records.slots`, holder → end."""
+    `records.versions`, kind → ids, or of `records.slots`, holder → end."""
 
     class Meta(TableMeta):
         table_name = table_name("counters")

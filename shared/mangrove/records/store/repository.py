@@ -12,7 +12,7 @@ from pynamodb.transactions import TransactWrite
 
 from mangrove.core.problems import Problem, RecordNotFound
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import configuration
+from mangrove.records import versions
 from mangrove.records.store import counters
 from mangrove.records.store.base import (
     NameTaken,
@@ -184,7 +184,7 @@ class ConfigurationRepository(Repository[Value]):
         change_counters().bump(Topic.CONFIGURATION)
 
     def _transact(self, record: Any, add: Callable[[TransactWrite], object]) -> None:
-        configuration.write(self.model, self.name, [_get_id(record)], add)
+        versions.write(self.model, self.name, [_get_id(record)], add)
 
 
 def _read_fields(record: Any) -> dict[str, Any]:

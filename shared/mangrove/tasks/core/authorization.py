@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.problems import AccessDenied, StorageForbidden, StorageProblem
 from mangrove.identity.rights import Caller, Right
@@ -20,7 +21,7 @@ from mangrove.tree.rules import Rule
 
 async def authorize_caller(task: Task, right: Right) -> Caller:
     """The owner of a task, to use `right`; AccessDenied when the account is disabled or gone."""
-    await snapshot.fresh()
+    await configuration.get()
     user = await users.find_by_id(task.owner)
     if user is None or user.disabled:
         raise AccessDenied("who asked for this has no account any more")

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.problems import Problem, RecordNotFound, ResourceNotFound
 from mangrove.identity.rights import Caller
@@ -203,7 +203,7 @@ def _may_see(task: Task, kind: str, caller: Caller) -> bool:
 
 def _get_retention() -> float:
     """The seconds for which tasks that are done are shown: until the next sweep after they are kept no longer."""
-    return snapshot.latest().settings.task_retention_days * 24 * 3600 + SWEEP_SECONDS
+    return configuration.get_sync().settings.task_retention_days * 24 * 3600 + SWEEP_SECONDS
 
 
 def cancel(kind: str, id: str, caller: Caller) -> None:

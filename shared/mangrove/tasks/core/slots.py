@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.platform import platform
 from mangrove.core.problems import Problem
 from mangrove.records.tasks import model as records
@@ -42,7 +42,7 @@ async def hold_slot(id: str) -> AsyncIterator[None]:
     if task.done or task.cancel or not isinstance(setting, str):
         yield
         return
-    most = min((await snapshot.fresh()).settings.task_workers(setting), MOST)
+    most = min((await configuration.get()).settings.task_workers(setting), MOST)
     if not await asyncio.to_thread(slots.take, task.kind, task.id, most, SLOT_SECONDS):
         if time.time() - task.touched > TOUCH_SECONDS:
             await asyncio.to_thread(records.touch, task)

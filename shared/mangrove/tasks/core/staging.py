@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.chunked import stream
 from mangrove.core.paths import TreePath
@@ -75,7 +75,7 @@ async def make_folder(path: TreePath) -> None:
 async def sync(path: TreePath) -> None:
     """Make what is kept there survive a power cut, if the setting wants that of what is stored."""
     storage = await driver()
-    if snapshot.current().settings.is_durable and isinstance(storage, Syncs):
+    if configuration.cached().settings.is_durable and isinstance(storage, Syncs):
         await storage.sync(path)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.concurrency import finish_despite_cancel
 from mangrove.core.platform import platform
@@ -265,7 +265,7 @@ def make_worker(
 
     `step_seconds`: how many seconds it works on one machine before it lets other tasks run.
     """
-    snapshot.load_early()
+    configuration.prefetch()
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         id = read_task_id(event)
@@ -369,7 +369,7 @@ async def _settle(run: Run[SpecT, CursorT], failure: str, clean: Clean[SpecT, Cu
 
 async def _find_expiry(task: Task) -> datetime | None:
     """When a task that is done now may go; None for one that stays as long as its storage."""
-    days = (await snapshot.fresh()).settings.task_retention_days
+    days = (await configuration.get()).settings.task_retention_days
     return datetime.now(UTC) + timedelta(days=days) if KINDS[task.kind].is_listed else None
 
 

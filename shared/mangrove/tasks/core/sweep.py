@@ -8,7 +8,7 @@ import time
 from collections.abc import Set
 from datetime import datetime
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, RecordNotFound
@@ -36,12 +36,12 @@ ORPHAN_SECONDS = 24 * 3600  # an upload may be received that long before its tas
 
 async def sweep() -> None:
     """Safe to run at any time, and twice at once."""
-    days = (await snapshot.fresh()).settings.task_retention_days
+    days = (await configuration.get()).settings.task_retention_days
     await asyncio.to_thread(_delete_old_tasks, time.time() - days * DAY)
     emit({OLDEST_TASK_AGE: await asyncio.to_thread(_restart_stalled, time.time())})
     await _remove_orphans(time.time() - ORPHAN_SECONDS, await sweep_sessions())
     await sweep_partials()
-    await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await snapshot.fresh()).storages})
+    await runtime.get(SegmentStore).drop_unknown({storage.id for storage in (await configuration.get()).storages})
     await asyncio.to_thread(sessions.sweep)
     await asyncio.to_thread(counters.sweep)
     await asyncio.to_thread(locks.sweep)

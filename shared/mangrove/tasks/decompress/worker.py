@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeAlias
 
-from mangrove import archives
+from mangrove import archives, configuration
 from mangrove.archives import Archive, Member
-from mangrove.configuration import snapshot
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
@@ -106,7 +105,7 @@ async def _cache(run: DecompressRun, source: Endpoint, entry: Entry) -> None:
         Endpoint(storage, path),
         SourceVersion.of(entry),
         TargetListing(storage),
-        CopyMode(overwrite=True, durable=snapshot.current().settings.is_durable),
+        CopyMode(overwrite=True, durable=configuration.cached().settings.is_durable),
     )
     pass_checkpoint("extract.cached")
     run.cursor.cached = True
@@ -121,7 +120,7 @@ async def _open_archive(run: DecompressRun) -> AsyncIterator[Archive]:
         size = (await source.driver.stat(source.path)).size if size is None else size
     if size is None:
         raise StorageProblem("the size of the archive is not known")
-    settings = (await snapshot.fresh()).settings
+    settings = (await configuration.get()).settings
     name = TreePath(run.spec.source).name
     packed, limits = Packed(source.driver, source.path, size), tree_archives.make_limits(settings)
     encoding, password = settings.non_efs_zip_encoding, run.spec.archive_password
@@ -245,7 +244,7 @@ async def _store_member(run: DecompressRun, member: Member, blocks: AsyncIterato
 
 async def _limit_bytes(run: DecompressRun, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The blocks, while all steps together stay within what an archive may extract to."""
-    done, most = run.cursor.bytes_done, tree_archives.make_limits(snapshot.current().settings).size
+    done, most = run.cursor.bytes_done, tree_archives.make_limits(configuration.cached().settings).size
     async for block in blocks:
         done += len(block)
         if most and done > most:

@@ -11,7 +11,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-from mangrove.configuration import snapshot, throttle
+from mangrove import configuration
+from mangrove.configuration import throttle
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.chunked import split_chunks, stream
 from mangrove.core.paths import TreePath
@@ -57,7 +58,7 @@ async def _give_to_tool(run: DownloadRun) -> None:
     folder = await asyncio.to_thread(staging.make_shared_folder, _get_stage(run), staging.BODY)
     url, key, token = run.spec.url, f"{run.task.id}-{run.task.attempt}", run.cursor.token
     if token is None:
-        registry.require_offered(run.spec.tool, snapshot.current().settings)
+        registry.require_offered(run.spec.tool, configuration.cached().settings)
         run.cursor.token = await tool.add(url, folder, key)
         pass_checkpoint("download.submitted")
     else:
@@ -102,7 +103,7 @@ async def _resolve_target(run: DownloadRun) -> authorization.Target:
 
 
 async def _get_tool(name: str) -> Tool:
-    return registry.make_tool(name, (await snapshot.fresh()).settings)
+    return registry.make_tool(name, (await configuration.get()).settings)
 
 
 async def _poll_tool(run: DownloadRun) -> bool:
@@ -118,7 +119,7 @@ async def _poll_tool(run: DownloadRun) -> bool:
     cursor.missed, cursor.token = 0, status.token
     if status.error:
         raise StorageProblem(f"[{name}]: {status.error}")
-    _limit_size(max(status.total, status.downloaded), snapshot.current().settings.offline_download_max_size)
+    _limit_size(max(status.total, status.downloaded), configuration.cached().settings.offline_download_max_size)
     run.view.status, run.view.total_bytes = status.text, status.total
     run.show_progress(status.downloaded)
     if not status.done:
@@ -180,7 +181,7 @@ async def _chain_transfer(run: DownloadRun, policy: str) -> None:
 
 async def _fetch(run: DownloadRun) -> bool:
     """Fetch with SimpleHttp until the end of the step, when the server lets us continue; whether there is more."""
-    settings = (await snapshot.fresh()).settings
+    settings = (await configuration.get()).settings
     allowed, most = registry.make_address_policy(settings), settings.offline_download_max_size
     if run.cursor.partial is not None and is_torn(run.cursor.partial, await staging.driver()):
         await drop_partial(run)

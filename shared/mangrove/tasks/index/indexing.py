@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Sequ
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
@@ -49,12 +49,12 @@ AGAIN_SECONDS = 900.0  # from a run that failed to the next one that nobody aske
 
 async def _find_storages() -> list[Storage]:
     """The storages that are to have an index."""
-    now = await snapshot.fresh()
+    now = await configuration.get()
     return [storage for storage in now.storages if is_indexed(storage, now.settings)]
 
 
 async def _require_index() -> None:
-    if not (await snapshot.fresh()).settings.has_search_index:
+    if not (await configuration.get()).settings.has_search_index:
         raise SearchUnavailable
 
 
@@ -98,7 +98,7 @@ def _list_undone() -> list[str]:
 
 def _open(spec: IndexSpec) -> bool:
     """Open the next run of a storage's task and start it; False while one is under way."""
-    id, now = make_task_id(spec.storage_id), snapshot.latest()
+    id, now = make_task_id(spec.storage_id), configuration.get_sync()
     mount = next((one.mount_path for one in now.storages if one.id == spec.storage_id), "")
     new = NewTask(KIND, SERVICE, queue.make_view(id, format_index_name(mount)), spec.dump())
     try:
@@ -157,7 +157,7 @@ async def read_progress() -> Progress:
 @asynccontextmanager
 async def follow_changes() -> AsyncIterator[None]:
     """Storages are changed within: the index of each whose names may be others is built anew, or dropped."""
-    before = (await snapshot.fresh()).storages
+    before = (await configuration.get()).storages
     try:
         yield
     finally:
@@ -165,7 +165,7 @@ async def follow_changes() -> AsyncIterator[None]:
 
 
 async def _follow_changes(before: Sequence[Storage]) -> None:
-    now = await snapshot.fresh()
+    now = await configuration.get()
     if now.settings.has_search_index and now.storages is not before:
         old, new = (
             {storage.id: _identify(storage) for storage in storages if is_indexed(storage, now.settings)}
@@ -189,7 +189,7 @@ def _follow_storages(ids: Collection[int]) -> None:
 
 def follow_setting() -> None:
     """The index was switched on or off: the indexes of all storages are built, or dropped."""
-    now = snapshot.current()
+    now = configuration.cached()
     try:
         _refresh({storage.id for storage in now.storages if is_indexed(storage, now.settings)})
     except Problem:

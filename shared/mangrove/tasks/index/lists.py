@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.problems import StorageProblem
 from mangrove.search.scope import is_indexed
@@ -65,7 +65,7 @@ async def read_all(rows: Rows[Any]) -> list[Any]:
 
 async def is_wanted(storage_id: int) -> bool:
     """Whether a storage is there, and to have an index."""
-    now = await snapshot.fresh()
+    now = await configuration.get()
     return any(storage.id == storage_id and is_indexed(storage, now.settings) for storage in now.storages)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.problems import Problem, UnreadableTask
 from mangrove.core.telemetry import log_exception
 from mangrove.records import settings
@@ -61,7 +61,7 @@ def read() -> Progress:
 def _read_all() -> dict[str, Task]:
     """The tasks of the storages that there are, and all that are not done."""
     ids = dict.fromkeys(row.id for row in task_lists.list_rows(KIND, False, SERVICE))
-    ids |= dict.fromkeys(make_task_id(storage.id) for storage in snapshot.latest().storages)
+    ids |= dict.fromkeys(make_task_id(storage.id) for storage in configuration.get_sync().storages)
     return {task.id: task for some in task_batches.split(ids) for task in task_batches.read(some)}
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
 from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import (
@@ -187,7 +187,7 @@ class _Walk:
     def __init__(self, run: IndexRun, mount: Mount, driver: Driver, base: Segments | None) -> None:
         cursor = run.cursor
         self._run, self._mount, self._base = run, mount, base
-        self._scope = IndexScope.make(snapshot.current().settings)
+        self._scope = IndexScope.make(configuration.cached().settings)
         self._folders = open_folders(run, cursor.folder_count)
         self._failed = open_failed(run, cursor.failed_count)
         self._errors = list(cursor.errors)

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core.checkpoints import pass_checkpoint
 from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry
@@ -184,7 +184,7 @@ async def move(run: TransferRun) -> bool:
 async def open_step(run: TransferRun, route: TransferRoute) -> TransferStep:
     """What is moved is durable at the target before it goes, whatever the setting for copies and uploads says."""
     spec, is_move, driver = run.spec, run.task.kind == "move", route.target.endpoint.driver
-    settings = snapshot.current().settings
+    settings = configuration.cached().settings
     mode = CopyMode(
         route.overwrite, spec.keep_existing, is_move or settings.is_durable, verify=is_move and settings.verify_moves
     )

@@ -15,7 +15,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Literal
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.core.paths import TreePath
 from mangrove.core.platform import platform
 from mangrove.core.problems import (
@@ -264,7 +265,7 @@ async def find_open(caller: Caller, path: TreePath, size: int) -> list[Session]:
 async def sweep_sessions() -> set[str]:
     """Drop what was abandoned: sessions that are too old, and those of users and storages that are no more. The tasks
     that the others are going to open."""
-    now, site = time.time(), await snapshot.fresh()
+    now, site = time.time(), await configuration.get()
     storages = {storage.id for storage in site.storages}
     kept: set[str] = set()
     rows = records.scan()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mangrove.configuration import snapshot, users
+from mangrove import configuration
+from mangrove.configuration import users
 from mangrove.configuration.snapshot import Snapshot
 from mangrove.configuration.values import Settings
 from mangrove.core.paths import TreePath
@@ -88,7 +89,7 @@ async def authorize_download(raw: str, signature: str, purpose: Purpose = Purpos
     """The file at an absolute path, its signature checked before anything is looked up."""
     path = TreePath(raw)
     table = await mounts.ready()
-    now = snapshot.current()
+    now = configuration.cached()
     rules = await get_rules(now)
     try:
         mount, inner = select_mount(table, path)

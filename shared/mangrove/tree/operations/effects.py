@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mangrove.configuration import snapshot
+from mangrove import configuration
 from mangrove.core import runtime
 from mangrove.core.paths import TreePath
 from mangrove.core.problems import EntryNotFound, Problem
@@ -202,7 +202,7 @@ async def find_logged(touched: Iterable[tuple[StoragePath, bool]]) -> set[Place]
 
 def is_logged() -> bool:
     """True if changes are written for the search index."""
-    return snapshot.is_loaded() and snapshot.current().settings.marks_changes
+    return configuration.is_loaded() and configuration.cached().settings.marks_changes
 
 
 def is_indexed_change(change: IndexChange) -> bool:
@@ -226,5 +226,5 @@ def _is_indexed(mount: Mount | None, path: TreePath) -> bool:
 
 
 def _is_ignored(mount: Mount, path: TreePath) -> bool:
-    ignored = snapshot.current().settings.ignore_paths
+    ignored = configuration.cached().settings.ignore_paths
     return bool(ignored) and any((mount.path / path).within(folder) for folder in ignored)

@@ -9,13 +9,13 @@ import pytest
 
 from mangrove.core import runtime
 from mangrove.core.shared_memory import Topic, change_counters
-from mangrove.records import configuration, metas, settings, storages
+from mangrove.records import metas, settings, storages, versions
 from mangrove.records.accounts import users
-from mangrove.records.configuration import MOST_NOTES, read_changes
 from mangrove.records.store import counters
 from mangrove.records.store.base import Connections, NameTaken, RecordConflict
 from mangrove.records.store.counters import Counter
 from mangrove.records.store.crypto import Keyring
+from mangrove.records.versions import MOST_NOTES, read_changes
 
 pytestmark = pytest.mark.usefixtures("records")
 
@@ -30,7 +30,7 @@ def test_every_version_says_what_changed() -> None:
     storages.replace_addition(storage.id, "", "{}")
     metas.delete(meta.id)
     settings.delete("a")
-    assert configuration.get_version() == 9
+    assert versions.get_version() == 9
     steps = [read_changes(version, version + 1) for version in range(9)]
     ann, disk = {"users": {user.id}}, {"storages": {storage.id}}
     assert steps[:4] == [ann, {"metas": {meta.id}}, disk, {"settings": {"a", "b"}}]
@@ -52,8 +52,8 @@ def test_what_changed_is_not_known_for_ever() -> None:
 
 def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
     user = users.create(username="ann", password_hash="x")
-    monkeypatch.setattr(configuration, "get_version", lambda: 7)  # which it never is
-    monkeypatch.setattr(configuration, "ATTEMPTS", 2)
+    monkeypatch.setattr(versions, "get_version", lambda: 7)  # which it never is
+    monkeypatch.setattr(versions, "ATTEMPTS", 2)
     for work in (
         lambda: users.change(user.id, permission=1),
         lambda: users.change(user.id, username="bob"),
@@ -64,7 +64,7 @@ def test_a_write_whose_version_cannot_rise_does_not_happen(monkeypatch: pytest.M
         with pytest.raises(RecordConflict):
             work()
     monkeypatch.undo()
-    assert (users.all(), settings.all(), configuration.get_version()) == ([user], {}, 1)
+    assert (users.all(), settings.all(), versions.get_version()) == ([user], {}, 1)
     assert change_counters().read(Topic.CONFIGURATION) == 1
 
 
@@ -75,7 +75,7 @@ def test_writes_of_several_processes_at_once_all_raise_the_version() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(16)))
-    assert configuration.get_version() == 16
+    assert versions.get_version() == 16
     assert len(users.all()) == 16
     changes = read_changes(0, 16)
     assert changes == {"users": {user.id for user in users.all()}}
@@ -85,7 +85,7 @@ def test_a_taken_name_raises_nothing() -> None:
     users.create(username="ann", password_hash="x")
     with pytest.raises(NameTaken):
         users.create(username="ann", password_hash="x")
-    assert configuration.get_version() == 1
+    assert versions.get_version() == 1
 
 
 def test_notes_end_and_are_swept() -> None:
@@ -95,4 +95,4 @@ def test_notes_end_and_are_swept() -> None:
     note.save()
     counters.sweep()
     assert read_changes(0, 1) is None
-    assert configuration.get_version() == 1
+    assert versions.get_version() == 1
