@@ -35,6 +35,7 @@ check: .venv/test page/node_modules/ready
 	.venv/bin/mypy
 	PYTHONPATH=. .venv/bin/lint-imports
 	.venv/bin/python -m deployment.generate --check
+	.venv/bin/python -m deployment.checks
 	npm --prefix page run --silent check
 	npm --prefix page run --silent test
 

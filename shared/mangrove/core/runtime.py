@@ -2,7 +2,7 @@
 
 A package keeps its state in a class that is made without arguments, for example the connection to the records engine.
 That class is a slot: `runtime.get(Connections)` returns its object in the present runtime, made at the first call.
-This module knows none of them; `tests/contract/test_runtime.py` has the list of all.
+This module knows none of them; `deployment/checks/state.py` bounds how many there are.
 
 Nothing else in `mangrove` changes after its import. A test that needs a clean process makes a runtime of its own:
 `with runtime.use(Runtime()): …`, or `runtime.use(runtime.current().keep(Connections))` to share an expensive slot.

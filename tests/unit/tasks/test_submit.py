@@ -173,28 +173,32 @@ def test_what_cannot_be_extracted_to_is_refused_at_once(task_env: TaskEnv) -> No
     assert task_env.started == []
 
 
-def test_of_one_owner_one_request_opens_tasks_at_a_time_and_others_do_not_wait(
+def test_requests_of_an_owner_open_tasks_in_turn_and_others_do_not_wait(
     task_env: TaskEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = task_env.disk(), task_env.disk()
     source.put("f", b"f")
-    keep, held, opened = queue.enqueue_many, threading.Event(), list[int]()
+    enqueue_many = queue.enqueue_many
+    is_open, may_go_on, opened = threading.Event(), threading.Event(), list[int]()
 
-    def enqueue_many(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
+    def hold_owner(kind: str, user: User, requests: Sequence[TaskRequest]) -> list[Task]:
         opened.append(user.id)
-        assert user.id != owner.id or held.wait(SECONDS)
-        return keep(kind, user, requests)
+        if user.id == owner.id:
+            is_open.set()
+            assert may_go_on.wait(SECONDS)
+        return enqueue_many(kind, user, requests)
 
-    monkeypatch.setattr(queue, "enqueue_many", enqueue_many)
+    monkeypatch.setattr(queue, "enqueue_many", hold_owner)
     owner = task_env.user
     ends = task_env.access(source.mount, Right.COPY), task_env.access(target.mount, Right.COPY)
     requests = [
         asyncio.run_coroutine_threadsafe(submit.transfer(TransferRequest(Right.COPY, *ends, ["f"])), task_env.loop)
         for _ in range(40)
     ]
+    assert is_open.wait(SECONDS)
     other = users.create(username=uuid4().hex, password_hash="x", role=0, permission=ALL_RIGHTS)
     task_env.user = other
     task_env.copy(source.mount, target.mount, "f")
     assert (opened.count(owner.id), opened.count(other.id)) == (1, 1)
-    held.set()
-    assert [len(one.result(SECONDS)) for one in requests] == [1] * 40
+    may_go_on.set()
+    assert [len(request.result(SECONDS)) for request in requests] == [1] * 40

@@ -1,0 +1,37 @@
+"""Modules stay short, and tests leave private names alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from deployment.checks.project import Project, Source, Violation, get_last_word, list_targets
+
+MAX_LINES = 450
+PATCHING_FUNCTIONS = ("setattr", "delattr", "patch", "patch.object")
+
+
+def modules_are_short(project: Project) -> Iterator[Violation]:
+    for source in project.sources:
+        lines = source.text.count("\n")
+        if lines > MAX_LINES:
+            yield Violation(f"{source.path}:{lines}", f"{lines} lines, at most {MAX_LINES}")
+
+
+def tests_replace_no_private_names(project: Project) -> Iterator[Violation]:
+    for source in project.tests:
+        for node, name in iter_replaced_names(source, project.imported_modules(source)):
+            if name.startswith("_") and not project.allows("tests_replace_no_private_names", f"{source.path} {name}"):
+                yield source.report(node, f"{name} is replaced")
+
+
+def iter_replaced_names(source: Source, modules: set[str]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the names that a test replaces: by setattr or patch, or by an assignment to a name of a module."""
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(PATCHING_FUNCTIONS):
+            for argument in node.args[:2]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield node, argument.value.rpartition(".")[2]
+        for target in list_targets(node):
+            if isinstance(target, ast.Attribute) and get_last_word(target.value) in modules:
+                yield node, target.attr
