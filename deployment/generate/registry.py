@@ -13,6 +13,7 @@ GENERATORS: tuple[Generator, ...] = (
     page.generate_enums,
     page.generate_labels,
     settings.generate_reference,
+    storages.generate_forms,
     storages.generate_pages,
     storages.generate_list,
     storages.generate_menu,

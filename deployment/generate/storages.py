@@ -1,7 +1,8 @@
-"""The option table of each driver's page, the list of the pages, and their place in the menu of the documentation."""
+"""The forms of all drivers as they are committed, and what the documentation has of them: tables, list and menu."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,12 @@ MENU_START = "      # storages: derived by `make generate`"
 MENU_END = "      # end of storages"
 NEW_PAGE = f"# {{name}}\n\n{{summary}}\n\n## Options\n\n{OPTIONS_START}\n{OPTIONS_END}\n"
 FIRST_SENTENCE = re.compile(r"\A# [^\n]*\n\n(.+?\.)(?:\s|\Z)", re.DOTALL)
+
+
+def generate_forms() -> Files:
+    """Derive the file that shows each change of a form: clients know the forms."""
+    forms = {name: registry.build_template(name) for name in registry.list_names()}
+    return {"tests/contract/drivers/templates.json": json.dumps(forms, indent=2) + "\n"}
 
 
 def generate_pages() -> Files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
+from mangrove.configuration.values import DECLARED
 from tests.contract.api import fixtures
 from tests.contract.api.accounts import Caller, get_data, get_refusal, guest, stranger
 from tests.contract.api.settings_client import (
@@ -140,28 +141,11 @@ TABLE: list[tuple[str, str, str, str | None, int, int]] = [
     ("transmission_seedtime", "number", "", "0", 5, 1),
     ("transmission_uri", "string", "", "http://localhost:9091/transmission/rpc", 5, 1),
 ]
-OWN: list[tuple[str, str, str, str | None, int, int]] = [  # settings that clients do not know yet, each with a help
-    ("small_file_threads_num", "number", "", "16", 11, 1),
-    ("archive_max_members", "number", "", "100000", 11, 1),
-    ("min_password_length", "number", "", "0", 4, 0),
-    ("archive_max_size", "number", "", "102400", 11, 1),
-    ("archive_max_ratio", "number", "", "1000", 11, 1),
-    ("durability", "select", "process,file", "file", 11, 1),
-    ("verify_moves", "bool", "", "true", 11, 1),
-    ("task_retention_days", "number", "", "7", 11, 1),
-    ("link_follows_user", "bool", "", "true", 4, 1),
-    ("link_salt", "string", "", None, 0, 1),
-    ("aria2_http", "bool", "", "false", 5, 1),
-    ("offline_download_allowed_hosts", "text", "", "", 5, 1),
-    ("offline_download_max_size", "number", "", "102400", 5, 1),
-    ("offline_download_ready", "string", "", "", 0, 1),
-    ("sftp_listen", "string", "", "", 10, 0),
-    ("sftp_max_temporary_mb_per_user", "number", "", "1024", 10, 1),
-    ("sftp_max_temporary_mb", "number", "", "4096", 10, 1),
-    ("sftp_max_gap_mb", "number", "", "512", 10, 1),
-    ("webdav_enabled", "bool", "", "true", 10, 0),
-    ("webdav_allow_http", "bool", "", "false", 10, 1),
-    ("webdav_infinite_depth", "bool", "", "false", 10, 1),
+KNOWN = {key for key, *_ in TABLE}
+OWN: list[tuple[str, str, str, str | None, int, int]] = [  # what only our own clients know: as declared
+    (key, setting.type, setting.options, setting.default, int(setting.group), int(setting.flag))
+    for key, setting in DECLARED.items()
+    if key not in KNOWN
 ]
 OURS = {key for key, *_ in OWN}
 NAMED_BY_THE_DOCUMENT = """
