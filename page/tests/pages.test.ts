@@ -1,16 +1,23 @@
 import { expect, test } from 'vitest'
 import { Problem } from '../src/api/problem'
-import { BLOCK, type FetchPage, MOST_AT_ONCE, MOST_KEPT, PAGE_SIZE, Pages } from '../src/state/pages.svelte'
+import {
+  BLOCK,
+  type FetchPage,
+  MAX_CACHED_PAGES,
+  PAGE_SIZE,
+  Pages,
+  REQUEST_CONCURRENCY,
+} from '../src/state/pages.svelte'
 
 const MANY = 1_000_000
 
 /** A list of numbers whose answers are let go by hand, or at once. */
 function invent(total = MANY, isQuick = true) {
-  const asked: number[] = []
+  const requested: number[] = []
   const waiting: (() => void)[] = []
   const state = { running: 0, most: 0, change: 0 }
   const fetchPage: FetchPage<number> = async (page, size) => {
-    asked.push(page)
+    requested.push(page)
     state.most = Math.max(state.most, ++state.running)
     await (isQuick ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve)))
     state.running--
@@ -18,46 +25,46 @@ function invent(total = MANY, isQuick = true) {
     const count = Math.max(0, Math.min(size, total - start))
     return { rows: Array.from({ length: count }, (_, index) => start + index + state.change), total }
   }
-  return { pages: new Pages(fetchPage), asked, waiting, state }
+  return { pages: new Pages(fetchPage), requested, waiting, state }
 }
 
 test('what is in view is fetched by the page, once', async () => {
-  const { pages, asked } = invent()
+  const { pages, requested } = invent()
   await pages.show(0, 10)
   await pages.show(150, 250)
-  expect(asked).toEqual([0, 1])
+  expect(requested).toEqual([0, 1])
   expect([pages.total, pages.at(250), pages.at(400)]).toEqual([MANY, 250, undefined])
 })
 
 test('few requests are under way, the latest goes first, and what is out of view again is not asked for', async () => {
-  const { pages, asked, waiting, state } = invent(MANY, false)
+  const { pages, requested, waiting, state } = invent(MANY, false)
   const shown = Array.from({ length: 20 }, (_, page) => pages.show(page * PAGE_SIZE, page * PAGE_SIZE + 10))
   for (let turn = 0; turn < 10; turn++) {
     for (const go of waiting.splice(0)) go()
     await new Promise((resolve) => setTimeout(resolve))
   }
   await Promise.all(shown)
-  expect(state.most).toBe(MOST_AT_ONCE)
-  expect(asked).toEqual([0, 1, 2, 3, 19])
+  expect(state.most).toBe(REQUEST_CONCURRENCY)
+  expect(requested).toEqual([0, 1, 2, 3, 19])
   expect(pages.at(19 * PAGE_SIZE)).toBe(19 * PAGE_SIZE)
 })
 
 test('a long way through the list keeps a bounded number of pages, those near the view', async () => {
   const { pages } = invent()
-  for (let page = 0; page < 3 * MOST_KEPT; page++) await pages.show(page * PAGE_SIZE, page * PAGE_SIZE + 20)
-  expect(pages.loaded()).toHaveLength(MOST_KEPT * PAGE_SIZE)
+  for (let page = 0; page < 3 * MAX_CACHED_PAGES; page++) await pages.show(page * PAGE_SIZE, page * PAGE_SIZE + 20)
+  expect(pages.loaded()).toHaveLength(MAX_CACHED_PAGES * PAGE_SIZE)
   expect(pages.at(0)).toBeUndefined()
-  expect(pages.at((3 * MOST_KEPT - 2) * PAGE_SIZE)).toBeDefined()
+  expect(pages.at((3 * MAX_CACHED_PAGES - 2) * PAGE_SIZE)).toBeDefined()
 })
 
 test('all of a million rows are collected in blocks, few at once, and none is kept', async () => {
-  const { pages, asked, state } = invent()
+  const { pages, requested, state } = invent()
   await pages.show(0, 0)
   const rows = await pages.collect([[0, MANY - 1]])
   expect(rows).toHaveLength(MANY)
   expect(rows.every((value, row) => value === row)).toBe(true)
-  expect(asked).toHaveLength(1 + MANY / BLOCK)
-  expect(state.most).toBe(MOST_AT_ONCE)
+  expect(requested).toHaveLength(1 + MANY / BLOCK)
+  expect(state.most).toBe(REQUEST_CONCURRENCY)
   expect(pages.loaded()).toHaveLength(PAGE_SIZE)
 })
 

@@ -17,8 +17,8 @@ describe('patterns', () => {
     ['o', '$$', 'foo', 'f$$'],
     ['(?i)JPE?G$', 'jpg', 'a.JPEG', 'a.jpg'],
     ['.', '$0$0', 'ab', 'aabb'],
-  ])('%s with %s', (pattern, template, old, wanted) => {
-    expect(compilePattern(pattern, template)(old)).toBe(wanted)
+  ])('%s with %s', (pattern, template, old, expected) => {
+    expect(compilePattern(pattern, template)(old)).toBe(expected)
   })
 
   it('refuses what is no pattern', () => {
@@ -40,13 +40,13 @@ describe('previewNames', () => {
 
   it('numbers in the order given, and keeps extensions', () => {
     const names = preview(['x.png', 'y', 'z.tar'], { mode: 'number', replacement: 'Photo ##', first: 9 })
-    expect(names.map((one) => one.new)).toEqual(['Photo 09.png', 'Photo 10', 'Photo 11.tar'])
+    expect(names.map((renaming) => renaming.new)).toEqual(['Photo 09.png', 'Photo 10', 'Photo 11.tar'])
     expect(preview(['x.png'], { mode: 'number', replacement: 'P' })[0]?.new).toBe('P 1.png')
   })
 
   it('finds names that two would have, that are taken, and that cannot be', () => {
     const faults = (names: string[], rule: Partial<Rule>, existing?: string[]) =>
-      preview(names, rule, existing).map((one) => one.fault)
+      preview(names, rule, existing).map((renaming) => renaming.fault)
     expect(faults(['a1', 'a2'], { mode: 'pattern', find: '\\d', replacement: '' })).toEqual(['twice', 'twice'])
     expect(faults(['a'], { find: 'a', replacement: 'b' }, ['a', 'b'])).toEqual(['taken'])
     expect(faults(['a'], { find: 'a', replacement: 'b/c' })).toEqual(['slash'])
@@ -54,6 +54,6 @@ describe('previewNames', () => {
   })
 
   it('lets two entries change their names with each other', () => {
-    expect(preview(['a', 'b'], { mode: 'list', lines: 'b\na' }).map((one) => one.fault)).toEqual([null, null])
+    expect(preview(['a', 'b'], { mode: 'list', lines: 'b\na' }).map((renaming) => renaming.fault)).toEqual([null, null])
   })
 })

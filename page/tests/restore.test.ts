@@ -48,9 +48,9 @@ test('the users of a rule are the ones of that name', () => {
   const row = { id: 1, path: '/a', read_users: [3], readme: 'hello' }
   expect(plan('metas', [row])[0]).toMatchObject({ what: 'same', row: { id: 5 } })
   const backup = { users: [user(3, 'anna'), user(4, 'otto')] } as unknown as Backup
-  expect(findUserIds([3], backup, now.users)).toEqual({ found: [9] })
+  expect(findUserIds([3], backup, now.users)).toEqual({ userIds: [9] })
   expect(findUserIds([3, 4], backup, now.users)).toEqual({ missing: 'otto' })
-  expect(findUserIds(null, backup, now.users)).toEqual({ found: [] })
+  expect(findUserIds(null, backup, now.users)).toEqual({ userIds: [] })
 })
 
 test('a backup is read as it was written', () => {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { findRows, followTrack, MOST_PIXELS, reveal, scale, trackHeight } from '../src/parts/scroll'
+import { findRows, followTrack, MAX_TRACK_PIXELS, reveal, scale, trackHeight } from '../src/parts/scroll'
 
 const SHORT = { count: 100, rowHeight: 40, viewHeight: 400 }
 const LONG = { count: 1_000_000, rowHeight: 40, viewHeight: 800 }
 const END = LONG.count * LONG.rowHeight - LONG.viewHeight
-const TRACK_END = MOST_PIXELS - LONG.viewHeight
+const TRACK_END = MAX_TRACK_PIXELS - LONG.viewHeight
 
 test('a short list scrolls as the browser does', () => {
   expect(scale(SHORT)).toBe(1)
@@ -13,7 +13,7 @@ test('a short list scrolls as the browser does', () => {
 })
 
 test('a long list is reached to its end, and a turn of the wheel moves it as far as any', () => {
-  expect(trackHeight(LONG)).toBe(MOST_PIXELS)
+  expect(trackHeight(LONG)).toBe(MAX_TRACK_PIXELS)
   expect(followTrack(LONG, 0, 0, 100)).toBe(100)
   expect(followTrack(LONG, 0, 0, TRACK_END)).toBeCloseTo(END)
   expect(followTrack(LONG, 5000, 500, 0)).toBe(0)

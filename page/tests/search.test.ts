@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { formatQuery, type Wanted } from '../src/state/search.svelte'
+import { formatQuery, type SearchFilter } from '../src/state/search.svelte'
 
-const NOTHING: Wanted = {
+const NOTHING: SearchFilter = {
   keywords: '',
   parent: '/a',
   scope: 'all',

@@ -7,9 +7,9 @@ function build(...rows: number[]): select.Selection {
 
 describe('clicks', () => {
   test('a click selects one row, ctrl adds and takes away, shift selects a range', () => {
-    const one = select.click(build(3, 9), 5)
-    expect(one.ranges).toEqual([[5, 5]])
-    const two = select.click(one, 8, { ctrl: true })
+    const first = select.click(build(3, 9), 5)
+    expect(first.ranges).toEqual([[5, 5]])
+    const two = select.click(first, 8, { ctrl: true })
     expect(two.ranges).toEqual([
       [5, 5],
       [8, 8],
@@ -49,8 +49,8 @@ describe('keys', () => {
     ['Home', 50, 0],
     ['x', 4, null],
     ['ArrowRight', 4, null],
-  ])('%s from %i goes to %s', (key, focus, wanted) => {
-    expect(select.findTarget(key as string, focus as number, 100, 10)).toBe(wanted)
+  ])('%s from %i goes to %s', (key, focus, expected) => {
+    expect(select.findTarget(key as string, focus as number, 100, 10)).toBe(expected)
   })
   test('in a grid the arrows go by line and by tile', () => {
     expect(select.findTarget('ArrowDown', 4, 100, 20, 5)).toBe(9)

@@ -32,8 +32,8 @@ test('a form asks for what the descriptors say', () => {
   expect(driver.map((field) => field.kind)).toEqual([
     'text', 'secret', 'secretLong', 'number', 'select', 'select', 'boolean',
   ]) // biome-ignore format: one line
-  expect(driver[4]?.options?.map((one) => one.value)).toEqual(['a', 'b'])
-  expect(driver[5]?.options?.map((one) => one.value)).toEqual(['', 'name', 'size'])
+  expect(driver[4]?.options?.map((choice) => choice.value)).toEqual(['a', 'b'])
+  expect(driver[5]?.options?.map((choice) => choice.value)).toEqual(['', 'name', 'size'])
   expect(more.map((field) => field.name)).toEqual(['order', 'web_proxy'])
 })
 

@@ -8,8 +8,8 @@ test.each([
   ['to the end', list([1, 0], [3, 20], [2, 10]), 2, [{ id: 2, order: 30 }]],
   ['to the beginning', list([3, 20], [1, 0], [2, 10]), 3, [{ id: 3, order: -10 }]],
   ['between two', list([1, 0], [3, 20], [2, 10]), 3, [{ id: 3, order: 5 }]],
-])('%s', (_, wanted, moved, changes) => {
-  expect(findOrderChanges(wanted, moved)).toEqual(changes)
+])('%s', (_, ordered, moved, changes) => {
+  expect(findOrderChanges(ordered, moved)).toEqual(changes)
 })
 
 test('between equal ones all get numbers, with room for the next move', () => {

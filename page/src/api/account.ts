@@ -4,7 +4,7 @@ import type { AppPasswordRow, Enrolment, SshKeyRow } from './schema'
 
 /** One's own account. */
 
-/** Whether the password is the user's; a second factor is not asked for. Throws Problem. */
+/** True if the password is the user's; a second factor is not asked for. Throws Problem. */
 export async function checkPassword(username: string, password: string): Promise<boolean> {
   try {
     await call('post', '/api/auth/login', { body: { username, password, otp_code: '' }, token: '' })

@@ -35,7 +35,7 @@ export async function unpackBeside(folder: string, name: string, password: strin
   await call('post', '/api/fs/archive/decompress', { body })
 }
 
-/** Where one file of an archive is. The interface knows no other way for the archive's password. */
+/** Return the address of a member of an archive. The interface takes the archive's password only in the address. */
 export function formatMemberAddress(archive: ArchiveMeta, inside: string, password: string): string {
   const query = new URLSearchParams({ inner: inside })
   if (password) query.set('pass', password)

@@ -3,13 +3,13 @@ import { encodePath, makeFileAddress } from './paths'
 import { classify, isSuccess, Problem, type ProblemKind } from './problem'
 import type { Failure } from './schema'
 
-/** What of a file is needed to find its bytes. */
+/** The fields of a file that locate its bytes. */
 export interface Source {
   raw_url: string
   sign: string
 }
 
-/** Where the page itself may fetch the bytes of the file at an absolute path: always with the service, since a storage's
+/** The address at which the page fetches the bytes of the file at an absolute path: always at the service, since a storage's
  *  own address has another origin. */
 export function findAddress(absolutePath: string, { raw_url, sign }: Source): string {
   if (new URL(raw_url, location.href).origin === location.origin) return raw_url

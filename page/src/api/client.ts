@@ -19,7 +19,7 @@ export interface Options<O> {
   token?: string
 }
 
-/** Who sends requests: `token` is '' for a guest; `onSignedOut` is told when the service no longer takes the token. */
+/** The sender of requests. `token`: '' for a guest; `onSignedOut`: called when the service no longer accepts the token. */
 export const caller = { token: '', onSignedOut: () => {} }
 
 /** Call an operation of the interface; its data. Throws Problem. */

@@ -2,7 +2,7 @@ import { call } from './client'
 import { encodePath, join } from './paths'
 import type { FileObject, FolderName, RenameObject, SingleObject } from './schema'
 
-const MOST_NAMES = 10_000 // that one request may carry
+const MAX_NAMES_PER_REQUEST = 10_000 // that one request may carry
 const PER_PAGE = 1000
 
 export function get(path: string, password: string): Promise<SingleObject> {
@@ -66,19 +66,20 @@ export async function* listEntries(path: string, password: string, signal?: Abor
 
 /** The first `most` entries of a folder. */
 export async function listFirst(path: string, password: string, most: number): Promise<FileObject[]> {
-  const found: FileObject[] = []
+  const matches: FileObject[] = []
   for await (const entry of listEntries(path, password)) {
-    if (found.length === most) break
-    found.push(entry)
+    if (matches.length === most) break
+    matches.push(entry)
   }
-  return found
+  return matches
 }
 
 export function* slice<Item>(items: readonly Item[]): Generator<Item[]> {
-  for (let start = 0; start < items.length; start += MOST_NAMES) yield items.slice(start, start + MOST_NAMES)
+  for (let start = 0; start < items.length; start += MAX_NAMES_PER_REQUEST)
+    yield items.slice(start, start + MAX_NAMES_PER_REQUEST)
 }
 
-/** What a name must be, as the service sees it; null when it may be used. */
+/** Return the fault of a name by the rules of the service; null if the name is valid. */
 export function findNameFault(name: string): 'empty' | 'dot' | 'slash' | 'tooLong' | null {
   if (name === '') return 'empty'
   if (name === '.' || name === '..') return 'dot'

@@ -54,12 +54,12 @@ const KINDS: Partial<Record<Word, ProblemKind>> = {
   WrongArchivePassword: 'archivePassword',
 }
 
-/** Whether an envelope says success: its code alone tells. */
+/** True if an envelope says success: its code alone tells. */
 export function isSuccess<Success extends { code: 200 }>(answer: Success | Failure): answer is Success {
   return answer.code === 200
 }
 
-/** What the page does about a word of the service; one that nothing is done about is a failure like any other. */
+/** The kind of a problem by the word of the service. Unknown words are plain failures. */
 export function classify(word: Word): ProblemKind {
   return KINDS[word] ?? 'broken'
 }

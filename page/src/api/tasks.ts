@@ -27,8 +27,8 @@ export async function list(kind: TaskKind, list: 'undone' | 'done', page: number
 /** One task; null when there is none any more. */
 export async function find(kind: TaskKind, id: string): Promise<Task | null> {
   try {
-    const found = await call('post', makePath(kind, 'info'), { query: { tid: id } })
-    const row = Array.isArray(found) ? found[0] : found
+    const answer = await call('post', makePath(kind, 'info'), { query: { tid: id } })
+    const row = Array.isArray(answer) ? answer[0] : answer
     return row ? read(kind, row) : null
   } catch (thrown) {
     if (thrown instanceof Problem && thrown.code === 404) return null
@@ -42,14 +42,16 @@ export async function change(
   verb: 'cancel' | 'delete' | 'retry',
   ids: readonly string[],
 ): Promise<void> {
-  for (let start = 0; start < ids.length; start += MOST_IDS) {
-    const refused = await call('post', makePath(kind, `${verb}_some`), { body: ids.slice(start, start + MOST_IDS) })
+  for (let start = 0; start < ids.length; start += MAX_IDS_PER_REQUEST) {
+    const refused = await call('post', makePath(kind, `${verb}_some`), {
+      body: ids.slice(start, start + MAX_IDS_PER_REQUEST),
+    })
     const [message] = Object.values(refused)
     if (message !== undefined) throw new Problem('refused', message)
   }
 }
 
-const MOST_IDS = 1000 // in one request
+const MAX_IDS_PER_REQUEST = 1000 // in one request
 
 export async function changeAll(
   kind: TaskKind,
@@ -64,6 +66,6 @@ function makePath<Verb extends string>(kind: TaskKind, verb: Verb): `/api/task/{
 }
 
 function read(kind: TaskKind, row: TaskRow): Task {
-  const state = typeof row.state === 'number' ? TASK_STATES[row.state] : TASK_STATES.find((one) => one === row.state)
+  const state = typeof row.state === 'number' ? TASK_STATES[row.state] : TASK_STATES.find((name) => name === row.state)
   return { ...row, kind, state: state ?? 'pending' }
 }

@@ -1,7 +1,7 @@
 import { call } from './client'
 import { slice } from './files'
 
-/** What to do with a name that is taken at the target. `merge` enters folders and keeps their files. */
+/** The choice for a name that is taken at the target. `merge` enters folders and keeps their files. */
 export type OnConflict = 'overwrite' | 'skip' | 'merge'
 
 export interface Transfer {
@@ -63,7 +63,7 @@ export async function unpack(what: Unpacking, password: string): Promise<void> {
   await call('post', '/api/fs/archive/decompress', { body })
 }
 
-/** What happens to the file on the way when an offline download ends. */
+/** The fate of the temporary file when an offline download ends. */
 export const DELETE_POLICIES = [
   'delete_on_upload_succeed',
   'delete_on_upload_failed',

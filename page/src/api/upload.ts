@@ -41,7 +41,7 @@ export function describeFile(
   return headers
 }
 
-/** Whether a header can say it. */
+/** True if a header can say it. */
 export function isHeader(text: string): boolean {
   return /^[\x20-\xff]+$/.test(text)
 }

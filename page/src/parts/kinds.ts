@@ -1,4 +1,4 @@
-/** How a file is shown. */
+/** The viewer of a file. */
 export type Kind = 'archive' | 'audio' | 'html' | 'image' | 'markdown' | 'pdf' | 'text' | 'unknown' | 'video'
 
 const BY_TYPE: Record<number, Kind> = { 2: 'video', 3: 'audio', 4: 'text', 5: 'image' } // the service's codes
@@ -30,16 +30,16 @@ export function findEnding(name: string): string {
   return name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : ''
 }
 
-/** How the file with that name and type code is shown. `archives`: the endings of archives, each with its dot. */
+/** Return the viewer of a file by its name and type code. `archives`: the endings of archives, each with its dot. */
 export function findKind(name: string, type: number, archives: readonly string[]): Kind {
   const ending = findEnding(name)
-  const isArchive = archives.some((one) => name.toLowerCase().endsWith(one))
+  const isArchive = archives.some((suffix) => name.toLowerCase().endsWith(suffix))
   if (isArchive) return 'archive'
   if (Object.hasOwn(ENDINGS, ending)) return ENDINGS[ending] ?? 'unknown'
   return NAMES.test(name) ? 'text' : (BY_TYPE[type] ?? 'unknown')
 }
 
-/** Whether a file that is shown can be read as a text too. */
+/** True if a file that is shown can be read as a text too. */
 export function hasSource(name: string, kind: Kind): boolean {
   return kind === 'html' || kind === 'markdown' || findEnding(name) === 'svg'
 }

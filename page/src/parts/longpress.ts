@@ -35,7 +35,7 @@ export function onLongPress(act: (target: Element) => void): Attachment<HTMLElem
       clearTimeout(timer)
     }
 
-    /** What the browser makes of the same press. A menu that a button asks for is no pointer's, and opens. */
+    /** Suppress what the browser does for the same press. A menu that a key opens is let through. */
     function prevent(event: Event) {
       const isOfFinger = event.type === 'click' ? hasActed : isFinger && event.isTrusted
       if (!isOfFinger) return

@@ -2,7 +2,7 @@ import DOMPurify from 'dompurify'
 import MarkdownIt from 'markdown-it'
 import { type Place, resolvePlace } from './places'
 
-/** What a text may be made of: no element or attribute that runs, sends or fetches anything, but pictures. */
+/** The allowed elements and attributes: none that runs, sends or fetches anything, except pictures. */
 const TAGS =
   'a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s ' +
   'samp small span strong sub summary sup table tbody td tfoot th thead tr u ul var'

@@ -1,7 +1,7 @@
 import { decodePath, encodePath } from '../api/paths'
 import { formatAddress } from '../state/router.svelte'
 
-/** Where an address in a text leads. */
+/** The target of an address in a text. */
 export type Place =
   | { kind: 'anchor'; name: string }
   | { kind: 'data'; address: string }

@@ -1,5 +1,5 @@
-/** How a list of any length scrolls in an element of bounded height: browsers clip elements above some 16 million px. */
-export const MOST_PIXELS = 8_000_000
+/** Scrolling of a list of any length in an element of bounded height: browsers clip elements above some 16 million px. */
+export const MAX_TRACK_PIXELS = 8_000_000
 
 export interface Sizes {
   count: number
@@ -9,7 +9,7 @@ export interface Sizes {
 
 /** The height of the element that is scrolled. */
 export function trackHeight({ count, rowHeight }: Sizes): number {
-  return Math.min(count * rowHeight, MOST_PIXELS)
+  return Math.min(count * rowHeight, MAX_TRACK_PIXELS)
 }
 
 /** px of the list for one px of the track; 1 unless the list is longer than the track. */
@@ -20,7 +20,7 @@ export function scale(sizes: Sizes): number {
 }
 
 /**
- * Where the list stands after the track was scrolled from `before` to `top`. A step of less than a view moves the list
+ * Return the position of the list after the track was scrolled from `before` to `top`. A step of less than a view moves the list
  * as far as the track, so that a wheel feels the same in any list; a longer one (the bar was dragged) goes by the scale.
  */
 export function followTrack(sizes: Sizes, offset: number, before: number, top: number): number {

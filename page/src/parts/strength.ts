@@ -1,7 +1,7 @@
 export type Strength = 'weak' | 'fair' | 'good' | 'strong'
 
 const COMMON = /pass(wor[dt])?|qwert[yz]?|admin|welcome|letmein|iloveyou|monkey|dragon|mangrove|abc123|secret/g
-const LEAST = 8 // characters; what is shorter is tried through in any case
+const MIN_LENGTH = 8 // characters; what is shorter is tried through in any case
 const ALPHABETS: readonly [RegExp, number][] = [
   [/[a-z]/, 26],
   [/[A-Z]/, 26],
@@ -15,15 +15,15 @@ const BITS: readonly [Strength, number][] = [
   ['fair', 40],
 ]
 
-/** How hard a password is to guess, by its length and kinds of characters: an estimate, which knows no dictionary. */
+/** Estimate the strength of a password by its length and kinds of characters, without a dictionary. */
 export function estimateStrength(password: string, known: readonly string[] = []): Strength {
-  if ([...password].length < LEAST) return 'weak'
+  if ([...password].length < MIN_LENGTH) return 'weak'
   const bits =
     countFree(password, known) * Math.log2(sum(ALPHABETS.map(([kind, size]) => (kind.test(password) ? size : 0))))
   return BITS.find(([, least]) => bits >= least)?.[0] ?? 'weak'
 }
 
-/** How many characters do not follow from others: words that everybody tries, names, repetitions and rows count little. */
+/** Count the characters that do not follow from others: common words, names, repetitions and rows count little. */
 function countFree(password: string, known: readonly string[]): number {
   let text = password.toLowerCase().replace(COMMON, '\0')
   for (const word of known) if (word.length > 2) text = text.replaceAll(word.toLowerCase(), '\0')
@@ -32,5 +32,5 @@ function countFree(password: string, known: readonly string[]): number {
 }
 
 function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, one) => total + one, 0)
+  return numbers.reduce((total, count) => total + count, 0)
 }

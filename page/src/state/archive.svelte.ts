@@ -3,7 +3,7 @@ import { asProblem, type Problem } from '../api/problem'
 import type { ArchiveMeta, ArchiveNode, FileObject } from '../api/schema'
 import { passwords } from './passwords'
 
-const MOST = 10_000 // entries of one folder
+const MAX_ENTRIES = 10_000 // entries of one folder
 
 /** An archive, read as folders. A large one is asked for one folder at a time. */
 export class Archive {
@@ -40,7 +40,9 @@ export class Archive {
 
   async #list(inside: string): Promise<void> {
     const tree = this.about?.content
-    const { content, total } = tree ? findFolder(tree, inside) : await listArchiveFolder(this.#request, inside, MOST)
+    const { content, total } = tree
+      ? findFolder(tree, inside)
+      : await listArchiveFolder(this.#request, inside, MAX_ENTRIES)
     this.entries = [...(content ?? [])].sort((a, b) => Number(b.is_dir) - Number(a.is_dir))
     this.total = total
     this.inside = inside
@@ -59,11 +61,11 @@ export class Archive {
   }
 }
 
-/** What is in a folder of the tree; nothing when there is none. */
+/** Return the content of a folder of the tree; empty if it does not exist. */
 export function findFolder(tree: readonly ArchiveNode[], inside: string) {
   let content: readonly ArchiveNode[] = tree
   for (const name of inside.split('/').filter(Boolean)) {
-    content = content.find((one) => one.is_dir && one.name === name)?.children ?? []
+    content = content.find((member) => member.is_dir && member.name === name)?.children ?? []
   }
   return { content, total: content.length }
 }

@@ -1,6 +1,6 @@
 import { call } from '../api/client'
 
-/** Which names are archives, by the extensions that the service can unpack: asked for once, when first needed. */
+/** The extensions of archives that the service can unpack, fetched once at the first use. */
 class Archives {
   #extensions = $state.raw<readonly string[]>([])
   #isAsked = false

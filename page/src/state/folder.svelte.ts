@@ -5,8 +5,8 @@ import type { FileObject, Listing } from '../api/schema'
 import { PAGE_SIZE, type Page, Pages, type Range } from './pages.svelte'
 import { passwords } from './passwords'
 
-const MOST_SEARCHED = 10_000 // entries that are looked through for a name
-const MOST_FOLLOWED = 2_000 // entries of a folder whose rows are all looked at to find some names again
+const MAX_SEARCHED_ENTRIES = 10_000 // entries that are looked through for a name
+const MAX_FOLLOWED_ENTRIES = 2_000 // entries of a folder whose rows are all looked at to find some names again
 
 export type Column = 'name' | 'size' | 'modified'
 export interface Order {
@@ -25,7 +25,7 @@ export class Folder {
     this.path = path
   }
 
-  /** What the service says of the folder itself; null until the first entries are here. */
+  /** The facts of the folder itself; null until the first entries are loaded. */
   get about(): Omit<Listing, 'content' | 'total'> | null {
     return this.#pages.isHere ? this.#about : null
   }
@@ -38,7 +38,7 @@ export class Folder {
     return this.#pages.problem
   }
 
-  /** What is in a row; undefined while it is not loaded. */
+  /** The entry in a row; undefined while it is not loaded. */
   entry(row: number): FileObject | undefined {
     return this.#pages.at(row)
   }
@@ -75,17 +75,17 @@ export class Folder {
   /** The rows of the names: in a short folder wherever they are, in a long one as far as they are here. */
   async findRows(names: ReadonlySet<string>): Promise<number[]> {
     const rows = this.rowsOf(names)
-    if (rows.length === names.size || this.total === 0 || this.total > MOST_FOLLOWED) return rows
+    if (rows.length === names.size || this.total === 0 || this.total > MAX_FOLLOWED_ENTRIES) return rows
     await this.#pages.load([[0, this.total - 1]])
     return this.rowsOf(names)
   }
 
-  /** The row of a name, looked for among the first MOST_SEARCHED entries; -1 when it is not there. Throws Problem. */
+  /** The row of a name, looked for among the first MAX_SEARCHED_ENTRIES entries; -1 when it is not there. Throws Problem. */
   async findRow(name: string): Promise<number> {
     const here = this.loadedNames().find(([, other]) => other === name)
     if (here) return here[0]
     if (this.total <= PAGE_SIZE) return -1
-    const entries = await this.entries([[0, Math.min(this.total, MOST_SEARCHED) - 1]])
+    const entries = await this.entries([[0, Math.min(this.total, MAX_SEARCHED_ENTRIES) - 1]])
     return entries.findIndex((entry) => entry.name === name)
   }
 

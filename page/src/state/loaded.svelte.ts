@@ -1,6 +1,6 @@
 import { asProblem, type Problem } from '../api/problem'
 
-/** What a view shows of the service: fetched by `load`, and kept while it is fetched again. */
+/** A value of the service: fetched by `load`, and kept while it is fetched again. */
 export class Loaded<Value> {
   value = $state.raw<Value | null>(null) // null until it is here
   problem = $state.raw<Problem | null>(null)

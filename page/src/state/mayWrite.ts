@@ -2,7 +2,7 @@ import { call } from '../api/client'
 import { passwords } from './passwords'
 import { session } from './session.svelte'
 
-/** Whether the user may write in a folder, as far as its listing tells; not where it cannot be listed. */
+/** True if the user may write in a folder, as far as its listing tells; not where it cannot be listed. */
 export async function mayWriteIn(folder: string): Promise<boolean> {
   const body = { path: folder, password: passwords.find(folder), page: 1, per_page: 1, refresh: false }
   try {

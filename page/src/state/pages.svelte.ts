@@ -2,9 +2,9 @@ import { asProblem, Problem } from '../api/problem'
 import { Limiter } from './limiter'
 
 export const PAGE_SIZE = 200 // rows
-export const MOST_KEPT = 50 // pages in memory; those far from the view are forgotten
+export const MAX_CACHED_PAGES = 50 // pages in memory; those far from the view are forgotten
 export const BLOCK = 2000 // rows that are asked for at once where many are wanted
-export const MOST_AT_ONCE = 4 // requests
+export const REQUEST_CONCURRENCY = 4 // requests
 
 export type Range = readonly [first: number, last: number]
 
@@ -26,7 +26,7 @@ export class Pages<T> {
   #underWay = new Map<number, Promise<void>>()
   #needed = new Set<number>() // pages that are wanted though they are not in view
   #view: Range = [0, 0]
-  #limiter = new Limiter(MOST_AT_ONCE)
+  #limiter = new Limiter(REQUEST_CONCURRENCY)
   #reloading = new AbortController()
   #closing = new AbortController()
 
@@ -34,7 +34,7 @@ export class Pages<T> {
     this.#fetchPage = fetchPage
   }
 
-  /** What is in a row; undefined while it is not here. */
+  /** The item in a row; undefined while it is not loaded. */
   at(row: number): T | undefined {
     return this.#pages.get(pageOf(row))?.[row % PAGE_SIZE]
   }
@@ -54,7 +54,7 @@ export class Pages<T> {
 
   /** Fetch what is missing of the rows, and keep it as far as there is room. */
   async load(ranges: readonly Range[]): Promise<void> {
-    const pages = listPages(ranges).slice(0, MOST_KEPT)
+    const pages = listPages(ranges).slice(0, MAX_CACHED_PAGES)
     for (const page of pages) this.#needed.add(page)
     await Promise.all(pages.map((page) => this.#load(page)))
     for (const page of pages) this.#needed.delete(page)
@@ -107,7 +107,7 @@ export class Pages<T> {
     if (known) return known
     const { signal } = this.#reloading
     const work = async () => {
-      if (!signal.aborted && this.#isWanted(page)) await this.#fetch(page, signal)
+      if (!signal.aborted && this.#isNeeded(page)) await this.#fetch(page, signal)
     }
     const loading = this.#limiter.run(work).finally(() => {
       if (this.#underWay.get(page) === loading) this.#underWay.delete(page)
@@ -116,7 +116,7 @@ export class Pages<T> {
     return loading
   }
 
-  #isWanted(page: number): boolean {
+  #isNeeded(page: number): boolean {
     return this.#needed.has(page) || (page >= pageOf(this.#view[0]) && page <= pageOf(this.#view[1]))
   }
 
@@ -124,7 +124,7 @@ export class Pages<T> {
     const answer = await this.#try(signal, () => this.#fetchPage(page, PAGE_SIZE, signal))
     if (!answer) return
     const pages = new Map(this.#pages).set(page, answer.rows)
-    if (pages.size > MOST_KEPT) pages.delete(findFarthest([...pages.keys()], pageOf(this.#view[0])))
+    if (pages.size > MAX_CACHED_PAGES) pages.delete(findFarthest([...pages.keys()], pageOf(this.#view[0])))
     this.#take(answer, pages)
   }
 

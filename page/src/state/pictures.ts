@@ -6,7 +6,7 @@ import { rememberFile } from './knownFiles'
 import { passwords } from './passwords'
 
 const PAGE = 1000
-const MOST_PAGES = 10 // of a longer folder the pictures further down have no neighbours
+const MAX_PAGES = 10 // of a longer folder the pictures further down have no neighbours
 
 /** The pictures of the folder that was asked for last, in the service's order. */
 let known: { folder: string; paths: Promise<string[]>; forget: () => void } | undefined
@@ -21,7 +21,7 @@ export async function findNeighbours(folder: string, path: string): Promise<{ pr
   }
   const index = paths.indexOf(path)
   const [previous = '', next = ''] = index < 0 ? [] : [paths[index - 1], paths[index + 1]]
-  for (const one of [previous, next]) if (one) rememberFile(one)
+  for (const neighbour of [previous, next]) if (neighbour) rememberFile(neighbour)
   return { previous, next }
 }
 
@@ -39,14 +39,14 @@ function forget(): void {
 }
 
 async function fetchAll(folder: string): Promise<string[]> {
-  const found: string[] = []
-  for (let page = 1; page <= MOST_PAGES; page++) {
+  const pictures: string[] = []
+  for (let page = 1; page <= MAX_PAGES; page++) {
     const body = { path: folder, password: passwords.find(folder), page, per_page: PAGE, refresh: false }
     const { content, total } = await call('post', '/api/fs/list', { body })
     for (const { name, is_dir, type } of content ?? []) {
-      if (!is_dir && findKind(name, type, []) === 'image') found.push(join(folder, name))
+      if (!is_dir && findKind(name, type, []) === 'image') pictures.push(join(folder, name))
     }
     if (page * PAGE >= total) break
   }
-  return found
+  return pictures
 }

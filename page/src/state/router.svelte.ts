@@ -1,6 +1,6 @@
 import { decodePath, encodePath } from '../api/paths'
 
-/** What the address says is shown. A tree path is `/@/<path>`, so that a folder of any name can be reached. */
+/** The view that the address names. A tree path is `/@/<path>`, so that a folder can have any name. */
 export type Route =
   | { view: 'files'; path: string }
   | { view: 'login'; next: string }

@@ -3,8 +3,8 @@ import type { SearchRow } from '../api/schema'
 import { Pages } from './pages.svelte'
 import { passwords } from './passwords'
 
-/** What is looked for. Sizes are texts of numbers in `unit` bytes, days are those of a date field; '' stands for any. */
-export interface Wanted {
+/** The filter of a search. Sizes are numbers as text in `unit` bytes, days are those of a date field; '' stands for any. */
+export interface SearchFilter {
   keywords: string
   parent: string
   scope: 'all' | 'folders' | 'files'
@@ -22,8 +22,8 @@ const SCOPES = { all: 0, folders: 1, files: 2 }
 const DAY = 86_400_000 // ms
 
 /** The request; null while nothing is looked for. */
-export function formatQuery(wanted: Wanted) {
-  const { keywords, parent, scope, ext, minSize, maxSize, unit, since, until } = wanted
+export function formatQuery(filter: SearchFilter) {
+  const { keywords, parent, scope, ext, minSize, maxSize, unit, since, until } = filter
   const filters = {
     ext: ext.trim(),
     min_size: toBytes(minSize, unit),
@@ -32,7 +32,7 @@ export function formatQuery(wanted: Wanted) {
     until: formatDay(until, DAY - 1),
   }
   const isAsked =
-    keywords.trim() !== '' || scope !== 'all' || Object.values(filters).some((one) => one !== '' && one !== null)
+    keywords.trim() !== '' || scope !== 'all' || Object.values(filters).some((part) => part !== '' && part !== null)
   return isAsked ? { keywords: keywords.trim(), parent, scope: SCOPES[scope], ...filters } : null
 }
 

@@ -1,10 +1,10 @@
-/** Which rows are selected, and where the keyboard is: values, without a page. Rows are numbers from 0. */
+/** The selected rows and the position of the keyboard, as values. Rows are numbers from 0. */
 export interface Selection {
   /** Selected rows as disjoint ranges in ascending order, both ends included: a million rows are one of them. */
   readonly ranges: readonly Range[]
   /** The row that keys act on; -1 before the first. */
   readonly focus: number
-  /** Where a range that is extended by shift began. */
+  /** The start of a range that is extended by shift. */
   readonly anchor: number
 }
 
@@ -98,7 +98,7 @@ function subtract(ranges: readonly Range[], row: number): Range[] {
   })
 }
 
-/** How far a key moves; null for keys that do not. `perPage` rows fit the view, `perLine` stand beside each other. */
+/** Return the number of rows that a key moves; null for other keys. `perPage` rows fit the view, `perLine` form a line. */
 export function findTarget(key: string, focus: number, total: number, perPage: number, perLine = 1): number | null {
   const steps: Record<string, number> = {
     ArrowDown: perLine,

@@ -9,7 +9,7 @@ const KEY = 'mangrove.token'
 /** The rights that have an effect here: there are no shares. */
 export type Right = Exclude<keyof typeof RIGHTS, 'share' | 'customShareId'>
 
-/** Who uses the page. The token is in memory; it is stored only when the user asked to stay signed in. */
+/** The session of the page. The token is in memory; it is stored only if the user chose to stay signed in. */
 class Session {
   user = $state.raw<Me | null>(null)
   problem = $state.raw<Problem | null>(null) // why it is not known who uses the page

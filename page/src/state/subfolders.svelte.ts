@@ -22,8 +22,8 @@ export class Subfolders {
     this.problem = null
     this.isLoading = true
     try {
-      const found = await listFolders(path, passwords.find(path), signal)
-      if (!signal.aborted) this.names = found.map((folder) => folder.name)
+      const folders = await listFolders(path, passwords.find(path), signal)
+      if (!signal.aborted) this.names = folders.map((folder) => folder.name)
     } catch (thrown) {
       if (!signal.aborted) this.problem = asProblem(thrown)
     } finally {

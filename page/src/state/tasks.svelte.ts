@@ -8,12 +8,12 @@ import { findEnded, findJustEnded, listDone, NEXT, tellFolders } from './tasks/f
 import { parseName } from './tasks/names'
 import { toasts } from './toasts.svelte'
 
-export const MOST_UNDONE = 200 // of a kind, the oldest: they are asked for again and again
+export const MAX_UNFINISHED_TASKS = 200 // of a kind, the oldest: they are asked for again and again
 const EVERY = { open: 1000, closed: 2000, idle: 4000 } // ms
-const SOME_ROUNDS = 4
-const FEW = 1000 // finished tasks of a kind, which may be read often
+const IDLE_POLL_ROUNDS = 4
+const FREQUENT_POLL_MAX_TASKS = 1000 // finished tasks of a kind, which may be read often
 
-/** What the service does in the background, as far as this user may see it: an administrator sees everybody's. */
+/** The tasks that this user may see: an administrator sees all. */
 class Tasks {
   isOpen = $state(false) // whether the panel is shown
   undone = $state.raw<Partial<Record<TaskKind, readonly Task[]>>>({})
@@ -28,7 +28,7 @@ class Tasks {
   #timer: ReturnType<typeof setTimeout> | undefined
   #round: Promise<void> | null = null
 
-  /** How many of this user's own are under way, as far as that is known. */
+  /** The known number of unfinished tasks of this user. */
   get underWay(): number {
     return TASK_KINDS.reduce((sum, kind) => sum + this.#own(kind).length, 0)
   }
@@ -77,7 +77,7 @@ class Tasks {
 
   async #follow(kind: TaskKind): Promise<void> {
     const before = this.undone[kind] ?? []
-    const now = await list(kind, 'undone', 1, MOST_UNDONE)
+    const now = await list(kind, 'undone', 1, MAX_UNFINISHED_TASKS)
     this.undone = { ...this.undone, [kind]: now }
     const ended = before.length > 0 ? await findEnded(before, now) : []
     for (const task of ended) this.#end(task)
@@ -107,8 +107,9 @@ class Tasks {
   }
 
   async #readDone(): Promise<void> {
-    const isDue = this.underWay === 0 || this.#rounds++ % SOME_ROUNDS === 0 // short ones are never seen under way
-    for (const kind of TASK_KINDS) if (isDue && (this.done[kind]?.length ?? 0) < FEW) this.#outdated.add(kind)
+    const isDue = this.underWay === 0 || this.#rounds++ % IDLE_POLL_ROUNDS === 0 // short ones are never seen under way
+    for (const kind of TASK_KINDS)
+      if (isDue && (this.done[kind]?.length ?? 0) < FREQUENT_POLL_MAX_TASKS) this.#outdated.add(kind)
     const kinds = [...this.#outdated]
     this.#outdated.clear()
     const lists = await Promise.all(kinds.map(listDone))
@@ -123,7 +124,7 @@ class Tasks {
     this.#timer = setTimeout(() => void this.refresh(), pause)
   }
 
-  /** What another user saw is forgotten. */
+  /** Forget what another user saw. */
   #greet(): void {
     const username = session.user?.username ?? ''
     if (username === this.#owner) return

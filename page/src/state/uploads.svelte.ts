@@ -7,19 +7,19 @@ import { Speed } from './uploads/speed'
 import { Telling } from './uploads/telling'
 import { Batch, type Choice, isFinished, Upload } from './uploads/upload'
 
-export const MOST_AT_ONCE = 3
+export const UPLOAD_CONCURRENCY = 3
 const SHOWN_EVERY = 150 // ms
 
 export type Pause = 'user' | 'signedOut' | 'offline'
 
 /** A file or an empty folder that was found on this device; `folder` is where it goes. */
-export interface Found {
+export interface FoundFile {
   folder: string
   name: string
   file: File | null
 }
 
-/** What is on its way from this device into the tree, for one user: nothing goes on as somebody else. */
+/** The uploads of a user from this device; they end with the session. */
 export class UploadQueue {
   asTask = $state(false) // for what is begun from now on
   paused = $state.raw<Pause | null>(null)
@@ -50,7 +50,7 @@ export class UploadQueue {
     return this.#waiting.length + this.#asking.length + this.#running.size > 0
   }
 
-  /** What is given at once belongs to one batch. */
+  /** Begin a batch: the files of one selection or drop. */
   begin(folder: string): Batch {
     if (this.#owner !== session.user?.username) this.#drop()
     this.#owner = session.user?.username
@@ -59,8 +59,8 @@ export class UploadQueue {
     return new Batch(folder)
   }
 
-  add(batch: Batch, found: readonly Found[]): void {
-    for (const { folder, name, file } of found) {
+  add(batch: Batch, files: readonly FoundFile[]): void {
+    for (const { folder, name, file } of files) {
       const upload = new Upload(batch, folder, name, file)
       this.#all.push(upload)
       this.#enqueue(upload)
@@ -111,10 +111,10 @@ export class UploadQueue {
   }
 
   answer(choice: Choice, isForAll: boolean): void {
-    const asked = this.#asking[0]
-    if (!asked) return
-    if (isForAll) asked.batch.choice = choice
-    const answered = this.#asking.filter((upload) => upload === asked || (isForAll && upload.batch === asked.batch))
+    const pending = this.#asking[0]
+    if (!pending) return
+    if (isForAll) pending.batch.choice = choice
+    const answered = this.#asking.filter((upload) => upload === pending || (isForAll && upload.batch === pending.batch))
     this.#asking = this.#asking.filter((upload) => !answered.includes(upload))
     for (const upload of answered) this.#choose(upload, choice)
     this.#start()
@@ -137,7 +137,7 @@ export class UploadQueue {
 
   #start(): void {
     if (this.#waiting.length > 0 && session.user?.username !== this.#owner) this.paused ??= 'signedOut'
-    while (!this.paused && this.#running.size < MOST_AT_ONCE) {
+    while (!this.paused && this.#running.size < UPLOAD_CONCURRENCY) {
       const upload = this.#waiting.shift()
       if (!upload) break
       void this.#run(upload)

@@ -2,7 +2,7 @@ const KEY = 'mangrove.view'
 export const VIEW_KINDS = ['list', 'compact', 'grid'] as const
 export type ViewKind = (typeof VIEW_KINDS)[number]
 
-/** How folders are shown on this device. */
+/** The layout of folders on this device. */
 class View {
   #kind = $state<ViewKind>(VIEW_KINDS.find((kind) => kind === localStorage.getItem(KEY)) ?? 'list')
 

@@ -1,4 +1,4 @@
-/** What administrators read about storages, settings, tools, the index and backups. */
+/** Texts for administrators: storages, settings, tools, the index and backups. */
 export const manage = {
   backup: {
     created: 'New',

@@ -1,4 +1,4 @@
-/** What a form asks for, wherever the description comes from: a driver, a setting, the page itself. */
+/** A field of a form. Its description comes from a driver, a setting or the page itself. */
 export interface FieldDescription {
   name: string
   kind: FieldKind
@@ -21,10 +21,10 @@ export type FieldValues = Record<string, string>
 
 export type FieldFault = 'missing' | 'number' | 'choice'
 
-/** What is wrong with a value, null when it may be sent. The service has the last word. */
+/** Return the fault of a value; null if it may be sent. The service checks it again. */
 export function findFault({ kind, required, options }: FieldDescription, value: string): FieldFault | null {
   if (value.trim() === '') return required && kind !== 'boolean' ? 'missing' : null
   if (kind === 'number' && !/^-?\d+(\.\d+)?$/.test(value.trim())) return 'number'
-  if (kind === 'select' && options?.every((one) => one.value !== value)) return 'choice'
+  if (kind === 'select' && options?.every((option) => option.value !== value)) return 'choice'
   return null
 }

@@ -3,7 +3,7 @@ import { find, list, type Task, type TaskKind } from '../../api/tasks'
 import { tellFolderChanged } from '../changed'
 import { parseName } from './names'
 
-const MOST_ASKED = 20 // tasks that ended at once and of which it is asked how
+const MAX_FOLLOWED_TASKS = 20 // tasks that ended at once and of which it is asked how
 
 /** One kind leads to another: what was downloaded is transferred. */
 export const NEXT: Partial<Record<TaskKind, TaskKind>> = {
@@ -15,8 +15,8 @@ export const NEXT: Partial<Record<TaskKind, TaskKind>> = {
 export async function findEnded(before: readonly Task[], now: readonly Task[]): Promise<Task[]> {
   const left = new Set(now.map(({ id }) => id))
   const gone = before.filter(({ id }) => !left.has(id))
-  const asked = await Promise.all(gone.slice(0, MOST_ASKED).map((task) => find(task.kind, task.id)))
-  const known = new Map(asked.filter((task) => task !== null).map((task) => [task.id, task]))
+  const answers = await Promise.all(gone.slice(0, MAX_FOLLOWED_TASKS).map((task) => find(task.kind, task.id)))
+  const known = new Map(answers.filter((task) => task !== null).map((task) => [task.id, task]))
   return gone.map((task) => known.get(task.id) ?? task)
 }
 
@@ -28,12 +28,12 @@ export function tellFolders(task: Task, base: string): void {
 }
 
 const PAGE = 1000 // rows of one request
-const MOST = 10_000 // finished tasks that are shown
+const MAX_FINISHED_TASKS = 10_000 // finished tasks that are shown
 
 /** All finished tasks of a kind, those that ended last first. */
 export async function listDone(kind: TaskKind): Promise<Task[]> {
   const all: Task[] = []
-  while (all.length < MOST) {
+  while (all.length < MAX_FINISHED_TASKS) {
     const page = await list(kind, 'done', all.length / PAGE + 1, PAGE)
     all.push(...page)
     if (page.length < PAGE) break

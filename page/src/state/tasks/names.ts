@@ -1,11 +1,11 @@
 import { baseName, join } from '../../api/paths'
 
-/** What the name of a task says: paths of the tree, '' where it says nothing. */
+/** The paths in the name of a task; '' for a path that it does not have. */
 export interface Subject {
   source: string
   /** The folder that it brings something into. */
   target: string
-  /** What a person calls it: the last part of the source. */
+  /** The title: the last part of the source. */
   title: string
 }
 

@@ -1,4 +1,4 @@
-const MOST_BYTES = 255
+const MAX_NAME_BYTES = 255
 const encoder = new TextEncoder()
 
 /** The name with a number before its ending: `a.txt` is `a (2).txt`. No longer than a name can be. */
@@ -6,7 +6,7 @@ export function addNumber(name: string, number: number): string {
   const dot = name.lastIndexOf('.')
   const stem = dot > 0 ? name.slice(0, dot) : name
   const tail = ` (${number})${dot > 0 ? name.slice(dot) : ''}`
-  return cut(stem, MOST_BYTES - encoder.encode(tail).length) + tail
+  return cut(stem, MAX_NAME_BYTES - encoder.encode(tail).length) + tail
 }
 
 /** As much of the text as fits, without half a letter. */

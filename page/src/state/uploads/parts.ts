@@ -5,7 +5,7 @@ import type { UploadSnapshot } from '../../api/schema'
 import { type PutOptions, readAnswer, sendBytes } from '../../api/upload'
 import { crc32 } from './crc32'
 
-const AT_ONCE = 3 // chunks of one file on their way
+const CHUNK_CONCURRENCY = 3 // chunks of one file on their way
 const TRIES = 4 // of one chunk
 const PAUSE = 500 // ms before the second try, and twice as long before each further one
 
@@ -57,7 +57,7 @@ class Chunks {
   async send(): Promise<void> {
     this.#tell()
     try {
-      await Promise.all(Array.from({ length: AT_ONCE }, () => this.#work()))
+      await Promise.all(Array.from({ length: CHUNK_CONCURRENCY }, () => this.#work()))
     } catch (thrown) {
       this.#stop.abort(thrown) // the first failure is that of all
       throw thrown
@@ -110,7 +110,7 @@ class Chunks {
   }
 }
 
-/** Whether another try may go better. */
+/** True if another try may go better. */
 function mayPass(thrown: unknown): boolean {
   return thrown instanceof Problem && ['offline', 'broken', 'busy'].includes(thrown.kind)
 }

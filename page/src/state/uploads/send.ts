@@ -75,7 +75,7 @@ async function hash(file: File): Promise<string> {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** What is wrong with the name of an upload or of a folder that it lies in; null when nothing is known to be. */
+/** Return the fault of the name of an upload or of a folder above it; null if none is known. */
 export function findFault({ batch, path }: Upload): Fault | null {
   const below = path.slice(batch.folder === '/' ? 1 : batch.folder.length + 1)
   for (const name of below.split('/')) {
@@ -85,7 +85,7 @@ export function findFault({ batch, path }: Upload): Fault | null {
   return null
 }
 
-/** Whether this device still gives the file out: a browser says of one that it does not the same as without a network. */
+/** True if the file can still be read: a browser reports an unreadable file like a missing network. */
 export async function isReadable(file: File): Promise<boolean> {
   try {
     await file.slice(0, 1).arrayBuffer()
@@ -95,7 +95,7 @@ export async function isReadable(file: File): Promise<boolean> {
   }
 }
 
-/** Whether the service can be reached at all. */
+/** True if the service can be reached at all. */
 export async function isReachable(): Promise<boolean> {
   try {
     return (await fetch('/ping')).ok

@@ -1,6 +1,6 @@
 const WINDOW = 5000 // ms that the speed is the mean of
 
-/** How fast bytes go lately. Moments in ms. */
+/** The recent speed of transfers. Times in ms. */
 export class Speed {
   #samples: { at: number; bytes: number }[] = []
 

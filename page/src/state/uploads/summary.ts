@@ -1,6 +1,6 @@
 import type { Upload, UploadState } from './upload'
 
-/** What a list of uploads comes to. Sizes in bytes. */
+/** The totals of a list of uploads. Sizes in bytes. */
 export interface Summary {
   count: number
   by: Record<UploadState, number>
@@ -25,7 +25,7 @@ export function summarize(uploads: readonly Upload[]): Summary {
 
 const RANK: readonly UploadState[] = ['running', 'asking', 'failed', 'queued', 'skipped', 'canceled', 'handed', 'done']
 
-/** What one wants to see first stands first. */
+/** The order of the rows: those that need attention first. */
 export function sort(uploads: readonly Upload[]): Upload[] {
   const ranked = new Map<UploadState, Upload[]>(RANK.map((state) => [state, []]))
   for (const upload of uploads) ranked.get(upload.state)?.push(upload)

@@ -4,10 +4,10 @@ import type { Problem } from '../../api/problem'
 
 export type UploadState = 'running' | 'asking' | 'failed' | 'queued' | 'skipped' | 'canceled' | 'handed' | 'done'
 
-/** What to do with a name that is taken. */
+/** The choice for a name that is taken. */
 export type Choice = 'replace' | 'keepBoth' | 'skip'
 
-/** What was given at once: a choice for all holds for it alone. */
+/** The files of one selection or drop; a choice for all applies to them. */
 export class Batch {
   choice: Choice | null = null
 

@@ -13,7 +13,7 @@ export interface Place {
   readonly about: { readonly write: boolean; readonly write_content_bypass: boolean } | null
 }
 
-/** What actions are about: the selected entries of a folder. `entry` is the only one, if it is one. */
+/** The subject of actions: the selected entries of a folder. `entry`: the entry, if exactly one is selected. */
 export interface Chosen {
   folder: Place
   path: string // of `entry`
@@ -24,7 +24,7 @@ export interface Chosen {
 }
 
 /** A dialog that is wanted: FolderDialogs shows it. */
-export type Asked =
+export type DialogName =
   | 'copy'
   | 'download'
   | 'gather'
@@ -37,16 +37,16 @@ export type Asked =
   | 'rename'
   | 'renameAll'
   | 'unpack'
-export type Ask = (what: Asked) => void
+export type Ask = (what: DialogName) => void
 
-const MOST_LINKS = 100 // each is asked for by itself
+const MAX_LINKS = 100 // each is asked for by itself
 
-/** Whether something new may be put into the folder. */
+/** True if something new may be put into the folder. */
 export function mayWriteIn({ about }: Place): boolean {
   return Boolean(about?.write && (session.may('write') || about.write_content_bypass))
 }
 
-/** What can be done with the chosen entries, in the order of the menu. Only what the user may do is offered. */
+/** The actions for the chosen entries, in the order of the menu. Actions without a right are left out. */
 export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuItem[] {
   const { entry, count, path, folder } = chosen
   if (count === 0) return []
@@ -59,7 +59,7 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
     entry && { text: text.open, icon: entry.is_dir ? 'folder' : 'file', run: open },
     isFile && { text: text.download, icon: 'download', run: () => report(downloadFile(path)) },
     mayPack && { text: text.download, icon: 'download', run: () => ask('download') },
-    count <= MOST_LINKS && {
+    count <= MAX_LINKS && {
       text: count > 1 ? t().changes.copyLinks : text.copyLink,
       icon: 'link',
       run: () => report(copyLinks(folder.path, chosen.entries())),
@@ -74,7 +74,7 @@ export function listActions(chosen: Chosen, open: () => void, ask: Ask): MenuIte
   ])
 }
 
-/** Whether the entry is an archive that the user may unpack. */
+/** True if the entry is an archive that the user may unpack. */
 export function mayUnpack(entry: FileObject): boolean {
   return session.may('decompress') && archives.has(entry.name)
 }

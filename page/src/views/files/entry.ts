@@ -1,6 +1,6 @@
 import type { FileObject } from '../../api/schema'
 
-/** What shows one entry, in whatever form. Presses elsewhere on it are the list's: it carries `data-row`. */
+/** The properties of a component that shows an entry. The list handles presses outside its controls, by `data-row`. */
 export interface EntryProps {
   id: string
   index: number

@@ -31,9 +31,9 @@ export function save(address: string, name: string): void {
 }
 
 /** One line for each. A file's link works without a token; a folder has only its address in the page. */
-export async function copyLinks(folder: string, wanted: Promise<FileObject[]>): Promise<void> {
+export async function copyLinks(folder: string, entries: Promise<FileObject[]>): Promise<void> {
   const links: string[] = []
-  for (const { name, is_dir } of await wanted) {
+  for (const { name, is_dir } of await entries) {
     const path = join(folder, name)
     const page = location.origin + formatAddress({ view: 'files', path })
     links.push(is_dir ? page : (await get(path, passwords.find(path))).raw_url)

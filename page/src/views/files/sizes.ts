@@ -11,7 +11,7 @@ export function findHeight(kind: ViewKind, isNarrow: boolean): number {
   return HEIGHTS[kind][isNarrow ? 'narrow' : 'wide']
 }
 
-/** How many tiles stand beside each other. */
+/** The number of tiles stand beside each other. */
 export function countTiles(width: number, isNarrow: boolean): number {
   return Math.max(1, Math.floor(width / TILE[isNarrow ? 'narrow' : 'wide']))
 }

@@ -2,7 +2,7 @@ import type { MenuItem } from '../../parts/menu'
 import { toasts } from '../../state/toasts.svelte'
 import { t } from '../../text/language.svelte'
 
-/** What brings files of this device into a folder. */
+/** Actions that upload files of this device. */
 export function listUploadActions(folder: string): MenuItem[] {
   const text = t().uploads
   const items: MenuItem[] = [{ text: text.pickFiles, icon: 'upload', run: () => void pick(folder, false) }]
@@ -29,7 +29,7 @@ async function pick(folder: string, isFolder: boolean): Promise<void> {
   input.click()
 }
 
-/** What queues files is fetched when there are some. */
+/** Load the module that queues files at its first use. */
 export function loadFound(): Promise<typeof import('./found')> {
   return import('./found')
 }

@@ -27,8 +27,8 @@ export function dropUploads(folder: string): Attachment<HTMLElement> {
       event.preventDefault()
       // now: what was dropped is gone when the handler returns
       const items = [...(event.dataTransfer?.items ?? [])].filter((item) => item.kind === 'file')
-      const found = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
-      void loadFound().then(({ addDropped }) => addDropped(folder, found), tellOffline)
+      const dropped = items.map((item) => item.webkitGetAsEntry() ?? item.getAsFile()).filter((item) => item !== null)
+      void loadFound().then(({ addDropped }) => addDropped(folder, dropped), tellOffline)
     }
 
     element.addEventListener('dragenter', allow, { signal })

@@ -1,33 +1,33 @@
 import { join, parent } from '../../api/paths'
 import { toasts } from '../../state/toasts.svelte'
-import { type Found, uploads } from '../../state/uploads.svelte'
+import { type FoundFile, uploads } from '../../state/uploads.svelte'
 import { t } from '../../text/language.svelte'
 
-const AT_ONCE = 200 // uploads that are queued together, so that the first begin while a large folder is still read
+const QUEUE_BATCH_SIZE = 200 // uploads that are queued together, so that the first begin while a large folder is still read
 
 /** Files that were chosen; those of a chosen folder know where in it they lie. */
 export function addPicked(folder: string, files: readonly File[]): void {
-  const found = files.map((file) => {
+  const selection = files.map((file) => {
     const path = join(folder, file.webkitRelativePath || file.name)
     return { folder: parent(path), name: file.name, file }
   })
-  uploads.add(uploads.begin(folder), found)
+  uploads.add(uploads.begin(folder), selection)
 }
 
 /** Files and folders that were dropped, with all that is in the folders; empty ones count as well. */
 export async function addDropped(folder: string, dropped: readonly (FileSystemEntry | File)[]): Promise<void> {
   const batch = uploads.begin(folder)
   const unreadable: string[] = []
-  let found: Found[] = []
+  let selection: FoundFile[] = []
   uploads.reading++
-  for await (const one of walk(folder, dropped, unreadable)) {
-    found.push(one)
-    if (found.length < AT_ONCE) continue
-    uploads.add(batch, found)
-    found = []
+  for await (const entry of walk(folder, dropped, unreadable)) {
+    selection.push(entry)
+    if (selection.length < QUEUE_BATCH_SIZE) continue
+    uploads.add(batch, selection)
+    selection = []
   }
   uploads.reading--
-  uploads.add(batch, found)
+  uploads.add(batch, selection)
   const [first] = unreadable
   if (first !== undefined) toasts.show('failed', t().uploads.unreadable(unreadable.length, first))
 }
@@ -37,7 +37,7 @@ export async function* walk(
   folder: string,
   entries: readonly (FileSystemEntry | File)[],
   unreadable: string[],
-): AsyncGenerator<Found> {
+): AsyncGenerator<FoundFile> {
   for (const entry of entries) {
     const { name } = entry
     try {
@@ -71,8 +71,8 @@ async function readFolder(entry: FileSystemDirectoryEntry): Promise<FileSystemEn
   const reader = entry.createReader()
   const all: FileSystemEntry[] = []
   while (true) {
-    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject))
-    if (some.length === 0) return all
-    all.push(...some)
+    const read = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject))
+    if (read.length === 0) return all
+    all.push(...read)
   }
 }

@@ -11,13 +11,13 @@ const MARKS: readonly (readonly [Encoding, readonly number[]])[] = [
   ['utf-16be', [0xfe, 0xff]],
 ]
 const GUESSED: readonly Encoding[] = ['utf-8', 'gb18030', 'windows-1252'] // the last one takes any bytes
-const LOOKED_AT = 8192 // bytes
+const SAMPLE_BYTES = 8192 // bytes
 
 /** Bytes as a text, which may end within a letter where they are not all; null for what is no text. */
 export function decode(bytes: Uint8Array, isWhole: boolean): Decoded | null {
   const marked = MARKS.find(([, mark]) => mark.every((byte, index) => bytes[index] === byte))?.[0]
   if (marked) return { text: read(bytes, marked, isWhole, false) ?? '', encoding: marked, hasMark: true }
-  if (bytes.subarray(0, LOOKED_AT).includes(0)) return null
+  if (bytes.subarray(0, SAMPLE_BYTES).includes(0)) return null
   for (const encoding of GUESSED) {
     const text = read(bytes, encoding, isWhole, true)
     if (text !== null) return { text, encoding, hasMark: false }

@@ -31,7 +31,7 @@ function copySpans(from: Element, to: DocumentFragment | HTMLElement): void {
   for (const node of from.childNodes) {
     if (node instanceof Element) {
       const span = document.createElement('span')
-      span.className = [...node.classList].filter((one) => CLASS.test(one)).join(' ')
+      span.className = [...node.classList].filter((className) => CLASS.test(className)).join(' ')
       copySpans(node, span)
       to.append(span)
     } else if (node.nodeType === Node.TEXT_NODE) to.append(node.textContent ?? '')

@@ -7,7 +7,7 @@ export function isSubtitle(name: string): boolean {
   return ENDINGS.includes(findEnding(name))
 }
 
-/** What tells a subtitle from others of the same film: `en` of `film.en.srt`; '' where nothing does. */
+/** Return the label of a subtitle: `en` of `film.en.srt`; '' if it has none. */
 export function findLabel(film: string, name: string): string {
   const stem = film.slice(0, film.lastIndexOf('.'))
   const rest = baseName(name).slice(0, name.lastIndexOf('.'))
@@ -47,7 +47,7 @@ function split(line: string, count: number): string[] {
   const values = line.slice(line.indexOf(':') + 1).split(',')
   const last = values.slice(count - 1).join(',')
   return [...values.slice(0, Math.min(count - 1, values.length)), ...(count <= values.length ? [last] : [])].map(
-    (one) => one.trim(),
+    (part) => part.trim(),
   )
 }
 

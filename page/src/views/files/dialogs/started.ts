@@ -1,7 +1,7 @@
 import { list, type TaskKind } from '../../../api/tasks'
 import { session } from '../../../state/session.svelte'
 import { findJustEnded, NEXT } from '../../../state/tasks/follow'
-import { MOST_UNDONE, tasks } from '../../../state/tasks.svelte'
+import { MAX_UNFINISHED_TASKS, tasks } from '../../../state/tasks.svelte'
 import { toasts } from '../../../state/toasts.svelte'
 import { t } from '../../../text/language.svelte'
 
@@ -14,14 +14,14 @@ export async function opensTask(kind: TaskKind, work: () => Promise<void>): Prom
   const before = await findLatest(kind)
   await work()
   const now = await findLatest(kind)
-  return before.length >= MOST_UNDONE || now.some((id) => !before.includes(id))
+  return before.length >= MAX_UNFINISHED_TASKS || now.some((id) => !before.includes(id))
 }
 
 /** The user's own tasks of a kind that are under way or just were; none when that cannot be learnt. */
 async function findLatest(kind: TaskKind): Promise<string[]> {
-  const lists = [list(kind, 'undone', 1, MOST_UNDONE), findJustEnded(kind)]
-  const found = await Promise.all(lists).catch(() => [])
-  const own = found.flat().filter((task) => task.creator === session.user?.username)
+  const lists = [list(kind, 'undone', 1, MAX_UNFINISHED_TASKS), findJustEnded(kind)]
+  const pages = await Promise.all(lists).catch(() => [])
+  const own = pages.flat().filter((task) => task.creator === session.user?.username)
   return own.map((task) => task.id)
 }
 
@@ -33,6 +33,6 @@ function openPanel(): void {
 export function followTasks(kind: TaskKind, folders: readonly string[], sentence: string): void {
   const show = { text: t().changes.showTasks, run: openPanel }
   toasts.show('done', sentence, session.isGuest ? undefined : show)
-  const kinds = [kind, NEXT[kind]].filter((one) => one !== undefined) // a short one may lead to the next before it is seen
-  for (const one of kinds) for (const folder of folders) tasks.watch(one, folder)
+  const kinds = [kind, NEXT[kind]].filter((taskKind) => taskKind !== undefined) // a short one may lead to the next before it is seen
+  for (const taskKind of kinds) for (const folder of folders) tasks.watch(taskKind, folder)
 }

@@ -1,6 +1,6 @@
 import { save } from '../links'
 
-/** Where a ZIP goes. */
+/** The target of a ZIP. */
 export interface Target {
   write: (content: ReadableStream<Uint8Array>, signal: AbortSignal) => Promise<void>
 }
@@ -11,7 +11,7 @@ interface SaveFilePicker {
 
 const TYPES = [{ accept: { 'application/zip': ['.zip'] } }]
 
-/** Whether a ZIP of any size can be written as it comes, without a copy in memory. */
+/** True if a ZIP of any size can be written as it comes, without a copy in memory. */
 export function canStream(): boolean {
   return 'showSaveFilePicker' in window
 }

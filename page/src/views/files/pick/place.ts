@@ -14,7 +14,7 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`)
 }
 
-/** Where the last choice of a folder led, by user and in memory only: the next one begins there. */
+/** The last chosen folder of each user, in memory only: the next choice begins there. */
 class LastPlaces {
   #known = new Map<string, string>()
 
@@ -33,17 +33,17 @@ export const lastPlaces = new LastPlaces()
 export function filterNames(names: readonly string[], filter: string): string[] {
   const word = filter.toLocaleLowerCase()
   if (word === '') return [...names]
-  const found = names.filter((name) => name.toLocaleLowerCase().includes(word))
+  const matches = names.filter((name) => name.toLocaleLowerCase().includes(word))
   const begins = (name: string) => Number(name.toLocaleLowerCase().startsWith(word))
-  return found.sort((a, b) => begins(b) - begins(a))
+  return matches.sort((a, b) => begins(b) - begins(a))
 }
 
 /** The folders on the way to a path with their names, for steps back; the root has none. */
 export function listSteps(path: string): { path: string; name: string }[] {
   const steps = [{ path, name: baseName(path) }]
-  for (let one = path; one !== '/'; ) {
-    one = parent(one)
-    steps.unshift({ path: one, name: baseName(one) })
+  for (let current = path; current !== '/'; ) {
+    current = parent(current)
+    steps.unshift({ path: current, name: baseName(current) })
   }
   return steps
 }

@@ -7,7 +7,7 @@ type Entry = Pick<FileObject, 'name' | 'is_dir'>
 export const MODES = ['replace', 'pattern', 'number', 'list'] as const
 export type Mode = (typeof MODES)[number]
 
-/** How new names are made of the old ones. */
+/** A rule that makes new names of old ones. */
 export interface Rule {
   mode: Mode
   find: string // text, or a pattern
@@ -22,16 +22,16 @@ export interface Renaming {
   fault: ReturnType<typeof findNameFault> | 'taken' | 'twice'
 }
 
-/** What the rule makes of the entries: only those that change. `existing` are all names of the folder. Throws SyntaxError. */
+/** Return the entries whose name the rule changes. `existing`: all names of the folder. Throws SyntaxError. */
 export function previewNames(entries: readonly Entry[], rule: Rule, existing: ReadonlySet<string>): Renaming[] {
   const make = MAKERS[rule.mode](entries, rule)
   const changed = entries
     .map((entry, index) => ({ old: entry.name, new: make(entry, index) }))
-    .filter((one) => one.new !== one.old)
+    .filter((renaming) => renaming.new !== renaming.old)
   const count = new Map<string, number>()
-  for (const one of changed) count.set(one.new, (count.get(one.new) ?? 0) + 1)
-  const leaving = new Set(changed.map((one) => one.old))
-  return changed.map((one) => ({ ...one, fault: findFault(one.new, count, leaving, existing) }))
+  for (const renaming of changed) count.set(renaming.new, (count.get(renaming.new) ?? 0) + 1)
+  const leaving = new Set(changed.map((renaming) => renaming.old))
+  return changed.map((renaming) => ({ ...renaming, fault: findFault(renaming.new, count, leaving, existing) }))
 }
 
 function findFault(name: string, count: Map<string, number>, leaving: Set<string>, existing: ReadonlySet<string>) {

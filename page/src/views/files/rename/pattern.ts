@@ -1,10 +1,10 @@
 /**
  * A pattern and a template as the service understands them (RE2, Go's templates), as a function that replaces all matches.
- * What only one of the two engines knows throws SyntaxError here, or is refused there. Throws SyntaxError.
+ * Throws SyntaxError for syntax that only one of the two engines has, unless the service refuses it.
  */
 export function compilePattern(pattern: string, template: string): (text: string) => string {
   const expression = translate(pattern)
-  return (text) => text.replace(expression, (...found) => expand(template, found))
+  return (text) => text.replace(expression, (...match) => expand(template, match))
 }
 
 /** RE2's spelling as JavaScript's: named groups, and flags at the beginning. */
@@ -20,12 +20,12 @@ function translate(pattern: string): RegExp {
 }
 
 /** Go's templates: `$1`, `$name`, `${name}`, `$$`; a name is as long as it can be, an unknown one is empty. */
-function expand(template: string, found: unknown[]): string {
-  const last = found.at(-1)
+function expand(template: string, match: unknown[]): string {
+  const last = match.at(-1)
   const named = (typeof last === 'object' ? last : undefined) as Record<string, string> | undefined
-  const groups = found.slice(
+  const groups = match.slice(
     0,
-    found.findIndex((one) => typeof one === 'number'),
+    match.findIndex((group) => typeof group === 'number'),
   )
   return template.replace(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar, braced, plain) => {
     if (dollar) return '$'

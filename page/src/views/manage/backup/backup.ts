@@ -1,7 +1,7 @@
 import { call } from '../../../api/client'
 import type { MetaReq, SettingRow, StorageRow, UserRow } from '../../../api/schema'
 
-/** What a backup holds. Passwords of users, their application passwords, second factors and SSH keys are told to nobody, and so not in it. */
+/** The content of a backup. The interface does not give out passwords, application passwords, second factors or SSH keys of users, so they are not in it. */
 export interface Backup {
   settings: SettingRow[]
   storages: StorageRow[]
@@ -14,7 +14,7 @@ export type Part = keyof Backup
 /** In the order in which they are restored: rules name users. */
 export const PARTS: readonly Part[] = ['settings', 'storages', 'users', 'metas']
 
-/** What identifies an entry of a part. */
+/** Return the key of an entry of a part. */
 export const KEYS = { settings: 'key', storages: 'mount_path', users: 'username', metas: 'path' } as const
 
 /** Everything that an administrator has set up; secrets of storages and settings are in it. */
@@ -35,11 +35,11 @@ export function formatBackup(backup: Backup): string {
 
 /** The backup in a file's text, what is absent empty; null when it is none, or encrypted by another front end. */
 export function parseBackup(text: string): Backup | null {
-  const found = parseObject(text)
-  if (!found || found.encrypted) return null
+  const parsed = parseObject(text)
+  if (!parsed || parsed.encrypted) return null
   const backup: Backup = { settings: [], storages: [], users: [], metas: [] }
   for (const part of PARTS) {
-    const rows = found[part] ?? []
+    const rows = parsed[part] ?? []
     if (!Array.isArray(rows) || !rows.every((row) => hasKey(row, KEYS[part]))) return null
     backup[part] = rows
   }

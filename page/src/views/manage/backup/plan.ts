@@ -4,7 +4,7 @@ import type { Backup, Part } from './backup'
 
 export type What = 'create' | 'update' | 'same' | 'unknown'
 
-/** What restoring one entry of a backup means here. */
+/** A step of a restore: one entry of the backup. */
 export type Step = { name: string; what: What } & (
   | { part: 'settings'; row: SettingRow }
   | { part: 'storages'; row: StorageRow }
@@ -33,63 +33,63 @@ function isRestored({ key, flag }: SettingRow): boolean {
 }
 
 function planSetting(row: SettingRow, now: Backup): Step {
-  const old = now.settings.find((one) => one.key === row.key && one.flag !== SETTING_FLAGS.deprecated)
+  const old = now.settings.find((item) => item.key === row.key && item.flag !== SETTING_FLAGS.deprecated)
   const what = !old ? 'unknown' : old.value === row.value ? 'same' : 'update'
   return { part: 'settings', name: row.key, what, row }
 }
 
 function planStorage(row: StorageRow, now: Backup): Step {
-  const old = now.storages.find((one) => one.mount_path === row.mount_path)
-  const wanted = { ...row, id: old?.id ?? 0 }
+  const old = now.storages.find((item) => item.mount_path === row.mount_path)
+  const next = { ...row, id: old?.id ?? 0 }
   return {
     part: 'storages',
     name: row.mount_path,
-    what: compare(old, wanted, ['status', 'modified', 'mount_details']),
-    row: wanted,
+    what: compare(old, next, ['status', 'modified', 'mount_details']),
+    row: next,
   }
 }
 
 /** The administrator and the guest are everywhere, under names of their own; others are known by their names. */
 export function findUser(row: UserRow, users: readonly UserRow[]): UserRow | undefined {
-  return users.find((one) => (row.role === 0 ? one.username === row.username : one.role === row.role))
+  return users.find((item) => (row.role === 0 ? item.username === row.username : item.role === row.role))
 }
 
 function planUser(row: UserRow, now: Backup): Step {
   const old = findUser(row, now.users)
   const username = row.role === 0 ? row.username : (old?.username ?? row.username)
-  const wanted = { ...row, username, id: old?.id ?? 0, password: '' }
-  return { part: 'users', name: username, what: compare(old, wanted, ['password', 'otp']), row: wanted }
+  const next = { ...row, username, id: old?.id ?? 0, password: '' }
+  return { part: 'users', name: username, what: compare(old, next, ['password', 'otp']), row: next }
 }
 
 function planMeta(row: MetaReq, backup: Backup, now: Backup): Step {
-  const old = now.metas.find((one) => one.path === row.path)
-  const wanted = { ...row, id: old?.id ?? 0 }
+  const old = now.metas.find((item) => item.path === row.path)
+  const next = { ...row, id: old?.id ?? 0 }
   const here = old && { ...old, ...nameUsers(old, now.users) }
-  const there = { ...wanted, ...nameUsers(row, backup.users) }
-  return { part: 'metas', name: row.path, what: compare(here, there, []), row: wanted }
+  const there = { ...next, ...nameUsers(row, backup.users) }
+  return { part: 'metas', name: row.path, what: compare(here, there, []), row: next }
 }
 
 function nameUsers({ read_users, write_users }: MetaReq, users: readonly UserRow[]) {
-  const name = (id: number) => users.find((one) => one.id === id)?.username ?? id
+  const name = (id: number) => users.find((item) => item.id === id)?.username ?? id
   return { read_users: (read_users ?? []).map(name), write_users: (write_users ?? []).map(name) }
 }
 
 /** The users of a rule by the ids that they have here; the name of one who is not here. */
 export function findUserIds(ids: readonly number[] | null | undefined, backup: Backup, here: readonly UserRow[]) {
-  const found: number[] = []
+  const userIds: number[] = []
   for (const id of ids ?? []) {
-    const row = backup.users.find((one) => one.id === id)
+    const row = backup.users.find((item) => item.id === id)
     const user = row && findUser(row, here)
     if (!user) return { missing: row?.username ?? String(id) }
-    found.push(user.id)
+    userIds.push(user.id)
   }
-  return { found }
+  return { userIds }
 }
 
-function compare(old: object | undefined, wanted: object, ignored: readonly string[]): What {
+function compare(old: object | undefined, next: object, ignored: readonly string[]): What {
   if (!old) return 'create'
   const values = new Map(Object.entries(old))
-  const isSame = Object.entries(wanted).every(
+  const isSame = Object.entries(next).every(
     ([name, value]) => ignored.includes(name) || !values.has(name) || normalise(values.get(name)) === normalise(value),
   )
   return isSame ? 'same' : 'update'
@@ -98,8 +98,8 @@ function compare(old: object | undefined, wanted: object, ignored: readonly stri
 /** A value as a text that is the same for the same value; a text that is JSON counts as what it says. */
 function normalise(value: unknown): string {
   const told = typeof value === 'string' && value.startsWith('{') ? tryParse(value) : value
-  return JSON.stringify(told ?? null, (_, one) =>
-    isObject(one) ? Object.fromEntries(Object.entries(one).sort()) : one,
+  return JSON.stringify(told ?? null, (_, item) =>
+    isObject(item) ? Object.fromEntries(Object.entries(item).sort()) : item,
   )
 }
 

@@ -6,7 +6,7 @@ import { isOnlyStopped } from '../storages/storages'
 import type { Backup } from './backup'
 import { findUserIds, type Step } from './plan'
 
-/** What came of a step. `message` is the service's sentence where it failed. */
+/** The result of a step. `message`: the message of the service if it failed. */
 export interface Outcome {
   step: Step
   result: 'created' | 'updated' | 'same' | 'unknown' | 'stopped' | 'withoutUser' | 'failed'
@@ -89,7 +89,7 @@ async function run(step: Step, backup: Backup): Promise<string | undefined> {
       const write = findUserIds(step.row.write_users, backup, here)
       const missing = read.missing ?? write.missing
       if (missing) return missing
-      const body = { ...step.row, read_users: read.found ?? [], write_users: write.found ?? [] }
+      const body = { ...step.row, read_users: read.userIds ?? [], write_users: write.userIds ?? [] }
       await (isNew
         ? call('post', '/api/admin/meta/create', { body })
         : call('post', '/api/admin/meta/update', { body }))

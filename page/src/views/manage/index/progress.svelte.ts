@@ -2,10 +2,10 @@ import { call } from '../../../api/client'
 import { asProblem, type Problem } from '../../../api/problem'
 import type { IndexProgress } from '../../../api/schema'
 
-const SOON = 1000 // ms between two looks while a run is under way
+const POLL_INTERVAL_MS = 1000 // ms between two looks while a run is under way
 const LATER = 10_000 // others may begin one
 
-/** How far the index is, looked at again and again while somebody wants to know. */
+/** The progress of the index, fetched repeatedly while it is shown. */
 export class Progress {
   value = $state.raw<IndexProgress | null>(null)
   problem = $state.raw<Problem | null>(null)
@@ -37,6 +37,6 @@ export class Progress {
     clearTimeout(this.#timer)
     const isRunning = this.value !== null && !this.value.is_done
     if (this.#isFollowed && !this.isOff && !this.problem)
-      this.#timer = setTimeout(() => void this.load(), isRunning ? SOON : LATER)
+      this.#timer = setTimeout(() => void this.load(), isRunning ? POLL_INTERVAL_MS : LATER)
   }
 }

@@ -1,10 +1,10 @@
-/** What a line of a rule's `hide` does to a name, as far as the browser's expressions are those of the service. */
+/** The effect of a line of a rule's `hide` on a name, as far as the browser and the service have the same expressions. */
 
 /** null for a line that cannot be tried here. */
 export function compileLine(line: string): RegExp | null {
-  const found = /^\(\?([ims]+)\)(.*)$/.exec(line) // the service takes flags at the beginning
+  const match = /^\(\?([ims]+)\)(.*)$/.exec(line) // the service takes flags at the beginning
   try {
-    return found ? new RegExp(found[2] ?? '', `u${found[1]}`) : new RegExp(line, 'u')
+    return match ? new RegExp(match[2] ?? '', `u${match[1]}`) : new RegExp(line, 'u')
   } catch {
     try {
       return new RegExp(line)

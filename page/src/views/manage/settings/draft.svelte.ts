@@ -23,13 +23,13 @@ export class SettingsDraft {
 
   /** The settings that this version has, in order. */
   readonly rows = $derived(this.#rows.filter((row) => row.flag !== SETTING_FLAGS.deprecated))
-  /** What earlier versions or others left behind. */
+  /** Settings that this version does not know. */
   readonly old = $derived(this.#rows.filter((row) => row.flag === SETTING_FLAGS.deprecated))
   readonly fields: readonly FieldDescription[] = $derived(this.rows.map(describe))
   readonly changed = $derived(
     this.rows.filter((row) => row.flag !== SETTING_FLAGS.readonly && this.values[row.key] !== readValue(row)),
   )
-  /** What the service said about one of them. */
+  /** The message of the service about a setting. */
   readonly refusals: FieldValues = $derived.by(() => {
     const refusal = parseRefusal(this.problem?.message ?? '')
     return refusal && this.values[refusal.key] !== undefined ? { [refusal.key]: refusal.reason } : {}

@@ -14,12 +14,12 @@ export function listDefaults(groups: readonly number[]): Promise<SettingRow[]> {
   return call('post', '/api/admin/setting/default', { query: { groups: groups.join() } })
 }
 
-/** What a setting asks for, as a field. */
+/** Return a setting as a field. */
 export function describe({ key, type, options, help }: SettingRow): FieldDescription {
   const kind = type === 'string' && isSecret(key) ? 'secret' : (KINDS[type] ?? 'text')
   const field = { name: key, kind, label: formatLabel(key), help: formatHelp(help) }
   if (kind !== 'select') return field
-  const choices = options.split(',').map((one) => ({ value: one, text: formatChoice(one) }))
+  const choices = options.split(',').map((choice) => ({ value: choice, text: formatChoice(choice) }))
   return { ...field, options: [{ value: '', text: '–' }, ...choices] }
 }
 
@@ -34,6 +34,6 @@ export function readValue({ type, value }: SettingRow): string {
 
 /** The setting that the service refused and why, where its message tells. */
 export function parseRefusal(message: string): { key: string; reason: string } | null {
-  const found = /^(?:failed to execute hook on |setting \[)(\w+)\]?: ([^\n]*)/.exec(message)
-  return found?.[1] && found[2] ? { key: found[1], reason: found[2] } : null
+  const match = /^(?:failed to execute hook on |setting \[)(\w+)\]?: ([^\n]*)/.exec(message)
+  return match?.[1] && match[2] ? { key: match[1], reason: match[2] } : null
 }

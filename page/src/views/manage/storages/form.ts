@@ -22,17 +22,17 @@ export interface FormFields {
 
 export function listFields({ common, additional }: Template): FormFields {
   return {
-    first: common.filter((one) => one.name === FIRST).map(describe),
+    first: common.filter((item) => item.name === FIRST).map(describe),
     driver: additional.map(describe),
-    more: common.filter((one) => one.name !== FIRST).map(describe),
+    more: common.filter((item) => item.name !== FIRST).map(describe),
   }
 }
 
-/** What an option asks for, as a field. */
+/** Return an option as a field. */
 export function describe({ name, type, options, required, help, default: value }: Option): FieldDescription {
   const field = { name, kind: findKind(name, type), label: formatLabel(name), help, required }
   if (field.kind !== 'select') return field
-  const choices = options.split(',').map((one) => ({ value: one, text: formatChoice(one) }))
+  const choices = options.split(',').map((item) => ({ value: item, text: formatChoice(item) }))
   return { ...field, options: required && value ? choices : [{ value: '', text: '–' }, ...choices] }
 }
 

@@ -6,19 +6,19 @@ export interface Ordered {
 
 const GAP = 10 // left between two, so that the next move has to change one storage alone
 
-/** What to change so that the storages stand as listed: each change starts a storage anew, so as few as can be seen. */
-export function findOrderChanges(wanted: readonly Ordered[], moved: number): Ordered[] {
-  const at = wanted.findIndex((one) => one.id === moved)
-  const before = wanted[at - 1]
-  const after = wanted[at + 1]
-  const alone = wanted[at]
-  if (!alone || isInOrder(wanted)) return []
+/** Return the fewest changes that give the storages the listed order: each change restarts a storage. */
+export function findOrderChanges(ordered: readonly Ordered[], moved: number): Ordered[] {
+  const at = ordered.findIndex((storage) => storage.id === moved)
+  const before = ordered[at - 1]
+  const after = ordered[at + 1]
+  const alone = ordered[at]
+  if (!alone || isInOrder(ordered)) return []
   const order = between(before?.order, after?.order)
-  const tried = wanted.map((one) => (one.id === moved ? { ...one, order } : one))
+  const tried = ordered.map((storage) => (storage.id === moved ? { ...storage, order } : storage))
   if (isInOrder(tried)) return [{ id: moved, order }]
-  return wanted
-    .map((one, index) => ({ id: one.id, order: (index + 1) * GAP, was: one.order }))
-    .filter((one) => one.order !== one.was)
+  return ordered
+    .map((storage, index) => ({ id: storage.id, order: (index + 1) * GAP, was: storage.order }))
+    .filter((storage) => storage.order !== storage.was)
     .map(({ id, order }) => ({ id, order }))
 }
 
@@ -29,8 +29,8 @@ function between(low: number | undefined, high: number | undefined): number {
 }
 
 function isInOrder(storages: readonly Ordered[]): boolean {
-  return storages.every((one, index) => {
+  return storages.every((storage, index) => {
     const next = storages[index + 1]
-    return !next || one.order < next.order || (one.order === next.order && one.id < next.id)
+    return !next || storage.order < next.order || (storage.order === next.order && storage.id < next.id)
   })
 }

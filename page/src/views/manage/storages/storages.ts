@@ -15,7 +15,7 @@ export function getStorage(id: number): Promise<Storage> {
   return call('get', '/api/admin/storage/get', { query: { id } })
 }
 
-/** How it is with a storage; where it failed, `status` is the reason. */
+/** The state of a storage; if it failed, `status` is the reason. */
 export function findState({ disabled, status }: Storage): StorageState {
   if (disabled) return 'disabled'
   if (status === '') return 'starting'
@@ -43,13 +43,13 @@ export async function createStorage(body: StorageReq): Promise<number> {
     return (await call('post', '/api/admin/storage/create', { body })).id
   } catch (thrown) {
     if (!isOnlyStopped(asProblem(thrown))) throw thrown
-    const made = (await listStorages()).find((one) => one.mount_path === cleanPath(body.mount_path))
+    const made = (await listStorages()).find((row) => row.mount_path === cleanPath(body.mount_path))
     if (!made) throw thrown
     return made.id
   }
 }
 
-/** Whether the record was stored, and only the driver did not start. */
+/** True if the record was stored, and only the driver did not start. */
 export function isOnlyStopped(problem: Problem): boolean {
   return /^failed (init|load) storage/.test(problem.message)
 }
@@ -61,8 +61,8 @@ export function cleanPath(path: string): string {
 
 /** The two keys in the refusal of an SFTP server that shows another key than before; null for any other status. */
 export function parseHostKeyChange(status: string): { before: string; now: string } | null {
-  const found = /host key has changed: it was (\S+) and is (\S+) now/.exec(status)
-  return found?.[1] && found[2] ? { before: found[1], now: found[2] } : null
+  const match = /host key has changed: it was (\S+) and is (\S+) now/.exec(status)
+  return match?.[1] && match[2] ? { before: match[1], now: match[2] } : null
 }
 
 /** Accept the key that was shown: another one, met on the next connection, is refused again. */
