@@ -51,7 +51,7 @@ def test_what_takes_too_long_is_interrupted_and_nothing_else(database: Database)
         began = time.monotonic()
         with pytest.raises(SearchTooSlow):
             await database.run(ENDLESS, seconds=0.1)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30  # of a statement without an end
         assert len(await other) == 1
         assert await database.run("select 1", seconds=30) == [(1,)]
 

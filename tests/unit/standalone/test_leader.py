@@ -77,7 +77,7 @@ def test_single_process_leads_at_once_and_keeps_tasks_itself(tmp_path: Path) -> 
     async def lead() -> tuple[TaskLeader, Runner]:
         leader, runner = TaskLeader(), Runner(0)
         leader.start(TASK)  # it waits in the records
-        await asyncio.wait_for(leader.wait(tmp_path), 5)
+        await asyncio.wait_for(leader.wait(tmp_path), 30)
         leader.lead(runner)
         leader.start(TASK)
         leader.expedite(TASK)

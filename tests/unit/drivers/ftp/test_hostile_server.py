@@ -164,21 +164,22 @@ def test_what_is_no_ftp_is_said_to_be_none(reply: bytes, monkeypatch: pytest.Mon
 
 
 def test_a_server_that_stalls_is_unreachable_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REPLY_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "DATA_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "SETTLE_SECONDS", 0.1)
-
     async def stall(session: Session) -> bytes:
         await asyncio.sleep(1)
         return b"250 late"
 
     async def work(driver: FTP) -> None:
-        with pytest.raises(Unreachable, match="in time"):
-            await driver.stat(P("/f"))
+        assert (await driver.stat(P("/f"))).size == 5
+        server.replies["MLST"] = stall
+        with monkeypatch.context() as quick:
+            for name in ("REPLY_SECONDS", "DATA_SECONDS", "SETTLE_SECONDS"):
+                quick.setattr(connection, name, 0.2)
+            with pytest.raises(Unreachable, match="in time"):
+                await driver.stat(P("/f"))
         server.replies.clear()
         assert (await driver.stat(P("/f"))).size == 5  # on another connection: the late answer is nobody's
 
-    server = FakeServer(replies={"MLST": stall})
+    server = FakeServer()
     use(server, work)
     assert server.opened == 2
 

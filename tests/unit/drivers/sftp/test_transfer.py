@@ -128,7 +128,7 @@ def test_what_nobody_reads_is_released() -> None:
             for _ in range(taken):
                 await anext(reading)
             del reading
-            await asyncio.wait_for(released.wait(), 5)
+            await asyncio.wait_for(released.wait(), 30)
 
     run(work)
 

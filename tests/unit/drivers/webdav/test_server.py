@@ -145,7 +145,7 @@ async def test_a_server_that_hangs_is_unreachable_in_time(monkeypatch: pytest.Mo
 
     async with canned(hang) as server, storage(server.address) as driver:
         with pytest.raises(Unreachable, match="no answer within the time allowed"):
-            await asyncio.wait_for(list_all(driver, ROOT), 5)
+            await asyncio.wait_for(list_all(driver, ROOT), 30)
         ended.set()
 
 
@@ -154,7 +154,6 @@ async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dav, "SIGN_AFTER_SECONDS", 0.1)
-    monkeypatch.setattr(dav, "SIGN_SECONDS", 0.3)
     lists, asked, answers = asyncio.Event(), asyncio.Event(), True
 
     async def answer(request: Request) -> bytes | None:
@@ -172,6 +171,7 @@ async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
         assert server.list_methods().count("OPTIONS") < 40  # one asks for all who wait at that time
         lists.clear()
         answers = False
+        monkeypatch.setattr(dav, "SIGN_SECONDS", 2.0)  # the time of the two checks below, on a loaded machine too
         listing = [asyncio.create_task(names(driver, "/")) for _ in range(40)]
         for failed in await asyncio.gather(*listing, return_exceptions=True):
             assert isinstance(failed, Unreachable)
@@ -181,8 +181,13 @@ async def test_a_listing_may_take_long_while_the_server_answers_anything_at_all(
         assert len(server.requests) == before
         lists.set()
         answers = True
-        await asyncio.sleep(0.3)
-        assert await names(driver, "/") == ["f"]
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    assert await names(driver, "/") == ["f"]
+                    break
+                except Unreachable:
+                    await asyncio.sleep(0.05)
 
 
 @in_loop
@@ -219,7 +224,7 @@ async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.Monke
     monkeypatch.setattr(dav, "IDLE_SECONDS", 0.05)
     async with canned(lambda _: LISTING) as server, storage(server.address) as driver:
         await asyncio.gather(*(list_all(driver, ROOT) for _ in range(5)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while server.connections:  # noqa: ASYNC110 - of another task
                 await asyncio.sleep(0.01)
         assert await names(driver, "/") == ["f"]
