@@ -26,7 +26,7 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers import connections
 from mangrove.drivers.base import BLOCK, Driver, DriverContext, Upload, list_all
-from mangrove.drivers.sftp import session
+from mangrove.drivers.sftp import client
 from mangrove.drivers.sftp.driver import SFTP
 from mangrove.drivers.sftp.options import SFTPOptions
 from tests.contract.drivers.actions import body, content, fails, names, put, upload_of
@@ -120,7 +120,7 @@ def test_options_that_lead_nowhere(server: ssh.OpenSSH, tmp_path: Path) -> None:
 def test_a_server_that_hangs_is_given_up_and_used_when_it_is_back(
     server: ssh.OpenSSH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(client, "ANSWER_TIMEOUT_SECONDS", 0.5)
     (tmp_path / "f").write_bytes(b"f" * (8 << 20))
 
     async def endless() -> AsyncIterator[bytes]:

@@ -53,8 +53,8 @@ def test_links_are_what_they_lead_to(server: ssh.OpenSSH, tmp_path: Path) -> Non
     (root / "folder").symlink_to(outside)
 
     async def look(driver: Any) -> None:
-        found = {entry.name: entry for entry in await list_all(driver, P("/"))}
-        assert {name: (one.size, one.is_dir, one.is_link) for name, one in found.items()} == {
+        entries = {entry.name: entry for entry in await list_all(driver, P("/"))}
+        assert {name: (entry.size, entry.is_dir, entry.is_link) for name, entry in entries.items()} == {
             "file": (4, False, True), "folder": (0, True, True),
         }  # fmt: skip
         assert await names(driver, "/folder") == ["f", "sub"]
@@ -103,13 +103,13 @@ def test_a_root_may_begin_at_the_login_folder(server: ssh.OpenSSH, tmp_path: Pat
     (tmp_path / "sshd").mkdir()
 
     async def look(driver: Any) -> None:
-        wanted = home / "sub" if "sub" in root else home
-        assert await content(driver, "/f") == str(wanted).encode()
+        folder = home / "sub" if "sub" in root else home
+        assert await content(driver, "/f") == str(folder).encode()
         await put(driver, "/g", b"g")
         await driver.makedirs(P("/d/e"))
         await driver.move(P("/g"), P("/d/e/g"), overwrite=False)
         assert await names(driver, "/d/e") == ["g"]
-        assert (wanted / "d" / "e" / "g").read_bytes() == b"g"
+        assert (folder / "d" / "e" / "g").read_bytes() == b"g"
 
     with ssh.openssh(tmp_path / "sshd", f"ForceCommand internal-sftp -d {home}\n") as server:
         use(server.options(root.format(absolute=home)), look)

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.xdist_group("sftp")
 
 def get_storage(admin: Client, mount_path: str) -> dict[str, object]:
     rows = admin.get("/api/admin/storage/list")["data"]["content"]
-    (found,) = [one for one in rows if one["mount_path"] == mount_path]
-    return dict(found)
+    (storage,) = [row for row in rows if row["mount_path"] == mount_path]
+    return dict(storage)
 
 
 def test_the_key_is_pinned_in_the_record_and_a_new_one_accepted_there(admin: Client, tmp_path: Path) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, EntryChanged, EntryExists, EntryNotFound, StorageProblem
+from mangrove.core.problems import (
+    BadRequest,
+    EntryChanged,
+    EntryExists,
+    EntryNotFound,
+    StorageForbidden,
+    StorageProblem,
+)
 from mangrove.drivers.base import Entry
 
 Stat = Callable[[TreePath], Awaitable[Entry]]
@@ -43,3 +50,9 @@ def refuse_changed(found: Entry, shown: Entry | None) -> None:
         is_same = (found.size, int(found.modified)) == (shown.size, int(shown.modified))
     if found.is_dir or not is_same:
         raise EntryChanged
+
+
+def refuse_root_removal(path: TreePath) -> None:
+    """Refuse to remove the root of a storage."""
+    if path == "/":
+        raise StorageForbidden("delete root folder is not allowed")

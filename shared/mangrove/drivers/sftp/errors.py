@@ -1,4 +1,4 @@
-"""Errors of asyncssh and an SSH server, as StorageProblem."""
+"""Errors of asyncssh and of SSH servers as StorageProblem."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _BAD_NAME = (asyncssh.SFTPBadMessage, asyncssh.SFTPInvalidFilename, asyncssh.SFT
 NO_ANSWER = "the SFTP server does not answer"
 
 
-class Failure(StorageProblem):
-    """The server answers `failure`, which may mean anything: that something is in the way, that a disk is full."""
+class ServerFailure(StorageProblem):
+    """The server answers `failure`, which may mean anything: a name is taken, or a disk is full."""
 
 
 def make_problem(error: asyncssh.SFTPError, name: str) -> StorageProblem:
-    """The problem for an error status of the SFTP protocol; `name`: what was asked about, "" when it is not known."""
+    """Return the problem for an error status of the protocol; `name`: the subject of the request, "" if unknown."""
     about = f" about {name}" if name else ""
     for errors, kind in _KINDS:
         if isinstance(error, errors):
@@ -49,12 +49,14 @@ def make_problem(error: asyncssh.SFTPError, name: str) -> StorageProblem:
         return StorageFull("the server has no space left")
     if isinstance(error, _BAD_NAME):
         return StorageProblem(f"the server cannot hold the name {name}" if name else "the server refuses the request")
-    return Failure(f"the SFTP server answers {type(error).__name__.removeprefix('SFTP')}{about}: {error.reason[:200]}")
+    return ServerFailure(
+        f"the SFTP server answers {type(error).__name__.removeprefix('SFTP')}{about}: {error.reason[:200]}"
+    )
 
 
 @contextmanager
 def translate_errors(name: str = "") -> Iterator[None]:
-    """Raise every failure of the SSH side as StorageProblem, without a password or a key in its text."""
+    """Raise every failure of asyncssh as a StorageProblem, without a password or a key in its message."""
     try:
         yield
     except asyncssh.SFTPError as error:

@@ -25,7 +25,7 @@ class SFTPOptions(Options):
 
 
 def parse_root(text: str) -> bytes:
-    """The folder that paths are appended to: `""` for the server's root; a relative one begins at the login folder."""
+    """Return the folder to which paths are appended: `""` for the server's root; a relative one begins with `.`."""
     parts = [part for part in text.strip().split("/") if part not in ("", ".")]
     if "\0" in text:
         raise StorageProblem("the option root_folder_path has a NUL byte")

@@ -1,72 +1,82 @@
-"""Bytes of files: many requests under way at once, each for as much as the server takes."""
+"""Bytes of files, in many concurrent requests of the size that the server takes; what makes a new file durable."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from mangrove.core.chunked import split_chunks
-from mangrove.core.problems import EntryChanged, StorageProblem
-from mangrove.drivers.sftp.session import Session
+import asyncssh
 
-AHEAD = 4 << 20  # bytes under way for one file
-FIRST_AHEAD = 256 << 10  # the same before it is known how fast they are taken
-YIELDED = 256 << 10  # bytes of a block that is handed over, where requests are smaller
-SLOW_SECONDS = 0.5  # a block that is taken this late
+from mangrove.core.chunked import split_chunks
+from mangrove.core.problems import EntryChanged, NotSupported, StorageForbidden, StorageProblem, Unreachable
+from mangrove.drivers.base import Upload
+from mangrove.drivers.part_names import make_part_name
+from mangrove.drivers.sftp.client import DISK_ANSWER_TIMEOUT_SECONDS, SftpSession
+from mangrove.drivers.sftp.entries import CREATE, Discard
+from mangrove.drivers.sftp.errors import ServerFailure
+
+MAX_PENDING_BYTES = 4 << 20  # of one file, in requests without an answer
+FIRST_PENDING_BYTES = 256 << 10  # until the speed of the reader is known
+MIN_BLOCK_BYTES = 256 << 10  # of a block for the reader, made of several answers where requests are smaller
+SLOW_READER_SECONDS = 0.5  # for one block
+COPY_REQUEST_BYTES = 16 << 20  # copied by the server in one request: later requests of the connection wait for it
+MAX_TIMESTAMP = (1 << 32) - 1  # of the protocol, in seconds since the epoch
 
 
 def _start(request: Awaitable[Any]) -> asyncio.Future[Any]:
-    """Send a request now, whether or not somebody will wait for its answer."""
+    """Send a request now, whether or not its answer will be awaited."""
     running = asyncio.ensure_future(request)
-    running.add_done_callback(_take_error)
+    running.add_done_callback(_retrieve_error)
     return running
 
 
-def _take_error(done: asyncio.Future[Any]) -> None:
-    """Of what nobody waits for any more."""
-    if not done.cancelled():
-        done.exception()
+def _retrieve_error(request: asyncio.Future[Any]) -> None:
+    """Keep asyncio from reporting the failure of a request whose answer nobody awaits any more."""
+    if not request.cancelled():
+        request.exception()
 
 
 class _Reader:
-    """The bytes from `offset` to `end` of an open file, in order; to its end where `end` is None.
+    """The bytes of an open file from `offset` to `end` (None: its end), in order.
 
-    EntryChanged when the file ends before.
-
-    Up to AHEAD bytes are asked for at once, few at the beginning and of a reader that is slow: those may be many.
+    EntryChanged if the file ends before. Up to MAX_PENDING_BYTES are requested ahead; fewer at the beginning and for
+    a slow reader, of which there may be many.
     """
 
-    def __init__(self, session: Session, file: Any, name: str, offset: int, end: int | None) -> None:
+    def __init__(self, session: SftpSession, file: Any, name: str, offset: int, end: int | None) -> None:
         self._session = session
         self._file = file
         self._name = name
         self._offset = offset
         self._end = end
         self._is_exact = end is not None
-        self._ahead = FIRST_AHEAD
-        self._asked = 0  # bytes under way
-        self._running: deque[tuple[int, int, asyncio.Future[bytes]]] = deque()  # offset, size, answer
+        self._max_pending = FIRST_PENDING_BYTES
+        self._pending = 0  # bytes
+        self._requests: deque[tuple[int, int, asyncio.Future[bytes]]] = deque()  # offset, size, answer
 
     def _send(self) -> None:
-        block = self._session.read_block
-        while (self._end is None or self._offset < self._end) and (self._asked < self._ahead or not self._running):
-            size = block if self._end is None else min(block, self._end - self._offset)
-            self._running.append((self._offset, size, _start(self._file.read(size, self._offset))))
+        while (self._end is None or self._offset < self._end) and (
+            self._pending < self._max_pending or not self._requests
+        ):
+            size = self._session.max_read
+            if self._end is not None:
+                size = min(size, self._end - self._offset)
+            self._requests.append((self._offset, size, _start(self._file.read(size, self._offset))))
             self._offset += size
-            self._asked += size
+            self._pending += size
 
-    async def _take(self) -> bytes:
-        """The bytes of the oldest request; fewer than it asked for at the end of the file only."""
-        offset, size, answer = self._running.popleft()
-        content = await self._session.ask(answer, self._name)
-        self._asked -= size
+    async def _receive(self) -> bytes:
+        """Return the bytes of the oldest request; fewer than requested only at the end of the file."""
+        offset, size, answer = self._requests.popleft()
+        content = await self._session.call(answer, self._name)
+        self._pending -= size
         while 0 < len(content) < size:
             rest = self._file.read(size - len(content), offset + len(content))
-            more = await self._session.ask(rest, self._name)
+            more = await self._session.call(rest, self._name)
             if not more:
                 break
             content += more
@@ -78,34 +88,36 @@ class _Reader:
         return content
 
     def _cancel(self) -> None:
-        for _, _, answer in self._running:
+        for _, _, answer in self._requests:
             answer.cancel()
-        self._running.clear()
+        self._requests.clear()
 
     async def read_blocks(self) -> AsyncIterator[bytes]:
         try:
             self._send()
-            while self._running:
-                content = await self._take()
-                while len(content) < YIELDED and self._running and self._running[0][2].done():
-                    content += await self._take()
+            while self._requests:
+                content = await self._receive()
+                while len(content) < MIN_BLOCK_BYTES and self._requests and self._requests[0][2].done():
+                    content += await self._receive()
                 self._send()
                 if not content:
                     return
                 began = time.monotonic()
                 yield content
-                is_slow = time.monotonic() - began > SLOW_SECONDS
-                self._ahead = FIRST_AHEAD if is_slow else min(2 * self._ahead, AHEAD)
+                is_slow = time.monotonic() - began > SLOW_READER_SECONDS
+                self._max_pending = FIRST_PENDING_BYTES if is_slow else min(2 * self._max_pending, MAX_PENDING_BYTES)
         finally:
             self._cancel()
 
 
-class Body:
-    """The bytes of a file that is open, with what has to be released after them: also when nobody iterates it."""
+class FileStream:
+    """The bytes of an open file. What the file holds is released after them, also if nobody iterates the stream."""
 
-    def __init__(self, session: Session, file: Any, name: str, span: tuple[int, int | None], held: AsyncExitStack):
+    def __init__(
+        self, session: SftpSession, file: Any, name: str, span: tuple[int, int | None], resources: AsyncExitStack
+    ) -> None:
         self._blocks: Any = _Reader(session, file, name, *span).read_blocks()
-        self._held: AsyncExitStack | None = held
+        self._resources: AsyncExitStack | None = resources
         self._loop = asyncio.get_running_loop()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -120,43 +132,117 @@ class Body:
         return block
 
     async def aclose(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
+        resources, self._resources = self._resources, None
+        if resources is not None:
             try:
                 await self._blocks.aclose()
             finally:
-                await _release(held)
+                await _release(resources)
 
     def __del__(self) -> None:
-        if self._held is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_release_later, self._held)
+        if self._resources is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_release_later, self._resources)
 
 
-async def _release(held: AsyncExitStack) -> None:
+async def _release(resources: AsyncExitStack) -> None:
+    with suppress(StorageProblem):  # everything was read, or the reader is gone
+        await resources.aclose()
+
+
+def _release_later(resources: AsyncExitStack) -> None:
+    _start(_release(resources))
+
+
+async def write_blocks(session: SftpSession, file: Any, name: str, body: AsyncIterator[bytes], offset: int = 0) -> int:
+    """Write a body from `offset` on, with MAX_PENDING_BYTES in flight; return the offset of its end."""
+    requests: deque[asyncio.Future[Any]] = deque()
+    max_requests = max(MAX_PENDING_BYTES // session.max_write, 1)
     try:
-        await held.aclose()
-    except StorageProblem:
-        pass  # all was read, or the reader has gone
-
-
-def _release_later(held: AsyncExitStack) -> None:
-    _start(_release(held))
-
-
-async def write_blocks(session: Session, file: Any, name: str, body: AsyncIterator[bytes], offset: int = 0) -> int:
-    """Write a body from `offset` on, AHEAD bytes under way at once; where it ends."""
-    block = session.write_block
-    running: deque[asyncio.Future[Any]] = deque()
-    most = max(AHEAD // block, 1)
-    try:
-        async for chunk in split_chunks(body, block):
-            running.append(_start(file.write(chunk, offset)))
+        async for chunk in split_chunks(body, session.max_write):
+            requests.append(_start(file.write(chunk, offset)))
             offset += len(chunk)
-            if len(running) >= most:
-                await session.ask(running.popleft(), name)
-        while running:
-            await session.ask(running.popleft(), name)
+            if len(requests) >= max_requests:
+                await session.call(requests.popleft(), name)
+        while requests:
+            await session.call(requests.popleft(), name)
     finally:
-        for request in running:
+        for request in requests:
             request.cancel()
     return offset
+
+
+async def set_time_and_check(
+    session: SftpSession, part: bytes, name: str, size: int, upload: Upload
+) -> asyncssh.SFTPAttrs:
+    """Set the time of an unfinished file where the server can, and return its attributes.
+
+    EntryNotFound if it is not there, StorageProblem if it has another size.
+    """
+    seconds = min(max(int(upload.modified), 0), MAX_TIMESTAMP)
+    try:
+        await session.call(session.client.utime(part, (seconds, seconds)), name)
+    except Unreachable:
+        raise
+    except StorageProblem:
+        pass  # the file keeps the time when it was written
+    attributes = await session.call(session.client.lstat(part), name)
+    if attributes.size != size:
+        raise StorageProblem(f"the server has stored {attributes.size} bytes instead of {size}")
+    return attributes
+
+
+async def sync(session: SftpSession, file: Any, name: str) -> None:
+    """Make an open file survive a power cut of the server, if the server offers that."""
+    with suppress(NotSupported):
+        await session.call(file.fsync(), name, DISK_ANSWER_TIMEOUT_SECONDS)
+
+
+async def sync_folders(session: SftpSession, folders: Sequence[bytes], name: str) -> None:
+    """Make the names in folders survive a power cut of the server, if the server offers that."""
+
+    async def sync_folder(folder: bytes) -> None:
+        async with session.open_file(folder, asyncssh.FXF_READ, name) as handle:
+            await sync(session, handle, name)
+
+    for result in await asyncio.gather(*map(sync_folder, folders), return_exceptions=True):
+        if isinstance(result, StorageProblem) and not isinstance(result, Unreachable):
+            continue  # a server that opens no folders
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def can_sync(session: SftpSession, folder: bytes) -> bool:
+    """Return True if the server makes files and names survive a power cut."""
+    try:
+        async with session.open_file(folder, asyncssh.FXF_READ, "") as handle:
+            await session.call(handle.fsync(), "", DISK_ANSWER_TIMEOUT_SECONDS)
+    except Unreachable:
+        raise
+    except StorageProblem:
+        return False
+    return True
+
+
+async def copy_bytes(session: SftpSession, source: Any, target: Any, size: int, name: str) -> None:
+    """Make the server copy `size` bytes from one open file to another."""
+    for offset in range(0, size, COPY_REQUEST_BYTES):
+        length = min(COPY_REQUEST_BYTES, size - offset)
+        copying = session.client.remote_copy(source, target, offset, length, offset)
+        await session.call(copying, name, DISK_ANSWER_TIMEOUT_SECONDS)
+
+
+async def can_write_into_files(session: SftpSession, folder: bytes, discard: Discard) -> bool:
+    """Return True if the server writes into an existing file; rclone without a cache takes a file in one go."""
+    if session.is_openssh:
+        return True
+    part = folder + b"/" + make_part_name().encode()
+    async with session.open_file(part, CREATE, ""):
+        pass
+    try:
+        async with session.open_file(part, asyncssh.FXF_WRITE, "") as file:
+            await session.call(file.write(b"x", 1))
+    except (ServerFailure, StorageForbidden, NotSupported):
+        return False
+    finally:
+        await discard(part)
+    return True

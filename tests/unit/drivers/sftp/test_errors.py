@@ -16,7 +16,7 @@ from mangrove.core.problems import (
     StorageProblem,
     Unreachable,
 )
-from mangrove.drivers.sftp.errors import Failure, translate_errors
+from mangrove.drivers.sftp.errors import ServerFailure, translate_errors
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ from mangrove.drivers.sftp.errors import Failure, translate_errors
         (asyncssh.SFTPNoConnection("x"), Unreachable, "lost"),
         (asyncssh.SFTPNoSpaceOnFilesystem("x"), StorageFull, "no space"),
         (asyncssh.SFTPBadMessage("x"), StorageProblem, "/d/name"),
-        (asyncssh.SFTPFailure("Failure"), Failure, "/d/name: Failure"),
-        (asyncssh.SFTPError(99, "odd"), Failure, "odd"),
+        (asyncssh.SFTPFailure("Failure"), ServerFailure, "/d/name: Failure"),
+        (asyncssh.SFTPError(99, "odd"), ServerFailure, "odd"),
         (asyncssh.PermissionDenied("x"), StorageForbidden, "refuses the username"),
         (asyncssh.KeyExchangeFailed("no cipher"), StorageProblem, "no cipher"),
         (asyncssh.ChannelOpenError(1, "x"), StorageProblem, "offers no SFTP"),

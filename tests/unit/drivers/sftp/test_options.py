@@ -1,4 +1,4 @@
-"""The options of an SFTP storage, and what they are parsed to."""
+"""The options of an SFTP storage."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import asyncssh
 import pytest
 
 from mangrove.core.problems import StorageProblem
-from mangrove.drivers.sftp.credentials import Client, read_credentials
-from mangrove.drivers.sftp.host_keys import parse_host_key
+from mangrove.drivers.sftp.client import PasswordPrompt, parse_host_key, read_credentials
 from mangrove.drivers.sftp.options import SFTPOptions, parse_root
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "root"),
     [
         ("", b"."), (".", b"."), ("./", b"."), ("/", b""), ("//", b""), ("/a/b/", b"/a/b"), ("a//b", b"./a/b"),
         (" /a b ", b"/a b"), ("../a", b"./../a"), ("/ä", "/ä".encode()),
     ],
 )  # fmt: skip
-def test_a_root(text: str, wanted: bytes) -> None:
-    assert parse_root(text) == wanted
+def test_parse_root_returns_the_prefix_of_paths(text: str, root: bytes) -> None:
+    assert parse_root(text) == root
 
 
-def test_no_root() -> None:
+def test_parse_root_refuses_a_nul_byte() -> None:
     with pytest.raises(StorageProblem):
         parse_root("/a\0b")
 
@@ -44,18 +43,18 @@ def test_a_host_key_is_a_key_or_a_fingerprint() -> None:
             parse_host_key(text)
 
 
-def test_a_question_is_answered_once_and_only_if_it_is_for_the_password() -> None:
-    client = Client("hush")
-    assert client.kbdint_auth_requested() == ""
-    assert client.kbdint_challenge_received("", "", "", []) == []
-    assert client.kbdint_challenge_received("", "", "", [("Password: ", False)]) == ["hush"]
-    assert client.kbdint_challenge_received("", "", "", [("Name: ", True)]) is None
-    assert client.kbdint_challenge_received("", "", "", [("Password: ", False), ("Code: ", False)]) is None
-    assert client.kbdint_auth_requested() is None
-    assert Client("").kbdint_auth_requested() is None
+def test_a_prompt_for_the_password_is_answered_once() -> None:
+    prompt = PasswordPrompt("hush")
+    assert prompt.kbdint_auth_requested() == ""
+    assert prompt.kbdint_challenge_received("", "", "", []) == []
+    assert prompt.kbdint_challenge_received("", "", "", [("Password: ", False)]) == ["hush"]
+    assert prompt.kbdint_challenge_received("", "", "", [("Name: ", True)]) is None
+    assert prompt.kbdint_challenge_received("", "", "", [("Password: ", False), ("Code: ", False)]) is None
+    assert prompt.kbdint_auth_requested() is None
+    assert PasswordPrompt("").kbdint_auth_requested() is None
 
 
-def test_a_key_that_cannot_be_read_is_not_told() -> None:
+def test_an_unreadable_key_is_not_in_the_message() -> None:
     for key, passphrase in (("nonsense", ""), ("nonsense", "open sesame"), ("-----BEGIN RSA PRIVATE KEY-----", "")):
         options = SFTPOptions(
             address="h", username="u", private_key=key, password="", passphrase=passphrase, root_folder_path="/",
